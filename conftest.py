@@ -30,7 +30,8 @@ os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"
 # JAX reads all of this when it starts: tests of several devices need them, others use the first; and what one
 # test has compiled, others need not.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_force_host_platform_device_count=8 --xla_llvm_disable_expensive_passes=true"
+    "XLA_FLAGS",
+    "--xla_force_host_platform_device_count=8 --xla_llvm_disable_expensive_passes=true",
 )
 _compiled = tempfile.TemporaryDirectory(prefix="sentbed-xla-")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _compiled.name)
@@ -72,7 +73,9 @@ def _installed_points(group: str) -> list[EntryPoint]:
     """As `entry_points`, which reads hundreds of files; here once, and a test's own ones each time."""
     found: dict[str, list[EntryPoint]] = {}
     for place in sys.path:
-        read = _kept_points if place.startswith(sys.prefix) else _kept_points.__wrapped__
+        read = (
+            _kept_points if place.startswith(sys.prefix) else _kept_points.__wrapped__
+        )
         found = read(place, group) | found
     return [point for points in found.values() for point in points]
 
@@ -98,8 +101,17 @@ MANY = 100
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the limit that is set in pyproject.toml, and the seed."""
-    parser.addini("test_seconds", "processor seconds of a test without a mark; 0 for no limit", default="5")
-    parser.addoption("--seed", type=int, default=0, help="seed of the generators that every test begins with")
+    parser.addini(
+        "test_seconds",
+        "processor seconds of a test without a mark; 0 for no limit",
+        default="5",
+    )
+    parser.addoption(
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of the generators that every test begins with",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -127,7 +139,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     modules, start = len(sys.modules), sum(os.times()[:4])
     result = yield
     took = sum(os.times()[:4]) - start
-    timed = len(sys.modules) - modules <= MANY and not any(map(item.get_closest_marker, UNTIMED))
+    timed = len(sys.modules) - modules <= MANY and not any(
+        map(item.get_closest_marker, UNTIMED)
+    )
     if timed and 0 < limit < took:
         pytest.fail(
             f"took {took:.1f} s of processor time; without a mark a test may take {limit:g} s "
@@ -137,14 +151,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return result
 
 
-FURTHER = frozenset({"llama", "gpt2", "mistral", "roberta", "distilbert", "350m", "1.1"})
+FURTHER = frozenset(
+    {"llama", "gpt2", "mistral", "roberta", "distilbert", "350m", "1.1"}
+)
 """Architectures whose form has another family among the quick tests: BERT, T5 or OPT."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what repeats a test with a further family of the same form as slow."""
-    words = {item: re.split(r"[-/\[\] ]", item.name.partition("[")[2]) for item in items}
+    words = {
+        item: re.split(r"[-/\[\] ]", item.name.partition("[")[2]) for item in items
+    }
     further = {item for item in items if FURTHER.intersection(words[item])}
     first: dict[str, pytest.Item] = {}
     """Test function -> its quick case: of a first family where it has one."""
@@ -177,5 +195,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     chosen = config.option.markexpr
     if collection_path.name == "test_tpu.py":
         return True if chosen != "jax" else None
-    unread = collection_path.parent == Path(__file__).parent / "tests" and collection_path.name in UNREAD
+    unread = (
+        collection_path.parent == Path(__file__).parent / "tests"
+        and collection_path.name in UNREAD
+    )
     return True if unread and UNREAD[collection_path.name] in chosen else None

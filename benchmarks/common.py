@@ -22,7 +22,9 @@ def sentences() -> list[str]:
     """Return the unique sentences of STS12-14, STS-B and SICK, in the order of the files."""
     root = data_root()
     if root is None:
-        raise SystemExit("set SENTBED_DATA to the directory that holds senteval/downstream")
+        raise SystemExit(
+            "set SENTBED_DATA to the directory that holds senteval/downstream"
+        )
     base = root / "senteval" / "downstream"
 
     def fields(pattern: str, columns: slice, skip: int = 0) -> Iterator[str]:
@@ -50,7 +52,9 @@ def matmul_peak(dtype: torch.dtype, seconds: float = 2.0, device: str = "cpu") -
     return 2 * size**3 / best_seconds(lambda: left @ right, seconds, device) / 1e12
 
 
-def memory_bandwidth(size: float, seconds: float = 0.5, device: str = "cpu") -> dict[str, float]:
+def memory_bandwidth(
+    size: float, seconds: float = 0.5, device: str = "cpu"
+) -> dict[str, float]:
     """Return GB/s of memory over a working set of `size` bytes: the best of repeated calls.
 
     `triad` is STREAM's a = b + s c over three arrays, which counts two reads and one write (a processor that
@@ -61,7 +65,9 @@ def memory_bandwidth(size: float, seconds: float = 0.5, device: str = "cpu") -> 
     a, b, c = (torch.zeros(count, device=device) for _ in range(3))
     whole = torch.zeros(3 * count, device=device)
     found = {
-        "triad": best_seconds(lambda: torch.add(b, c, alpha=3.0, out=a), seconds / 2, device),
+        "triad": best_seconds(
+            lambda: torch.add(b, c, alpha=3.0, out=a), seconds / 2, device
+        ),
         "read": best_seconds(whole.sum, seconds / 2, device),
     }
     return {name: 12 * count / best / 1e9 for name, best in found.items()}
@@ -107,13 +113,19 @@ def _shape(config: Any) -> tuple[int, int, int, int, int]:
     """Return width, width of all heads together, layers, and width and number of the inner products."""
     kind = config.model_type
     if kind == "t5":
-        inner, products = config.num_heads * config.d_kv, 3 if config.is_gated_act else 2
+        inner, products = (
+            config.num_heads * config.d_kv,
+            3 if config.is_gated_act else 2,
+        )
         return config.d_model, inner, config.num_layers, config.d_ff, products
     if kind not in ("bert", "opt"):
         raise SystemExit(
             f"found a `{kind}`, the arithmetic of bert, opt and t5 is known; add it to common.py"
         )
-    width, hidden = config.hidden_size, config.ffn_dim if kind == "opt" else config.intermediate_size
+    width, hidden = (
+        config.hidden_size,
+        config.ffn_dim if kind == "opt" else config.intermediate_size,
+    )
     return width, width, config.num_hidden_layers, hidden, 2
 
 

@@ -41,7 +41,9 @@ def passes(packed: bool) -> dict[int, Any]:
         # The whole model needs no early end.
         last = None if depth == BLOCKS else depth
         if packed:
-            modules[depth] = FastCausal(model, Products(torch.float32), last is not None, last)
+            modules[depth] = FastCausal(
+                model, Products(torch.float32), last is not None, last
+            )
         else:
             modules[depth] = CausalStates(model, last is not None, last)
     return modules
@@ -64,9 +66,13 @@ def shares_of_time(packed: bool, rounds: int) -> dict[int, float]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args()
     figures = {}
     print(f"{'pass':<14}{'blocks':>8}{'share of them':>15}{'share of time':>15}")

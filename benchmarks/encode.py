@@ -34,24 +34,36 @@ def encoder(precision: str) -> Encoder:
     backbone = plugins.find("backbone", "bert").cls(model=MODEL)
     pooler = plugins.find("pooler", "mean").cls()
     recipe = EncoderRecipe(backbone, pooler, Head(normalize=True), max_length=256)
-    return Encoder.build(recipe, plugins.find("runtime", "cpu").cls(precision=precision).build())
+    return Encoder.build(
+        recipe, plugins.find("runtime", "cpu").cls(precision=precision).build()
+    )
 
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--sentences", type=int, default=None, help="a random sample of this size")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--sentences", type=int, default=None, help="a random sample of this size"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args()
     texts = sentences()
     if options.sentences:
         chosen = np.random.default_rng(0).permutation(len(texts))[: options.sentences]
         texts = [texts[i] for i in chosen]
     fp32 = encoder("fp32")
-    reference = sentence_transformers.SentenceTransformer(str(locate(MODEL)), device="cpu")
+    reference = sentence_transformers.SentenceTransformer(
+        str(locate(MODEL)), device="cpu"
+    )
     runners: dict[str, Callable[[list[str]], Any]] = {
-        "sentence-transformers fp32": lambda t: reference.encode(t, show_progress_bar=False),
+        "sentence-transformers fp32": lambda t: reference.encode(
+            t, show_progress_bar=False
+        ),
         "sentbed fp32": fp32.encode,
     }
     try:
@@ -63,9 +75,13 @@ def main() -> None:
     tokens = float(fp32.backbone.tokenizer.encode(texts, 256).lengths.mean())
     placed: Any = fp32.placed
     parameters = placed.module.named_parameters()
-    weights = sum(p.numel() for name, p in parameters if "encoder.layer" in name and p.ndim == 2)
+    weights = sum(
+        p.numel() for name, p in parameters if "encoder.layer" in name and p.ndim == 2
+    )
     flop = 2 * weights * tokens
-    print(f"{len(texts)} sentences, {tokens:.1f} tokens on average, {torch.get_num_threads()} threads")
+    print(
+        f"{len(texts)} sentences, {tokens:.1f} tokens on average, {torch.get_num_threads()} threads"
+    )
     rates: dict[str, list[float]] = {name: [] for name in runners}
     vectors: dict[str, Any] = {}
     peaks: dict[str, list[float]] = {"fp32": [], "bf16": []}
@@ -76,21 +92,34 @@ def main() -> None:
             rate, vectors[name] = timed(call, texts)
             rates[name].append(rate)
     base = rates["sentence-transformers fp32"]
-    print(f"{'':<28}{'sentences/s':>12}{'ratio':>8}{'TFLOP/s':>9}{'peak':>7}{'share':>7}")
+    print(
+        f"{'':<28}{'sentences/s':>12}{'ratio':>8}{'TFLOP/s':>9}{'peak':>7}{'share':>7}"
+    )
     figures: dict[str, Any] = {"sentences": len(texts), "tokens": tokens}
     for name, found in rates.items():
         rate = statistics.median(found)
         ratio = statistics.median(a / b for a, b in zip(found, base, strict=True))
         peak = max(peaks[name.rsplit(" ", 1)[1]])
         speed = rate * flop / 1e12
-        print(f"{name:<28}{rate:>12.0f}{ratio:>8.2f}{speed:>9.3f}{peak:>7.2f}{speed / peak:>7.0%}")
-        figures[name] = {"rates": found, "ratio": ratio, "tflops": speed, "matmul_peak_tflops": peak}
+        print(
+            f"{name:<28}{rate:>12.0f}{ratio:>8.2f}{speed:>9.3f}{peak:>7.2f}{speed / peak:>7.0%}"
+        )
+        figures[name] = {
+            "rates": found,
+            "ratio": ratio,
+            "tflops": speed,
+            "matmul_peak_tflops": peak,
+        }
     exact, theirs = vectors["sentbed fp32"], vectors["sentence-transformers fp32"]
     if "sentbed bf16" in vectors:
-        figures["cosine_bf16_to_fp32"] = float((exact * vectors["sentbed bf16"]).sum(1).mean())
+        figures["cosine_bf16_to_fp32"] = float(
+            (exact * vectors["sentbed bf16"]).sum(1).mean()
+        )
         print(f"mean cosine of bf16 to fp32: {figures['cosine_bf16_to_fp32']:.6f}")
     figures["largest_difference_to_reference"] = float(np.abs(exact - theirs).max())
-    print(f"largest difference to sentence-transformers: {figures['largest_difference_to_reference']:.1e}")
+    print(
+        f"largest difference to sentence-transformers: {figures['largest_difference_to_reference']:.1e}"
+    )
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 

@@ -73,23 +73,32 @@ class Numbers(Tokenizer):
 class Bench:
     """One model on an engine."""
 
-    def __init__(self, plugins: Plugins, name: str, options: argparse.Namespace) -> None:
+    def __init__(
+        self, plugins: Plugins, name: str, options: argparse.Namespace
+    ) -> None:
         self.plugins, self.name, self.options = plugins, name, options
         family, size = name.split(":")
         kind, fields, vocabulary = FAMILIES[family]
-        parameters: Any = plugins.find("backbone", family).cls(init="random", size=size, **fields)
+        parameters: Any = plugins.find("backbone", family).cls(
+            init="random", size=size, **fields
+        )
         self.family = kind(parameters, frozenset())
         self.original = self.family.tokenizer(
             BuildContext(lambda: ["a few words for a tokenizer that nobody uses"])
         )
         self.config = self.family.config(self.original)
         self.config.vocab_size = vocabulary
-        self.weights = layer_weights(self.config) + vocabulary * self.family.width(self.config)
+        self.weights = layer_weights(self.config) + vocabulary * self.family.width(
+            self.config
+        )
         self.tokens = Numbers(options.length, vocabulary)
 
     def engine(self) -> Any:
         """Return a fresh engine, whose budget no other model has moved."""
-        fields: dict[str, Any] = {"precision": self.options.precision, "compile": self.options.compile}
+        fields: dict[str, Any] = {
+            "precision": self.options.precision,
+            "compile": self.options.compile,
+        }
         if self.options.budget is not None:
             fields["token_budget"] = self.options.budget
         return self.plugins.find("runtime", self.options.device).cls(**fields).build()
@@ -101,9 +110,15 @@ class Bench:
             model = self.family.loader().from_config(self.config, dtype=dtype)
         model.pooler = None
         built = BuiltTransformer(
-            self.family.parameters, self.family, model, self.original, {"init": "random"}
+            self.family.parameters,
+            self.family,
+            model,
+            self.original,
+            {"init": "random"},
         )
-        return engine.assemble(built, self.plugins.find("pooler", "mean").cls(), Head(normalize=True))
+        return engine.assemble(
+            built, self.plugins.find("pooler", "mean").cls(), Head(normalize=True)
+        )
 
     def encode(self) -> dict[str, Any]:
         """Return texts a second, and how long a full batch takes on either side."""
@@ -115,10 +130,19 @@ class Bench:
             texts = [str(number) for number in range(batches * rows)]
             output = np.empty((len(texts), placed.width), np.float32)
             start = time.perf_counter()
-            encode_into(output, texts, self.tokens, placed, self.options.length, engine.token_budget)
+            encode_into(
+                output,
+                texts,
+                self.tokens,
+                placed,
+                self.options.length,
+                engine.token_budget,
+            )
             seconds = time.perf_counter() - start
             if not np.isfinite(output).all():
-                raise SystemExit(f"{self.name}: vectors are not finite, a rate would be void")
+                raise SystemExit(
+                    f"{self.name}: vectors are not finite, a rate would be void"
+                )
             return seconds
 
         run(2)
@@ -133,7 +157,9 @@ class Bench:
             "batch": rows,
             "token_budget": engine.token_budget,
             "launch_s": launch,
-            "batch_s": best_seconds(lambda: placed.vectors(batch), 0.0, str(engine.device)),
+            "batch_s": best_seconds(
+                lambda: placed.vectors(batch), 0.0, str(engine.device)
+            ),
             **engine.counters(),
         }
 
@@ -144,7 +170,9 @@ class Bench:
         engine.say = said.append
         placed = self.placed(engine, torch.float32)
         adafactor = self.weights >= LARGE
-        optimizer: Any = self.plugins.find("optimizer", "adafactor" if adafactor else "adamw").cls(lr=1e-5)
+        optimizer: Any = self.plugins.find(
+            "optimizer", "adafactor" if adafactor else "adamw"
+        ).cls(lr=1e-5)
         training = Training(
             loss=self.plugins.find("loss", "info-nce").cls(temperature=0.05),
             optimizer=optimizer,
@@ -154,7 +182,10 @@ class Bench:
         )
         trainer = engine.trainer({"encoder": placed}, training)
         pairs = self.options.pairs
-        sides = [self.tokens.encode([str(number)] * pairs, self.options.length) for number in range(2)]
+        sides = [
+            self.tokens.encode([str(number)] * pairs, self.options.length)
+            for number in range(2)
+        ]
         columns = dict(zip(COLUMNS, sides, strict=True))
         losses = [trainer.step(columns).loss for _ in range(2)]
         start, steps = time.perf_counter(), 0
@@ -163,7 +194,9 @@ class Bench:
             steps += 1
         seconds = time.perf_counter() - start
         if not np.isfinite(losses).all():
-            raise SystemExit(f"{self.name}: training has diverged, a rate would be void")
+            raise SystemExit(
+                f"{self.name}: training has diverged, a rate would be void"
+            )
         return {
             "texts_per_s": 2 * pairs * steps / seconds,
             "batch": pairs,
@@ -192,10 +225,18 @@ def pad_all(tokens: Numbers, rows: int, length: int) -> Any:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measure everything, printing as it goes; returns what `--json` writes."""
     plugins = load_plugins()
-    engine: Any = plugins.find("runtime", options.device).cls(precision=options.precision).build()
+    engine: Any = (
+        plugins.find("runtime", options.device).cls(precision=options.precision).build()
+    )
     memory = engine.describe().get("memory_gib", math.inf)
-    peak = matmul_peak(DTYPES[options.precision], min(2.0, options.seconds), str(engine.device))
-    settings = {key: value for key, value in vars(options).items() if not isinstance(value, Path)}
+    peak = matmul_peak(
+        DTYPES[options.precision], min(2.0, options.seconds), str(engine.device)
+    )
+    settings = {
+        key: value
+        for key, value in vars(options).items()
+        if not isinstance(value, Path)
+    }
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
     figures: dict[str, Any] = {
         "engine": {**engine.describe()},
@@ -204,22 +245,34 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "matmul_tflops": peak,
         "cases": [],
     }
-    print(f"{engine.describe()['device']}: products of matrices in {options.precision} {peak:.1f} TFLOP/s")
-    print(f"{'':<18}{'texts/s':>10}{'TFLOP/s':>10}{'peak':>7}{'paper':>8}{'launch':>10}{'batch':>10}")
+    print(
+        f"{engine.describe()['device']}: products of matrices in {options.precision} {peak:.1f} TFLOP/s"
+    )
+    print(
+        f"{'':<18}{'texts/s':>10}{'TFLOP/s':>10}{'peak':>7}{'paper':>8}{'launch':>10}{'batch':>10}"
+    )
     for name in options.models:
         bench = Bench(plugins, name, options)
         flop = forward_flop(bench.config, options.length)
         for what in options.what:
-            case: dict[str, Any] = {"model": name, "what": what, "weights": bench.weights}
+            case: dict[str, Any] = {
+                "model": name,
+                "what": what,
+                "weights": bench.weights,
+            }
             figures["cases"].append(case)
             if (least := bench.needs(what)) > memory:
-                case["left_out"] = f"needs about {least:.0f} GiB, the device has {memory:.0f}"
+                case["left_out"] = (
+                    f"needs about {least:.0f} GiB, the device has {memory:.0f}"
+                )
             else:
                 case |= attempted(bench.encode if what == "encode" else bench.train)
             if "left_out" in case:
                 print(f"{name} {what}: left out, {case['left_out']}")
                 continue
-            case["tflops"] = case["texts_per_s"] * flop * (3 if what == "train" else 1) / 1e12
+            case["tflops"] = (
+                case["texts_per_s"] * flop * (3 if what == "train" else 1) / 1e12
+            )
             case["share_of_peak"] = case["tflops"] / peak
             if what == "encode" and name in PAPER and options.length == 128:
                 case["paper_texts_per_s"], case["paper"] = PAPER[name]
@@ -243,7 +296,9 @@ def attempted(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 def row(case: Mapping[str, Any]) -> str:
     """Return the row of a case."""
     paper = f"{case['paper_texts_per_s']:.0f}" if "paper_texts_per_s" in case else ""
-    times = "".join(f"{1e3 * case[key]:>7.1f} ms" for key in ("launch_s", "batch_s") if key in case)
+    times = "".join(
+        f"{1e3 * case[key]:>7.1f} ms" for key in ("launch_s", "batch_s") if key in case
+    )
     return (
         f"{case['model']:<11}{case['what']:<7}{case['texts_per_s']:>10.1f}{case['tflops']:>10.2f}"
         f"{case['share_of_peak']:>7.0%}{paper:>8}{times}"
@@ -256,7 +311,9 @@ def listed(choices: Sequence[str] = ()) -> Callable[[str], list[str]]:
     def read(text: str) -> list[str]:
         found = [part.strip() for part in text.split(",")]
         if wrong := [part for part in found if choices and part not in choices]:
-            raise argparse.ArgumentTypeError(f"found `{wrong[0]}`; choose among {', '.join(choices)}")
+            raise argparse.ArgumentTypeError(
+                f"found `{wrong[0]}`; choose among {', '.join(choices)}"
+            )
         return found
 
     return read
@@ -268,23 +325,40 @@ def model_names(text: str) -> list[str]:
     for name in found:
         family, _, size = name.partition(":")
         if family not in FAMILIES or not size:
-            raise argparse.ArgumentTypeError(f"found `{name}`; give FAMILY:SIZE of {', '.join(FAMILIES)}")
+            raise argparse.ArgumentTypeError(
+                f"found `{name}`; give FAMILY:SIZE of {', '.join(FAMILIES)}"
+            )
     return found
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print its table; where there is no GPU, say so."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--models", type=model_names, default=["bert:base", "t5:11b"])
-    parser.add_argument("--what", type=listed(("encode", "train")), default=["encode", "train"])
+    parser.add_argument(
+        "--what", type=listed(("encode", "train")), default=["encode", "train"]
+    )
     parser.add_argument("--precision", choices=list(DTYPES), default="bf16")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--pairs", type=int, default=128, help="of a training step")
-    parser.add_argument("--budget", type=int, default=None, help="tokens a batch when encoding")
+    parser.add_argument(
+        "--budget", type=int, default=None, help="tokens a batch when encoding"
+    )
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--seconds", type=float, default=5.0, help="for each case, about")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu tries the path out")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="for each case, about"
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="cpu tries the path out",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args(arguments)
     if options.device == "cpu" and options.budget is not None:
         parser.error("`--budget` is for a GPU; leave it out")

@@ -54,7 +54,9 @@ def draw_texts(count: int) -> list[str]:
 def save_random_encoder(directory: Path, size: str, texts: list[str]) -> None:
     """Save a BERT of random weights with mean pooling as sentbed's `saved` and the exported `folder`."""
     plugins = load_plugins()
-    backbone: Any = plugins.find("backbone", "bert").cls(init="random", size=size, vocab_size=VOCABULARY)
+    backbone: Any = plugins.find("backbone", "bert").cls(
+        init="random", size=size, vocab_size=VOCABULARY
+    )
     pooler: Any = plugins.find("pooler", "mean").cls()
     engine: Any = plugins.find("runtime", "cpu").cls().build()
     engine.seed(0)
@@ -70,11 +72,15 @@ def least_cosine(left: NDArray[np.float32], right: NDArray[np.float32]) -> float
     return float((products / lengths).min())
 
 
-def measure(directory: Path, texts: list[str], precision: str, device: str, rounds: int) -> dict[str, Any]:
+def measure(
+    directory: Path, texts: list[str], precision: str, device: str, rounds: int
+) -> dict[str, Any]:
     """Return texts a second of each row, medians of rounds in turn, and the least cosine."""
     ours = Encoder.load(directory / "saved", {"use": device, "precision": precision})
     theirs = sentence_transformers.SentenceTransformer(
-        str(directory / "folder"), device=device, model_kwargs={"dtype": DTYPES[precision]}
+        str(directory / "folder"),
+        device=device,
+        model_kwargs={"dtype": DTYPES[precision]},
     )
 
     def encode_in_batches_of(size: int) -> Callable[[list[str]], NDArray[np.float32]]:
@@ -91,20 +97,35 @@ def measure(directory: Path, texts: list[str], precision: str, device: str, roun
     rates = rates_in_turn(rows, texts, rounds)
     return {
         "precision": precision,
-        "texts_per_s": {name: statistics.median(values) for name, values in rates.items()},
+        "texts_per_s": {
+            name: statistics.median(values) for name, values in rates.items()
+        },
         "least_cosine": min(least_cosine(vectors[0], other) for other in vectors[1:]),
     }
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--size", default="base", help="of the BERT: tiny, mini, base, large")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--size", default="base", help="of the BERT: tiny, mini, base, large"
+    )
     parser.add_argument("--texts", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--precision", nargs="+", choices=list(DTYPES), default=["bf16", "fp32"])
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu tries the path out")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--precision", nargs="+", choices=list(DTYPES), default=["bf16", "fp32"]
+    )
+    parser.add_argument(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="cpu tries the path out",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
         print("skipped: PyTorch sees no GPU")
@@ -127,7 +148,12 @@ def main(arguments: list[str] | None = None) -> None:
             "transformers": transformers.__version__,
             "sentence-transformers": sentence_transformers.__version__,
         }
-        figures = {"versions": versions, "size": options.size, "texts": options.texts, "cases": cases}
+        figures = {
+            "versions": versions,
+            "size": options.size,
+            "texts": options.texts,
+            "cases": cases,
+        }
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 

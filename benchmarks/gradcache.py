@@ -40,7 +40,9 @@ def triplets(rows: int) -> list[list[str]]:
     """Return the first NLI triplets, from the beginning again where they are too few."""
     root = data_root()
     if root is None:
-        raise SystemExit("set SENTBED_DATA to the directory that holds nli/triplets_en.csv")
+        raise SystemExit(
+            "set SENTBED_DATA to the directory that holds nli/triplets_en.csv"
+        )
     with (root / "nli" / "triplets_en.csv").open(encoding="utf-8", newline="") as file:
         found = list(csv.reader(file))[1:]
     return [found[row % len(found)] for row in range(rows)]
@@ -50,7 +52,9 @@ def trainer(precision: str, micro_batch: int | None) -> tuple[Encoder, Trainer]:
     """Build MiniLM with mean pooling and a trainer that has taken one small step."""
     plugins = load_plugins()
     backbone = plugins.find("backbone", "bert").cls(model=MODEL)
-    recipe = EncoderRecipe(backbone, plugins.find("pooler", "mean").cls(), Head(), max_length=MAX_LENGTH)
+    recipe = EncoderRecipe(
+        backbone, plugins.find("pooler", "mean").cls(), Head(), max_length=MAX_LENGTH
+    )
     engine = plugins.find("runtime", "cpu").cls(precision=precision).build()
     engine.seed(0)
     encoder = Encoder.build(recipe, engine)
@@ -81,14 +85,21 @@ def resident(field: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
-    raise SystemExit("this system does not say what memory a process has; run this on Linux")
+    raise SystemExit(
+        "this system does not say what memory a process has; run this on Linux"
+    )
 
 
-def measure(precision: str, rows: int, batch: int, micro_batch: int | None) -> dict[str, int]:
+def measure(
+    precision: str, rows: int, batch: int, micro_batch: int | None
+) -> dict[str, int]:
     """Return bytes before the steps over `rows` rows, and at most in them."""
     encoder, found = trainer(precision, micro_batch)
     texts = triplets(rows)
-    batches = [columns(encoder, texts[start : start + batch]) for start in range(0, rows, batch)]
+    batches = [
+        columns(encoder, texts[start : start + batch])
+        for start in range(0, rows, batch)
+    ]
     Path("/proc/self/clear_refs").write_text("5")
     before = resident("VmRSS")
     for some in batches:
@@ -96,10 +107,14 @@ def measure(precision: str, rows: int, batch: int, micro_batch: int | None) -> d
     return {"before": before, "peak": resident("VmHWM"), "width": encoder.width}
 
 
-def measured(precision: str, rows: int, batch: int, micro_batch: int | None) -> dict[str, int]:
+def measured(
+    precision: str, rows: int, batch: int, micro_batch: int | None
+) -> dict[str, int]:
     """Return what `measure` does in a new process."""
     arguments = ["--measure", precision, str(rows), str(batch), str(micro_batch or 0)]
-    done = subprocess.run([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, check=True
+    )
     result: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return result
 
@@ -114,11 +129,20 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
     vectors = 2 * len(COLUMNS) * large * cached["width"] * 4
     ratio, without = rises[1] / rises[0], (rises[1] - vectors) / rises[0]
     print(f"{'':<28}{'before':>9}{'peak':>9}{'rise':>9}  MiB, {options.precision}")
-    for name, found, rise in zip((f"plain {small}", f"cached {large}"), (plain, cached), rises, strict=True):
+    for name, found, rise in zip(
+        (f"plain {small}", f"cached {large}"), (plain, cached), rises, strict=True
+    ):
         figures = (value / MEBIBYTE for value in (found["before"], found["peak"], rise))
         print(f"{name:<28}" + "".join(f"{value:>9.0f}" for value in figures))
-    print(f"rise: {ratio:.3f} times; {without:.3f} without {vectors / MEBIBYTE:.0f} MiB of vectors")
-    return {"plain": plain, "cached": cached, "ratio": ratio, "ratio_without_vectors": without}
+    print(
+        f"rise: {ratio:.3f} times; {without:.3f} without {vectors / MEBIBYTE:.0f} MiB of vectors"
+    )
+    return {
+        "plain": plain,
+        "cached": cached,
+        "ratio": ratio,
+        "ratio_without_vectors": without,
+    }
 
 
 def timing(options: argparse.Namespace) -> dict[str, Any]:
@@ -137,24 +161,41 @@ def timing(options: argparse.Namespace) -> dict[str, Any]:
     for name, values in seconds.items():
         listed = ", ".join(f"{value:.2f}" for value in values)
         print(f"{name} {rows}: {statistics.median(values):.2f} s a step ({listed})")
-    print(f"time: {statistics.median(ratios):.2f} times, {torch.get_num_threads()} threads")
+    print(
+        f"time: {statistics.median(ratios):.2f} times, {torch.get_num_threads()} threads"
+    )
     return {"seconds": seconds, "ratio": statistics.median(ratios)}
 
 
 def main() -> None:
     """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--batch", type=int, default=2048, help="rows of the step whose memory is measured")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=2048,
+        help="rows of the step whose memory is measured",
+    )
     parser.add_argument("--micro-batch", type=int, default=32)
-    parser.add_argument("--timed-batch", type=int, default=512, help="rows of the steps that are timed")
+    parser.add_argument(
+        "--timed-batch", type=int, default=512, help="rows of the steps that are timed"
+    )
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     parser.add_argument("--measure", nargs=4, default=None, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure is not None:
         precision, rows, batch, micro_batch = options.measure
-        print(json.dumps(measure(precision, int(rows), int(batch), int(micro_batch) or None)))
+        print(
+            json.dumps(
+                measure(precision, int(rows), int(batch), int(micro_batch) or None)
+            )
+        )
         return
     figures = {"memory": memory(options), "time": timing(options)}
     if options.json is not None:

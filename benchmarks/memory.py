@@ -25,7 +25,10 @@ from sentbed_backbones.bert import Bert
 from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
 
-TEXTS = ["A sentence of some words.", "Another one, which is a little longer than the first."]
+TEXTS = [
+    "A sentence of some words.",
+    "Another one, which is a little longer than the first.",
+]
 SIZES = ["tiny", "mini", "small", "medium", "base", "large"]
 CHILD = """
 import json, sys
@@ -59,21 +62,33 @@ def measured(directory: Path, precision: str) -> dict[str, Any]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--size", default="base", choices=SIZES)
-    parser.add_argument("--precision", nargs="+", default=native_precisions(), choices=["fp32", "bf16"])
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--precision", nargs="+", default=native_precisions(), choices=["fp32", "bf16"]
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args()
     figures = {}
     with tempfile.TemporaryDirectory() as place:
         recipe = EncoderRecipe(Bert(init="random", size=options.size), Mean())
-        Encoder.build(recipe, Cpu().build(), lambda: TEXTS).save(Path(place) / "encoder")
+        Encoder.build(recipe, Cpu().build(), lambda: TEXTS).save(
+            Path(place) / "encoder"
+        )
         print(f"{'precision':<10}{'weights, MB':>12}{'load':>8}{'encode':>8}")
         for precision in options.precision:
             found = measured(Path(place) / "encoder", precision)
             figures[precision] = found
-            load, encode = (found[part] / found["weights"] for part in ("load", "encode"))
-            print(f"{precision:<10}{found['weights'] / 1e6:>12.0f}{load:>8.2f}{encode:>8.2f}")
+            load, encode = (
+                found[part] / found["weights"] for part in ("load", "encode")
+            )
+            print(
+                f"{precision:<10}{found['weights'] / 1e6:>12.0f}{load:>8.2f}{encode:>8.2f}"
+            )
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")
 

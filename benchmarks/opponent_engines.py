@@ -70,7 +70,9 @@ def pooled(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.f
     `states` is `(batch, length, width)`. The sum has the mean's direction. On one thread: the engine's own
     threads wait for the next batch.
     """
-    total: NDArray[np.float32] = np.einsum("blw,bl->bw", states, mask.astype(np.float32))
+    total: NDArray[np.float32] = np.einsum(
+        "blw,bl->bw", states, mask.astype(np.float32)
+    )
     unit: NDArray[np.float32] = total / np.linalg.norm(total, axis=1, keepdims=True)
     return unit
 
@@ -80,10 +82,14 @@ class TokenStates(torch.nn.Module):
 
     def __init__(self, folder: Path, attention: str) -> None:
         super().__init__()
-        self.model = transformers.AutoModel.from_pretrained(folder, attn_implementation=attention)
+        self.model = transformers.AutoModel.from_pretrained(
+            folder, attn_implementation=attention
+        )
         self.eval()
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
         """Return `(batch, length, width)`."""
         found: Any = self.model(input_ids=input_ids, attention_mask=attention_mask)
         states: torch.Tensor = found.last_hidden_state
@@ -107,7 +113,9 @@ def sentence_transformers_vectors(model: Any) -> VectorsOf:
         with torch.inference_mode():
             for arrays in batches:
                 features = dict(zip(INPUTS, map(torch.from_numpy, arrays), strict=True))
-                vectors = torch.nn.functional.normalize(model(features)["sentence_embedding"].float(), dim=1)
+                vectors = torch.nn.functional.normalize(
+                    model(features)["sentence_embedding"].float(), dim=1
+                )
                 yield vectors.numpy()
 
     return vectors_of
@@ -158,7 +166,11 @@ def quantize_onnx(path: Path, target: Path) -> None:
         nodes_to_quantize=[],
         nodes_to_exclude=[],
         op_types_to_quantize=list(IntegerOpsRegistry),
-        extra_options={"WeightSymmetric": True, "ActivationSymmetric": False, "EnableSubgraph": False},
+        extra_options={
+            "WeightSymmetric": True,
+            "ActivationSymmetric": False,
+            "EnableSubgraph": False,
+        },
     )
     quantizer.quantize_model()
     quantizer.model.save_model_to_file(str(target))
@@ -173,7 +185,9 @@ def onnx_runtime_vectors(path: Path, threads: int) -> VectorsOf:
     options.log_severity_level = 3
     # Threads that still wait by spinning would take time from the next engine.
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        str(path), options, providers=["CPUExecutionProvider"]
+    )
 
     def vectors_of(batches: Iterable[Batch]) -> Iterator[NDArray[np.float32]]:
         for arrays in batches:
@@ -205,7 +219,9 @@ def quantize_openvino(model: Any, calibration: Sequence[Batch]) -> Any:
 
     return nncf.quantize(
         model,
-        nncf.Dataset([dict(zip(INPUTS, arrays, strict=True)) for arrays in calibration]),
+        nncf.Dataset(
+            [dict(zip(INPUTS, arrays, strict=True)) for arrays in calibration]
+        ),
         preset=nncf.QuantizationPreset.MIXED,
         target_device=nncf.TargetDevice.CPU,
         subset_size=len(calibration),
@@ -217,7 +233,9 @@ def quantize_openvino(model: Any, calibration: Sequence[Batch]) -> Any:
     )
 
 
-def openvino_vectors(model: Any, threads: int, streams: int, precision: str | None = None) -> VectorsOf:
+def openvino_vectors(
+    model: Any, threads: int, streams: int, precision: str | None = None
+) -> VectorsOf:
     """Return a compiled model of OpenVINO that computes `streams` batches at a time.
 
     `precision`, `f32` or `bf16`, is that of what is not int8; by default, OpenVINO chooses.
@@ -231,7 +249,9 @@ def openvino_vectors(model: Any, threads: int, streams: int, precision: str | No
     }
     if precision is not None:
         settings["INFERENCE_PRECISION_HINT"] = precision
-    requests = openvino.AsyncInferQueue(openvino.Core().compile_model(model, "CPU", settings), streams)
+    requests = openvino.AsyncInferQueue(
+        openvino.Core().compile_model(model, "CPU", settings), streams
+    )
 
     def vectors_of(batches: Iterable[Batch]) -> list[NDArray[np.float32]]:
         found: dict[int, NDArray[np.float32]] = {}

@@ -58,7 +58,14 @@ MAX_LENGTH = 256
 CALIBRATION = 300
 """Sentences that static quantisation is calibrated on, as many as optimum takes."""
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "STSB-dev", "SICKR")
-VERSIONS = ("torch", "transformers", "sentence-transformers", "onnxruntime", "openvino", "nncf")
+VERSIONS = (
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "onnxruntime",
+    "openvino",
+    "nncf",
+)
 
 Encode: TypeAlias = Callable[[list[str]], NDArray[np.float32]]
 
@@ -80,7 +87,9 @@ def ours(precision: str, threads: int | None) -> Encoder:
     Raises:
         SentbedError, ValueError: if the runtime or the processor has no such precision.
     """
-    runtime = {"use": "cpu", "precision": precision} | ({} if threads is None else {"threads": threads})
+    runtime = {"use": "cpu", "precision": precision} | (
+        {} if threads is None else {"threads": threads}
+    )
     table = {
         "backbone": {"use": "bert", "model": MODEL},
         "pooler": {"use": "mean"},
@@ -89,11 +98,15 @@ def ours(precision: str, threads: int | None) -> Encoder:
     }
     encoder = Encoder.of(table, runtime)
     if (found := encoder.engine.describe()["precision"]) != precision:
-        raise ValueError(f"the runtime took `precision = {precision!r}` and computes in {found}")
+        raise ValueError(
+            f"the runtime took `precision = {precision!r}` and computes in {found}"
+        )
     return encoder
 
 
-def opponents(fp32: Encoder, calibration: Sequence[str], bf16: bool) -> Iterator[tuple[str, Encode]]:
+def opponents(
+    fp32: Encoder, calibration: Sequence[str], bf16: bool
+) -> Iterator[tuple[str, Encode]]:
     """Yield sentence-transformers as it comes, and all others behind the batches of `fp32`."""
     folder, threads = locate(MODEL), torch.get_num_threads()
     tokenizer = fp32.backbone.tokenizer
@@ -111,24 +124,40 @@ def opponents(fp32: Encoder, calibration: Sequence[str], bf16: bool) -> Iterator
     theirs = reference(torch.float32)
     yield (
         "sentence-transformers fp32",
-        lambda texts: theirs.encode(texts, normalize_embeddings=True, show_progress_bar=False),
+        lambda texts: theirs.encode(
+            texts, normalize_embeddings=True, show_progress_bar=False
+        ),
     )
     yield "  the same, sorted batches", batched(sentence_transformers_vectors(theirs))
     if bf16:
-        yield "  bf16, sorted batches", batched(sentence_transformers_vectors(reference(torch.bfloat16)))
-    for distribution, rows in (("onnxruntime", _onnx_runtime), ("openvino", _openvino), ("nncf", _nncf)):
+        yield (
+            "  bf16, sorted batches",
+            batched(sentence_transformers_vectors(reference(torch.bfloat16))),
+        )
+    for distribution, rows in (
+        ("onnxruntime", _onnx_runtime),
+        ("openvino", _openvino),
+        ("nncf", _nncf),
+    ):
         try:
             importlib.metadata.version(distribution)
         except importlib.metadata.PackageNotFoundError:
-            print(f"without {distribution}: not installed; run `make opponents`, which installs it")
+            print(
+                f"without {distribution}: not installed; run `make opponents`, which installs it"
+            )
             continue
         tokens = tokenizer.encode(calibration, MAX_LENGTH)
-        alone = [batch(tokens, np.array([row]), tokenizer.pad_id) for row in range(len(tokens))]
+        alone = [
+            batch(tokens, np.array([row]), tokenizer.pad_id)
+            for row in range(len(tokens))
+        ]
         for name, vectors_of in rows(folder, threads, bf16, alone):
             yield name, batched(vectors_of)
 
 
-def _onnx_runtime(folder: Path, threads: int, *_: Any) -> Iterator[tuple[str, VectorsOf]]:
+def _onnx_runtime(
+    folder: Path, threads: int, *_: Any
+) -> Iterator[tuple[str, VectorsOf]]:
     with tempfile.TemporaryDirectory() as name:
         graph, int8 = Path(name, "fp32.onnx"), Path(name, "int8.onnx")
         write_onnx(folder, graph)
@@ -137,14 +166,20 @@ def _onnx_runtime(folder: Path, threads: int, *_: Any) -> Iterator[tuple[str, Ve
         yield "ONNX Runtime int8", onnx_runtime_vectors(int8, threads)
 
 
-def _openvino(folder: Path, threads: int, bf16: bool, _: Any) -> Iterator[tuple[str, VectorsOf]]:
+def _openvino(
+    folder: Path, threads: int, bf16: bool, _: Any
+) -> Iterator[tuple[str, VectorsOf]]:
     model = openvino_model(folder)
     for name, precision in (("fp32", "f32"), *([("bf16", "bf16")] if bf16 else [])):
         yield from _streams(f"OpenVINO {name}", model, threads, precision)
 
 
-def _nncf(folder: Path, threads: int, _: bool, calibration: Any) -> Iterator[tuple[str, VectorsOf]]:
-    yield from _streams("OpenVINO int8", quantize_openvino(openvino_model(folder), calibration), threads)
+def _nncf(
+    folder: Path, threads: int, _: bool, calibration: Any
+) -> Iterator[tuple[str, VectorsOf]]:
+    yield from _streams(
+        "OpenVINO int8", quantize_openvino(openvino_model(folder), calibration), threads
+    )
 
 
 def _streams(
@@ -152,7 +187,10 @@ def _streams(
 ) -> Iterator[tuple[str, VectorsOf]]:
     yield name, openvino_vectors(model, threads, 1, precision)
     if threads > 1:
-        yield f"{name}, {threads} streams", openvino_vectors(model, threads, threads, precision)
+        yield (
+            f"{name}, {threads} streams",
+            openvino_vectors(model, threads, threads, precision),
+        )
 
 
 def rows(threads: int | None, calibration: Sequence[str]) -> dict[str, Encode]:
@@ -172,9 +210,13 @@ def ratio(rates: Sequence[float], base: Sequence[float]) -> float:
     return statistics.median(a / b for a, b in zip(rates, base, strict=True))
 
 
-def scored(found: Mapping[str, Encode], prepared: Prepared) -> dict[str, dict[str, Any]]:
+def scored(
+    found: Mapping[str, Encode], prepared: Prepared
+) -> dict[str, dict[str, Any]]:
     """Return scores by task, and cosines to the first row's vectors, of each row."""
-    texts = list(dict.fromkeys(text for part in prepared.lists.values() for text in part.both))
+    texts = list(
+        dict.fromkeys(text for part in prepared.lists.values() for text in part.both)
+    )
     results: dict[str, dict[str, Any]] = {}
     exact: NDArray[np.float32] | None = None
     for name, encode in found.items():
@@ -183,7 +225,11 @@ def scored(found: Mapping[str, Encode], prepared: Prepared) -> dict[str, dict[st
         exact = vectors if exact is None else exact
         cosines = (vectors * exact).sum(1)
         evaluation = prepared.evaluate(Known(dict(zip(texts, vectors, strict=True))))
-        scores = {score.task: score.value for score in evaluation.scores if score.metric == "spearman"}
+        scores = {
+            score.task: score.value
+            for score in evaluation.scores
+            if score.metric == "spearman"
+        }
         results[name] = {
             "scores": scores,
             "cosine_mean": float(cosines.mean()),
@@ -195,13 +241,21 @@ def scored(found: Mapping[str, Encode], prepared: Prepared) -> dict[str, dict[st
 def processor() -> dict[str, Any]:
     """Return the name of the processor and those of its instruction sets that such products use."""
     found = torch.cpu.get_capabilities()
-    sets = [key for key in sorted(found) if key.startswith(("avx", "amx")) and found[key]]
-    return {"name": found.get("cpu_name", platform.processor()), "instruction_sets": sets}
+    sets = [
+        key for key in sorted(found) if key.startswith(("avx", "amx")) and found[key]
+    ]
+    return {
+        "name": found.get("cpu_name", platform.processor()),
+        "instruction_sets": sets,
+    }
 
 
 def sampled(texts: Sequence[str], count: int, seed: int) -> list[str]:
     """Return a random sample without repetition, or all texts if there are fewer."""
-    return [texts[row] for row in np.random.default_rng(seed).permutation(len(texts))[:count]]
+    return [
+        texts[row]
+        for row in np.random.default_rng(seed).permutation(len(texts))[:count]
+    ]
 
 
 def show(figures: Mapping[str, Any]) -> None:
@@ -220,13 +274,19 @@ def show(figures: Mapping[str, Any]) -> None:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measure everything; returns what `--json` writes."""
     every = "all" in options.tasks
-    evaluator = SentEvalSTS(tasks=TASKS if every else tuple(options.tasks), skip_missing=every)
+    evaluator = SentEvalSTS(
+        tasks=TASKS if every else tuple(options.tasks), skip_missing=every
+    )
     prepared = evaluator.prepare()
     training = SentEvalSTS(tasks=("STSB-train",)).prepare().lists["STSB-train"].both
     texts = sampled(sentences(), options.sentences, 0)
-    found = rows(options.threads, sampled(list(dict.fromkeys(training)), CALIBRATION, 1))
+    found = rows(
+        options.threads, sampled(list(dict.fromkeys(training)), CALIBRATION, 1)
+    )
     machine = processor()
-    print(f"{machine['name']} ({', '.join(machine['instruction_sets'])}), {torch.get_num_threads()} threads")
+    print(
+        f"{machine['name']} ({', '.join(machine['instruction_sets'])}), {torch.get_num_threads()} threads"
+    )
     print(f"{len(texts)} sentences, {options.rounds} rounds")
     results = scored(found, prepared)
     before = os.getloadavg()[0]
@@ -234,10 +294,17 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     base = next(iter(rates.values()))
     for name, result in results.items():
         result |= {"rates": rates[name], "ratio": ratio(rates[name], base)}
-    installed = {distribution.name for distribution in importlib.metadata.distributions()}
+    installed = {
+        distribution.name for distribution in importlib.metadata.distributions()
+    }
     return {
-        "machine": machine | {"threads": torch.get_num_threads(), "load_before": before},
-        "versions": {name: importlib.metadata.version(name) for name in VERSIONS if name in installed},
+        "machine": machine
+        | {"threads": torch.get_num_threads(), "load_before": before},
+        "versions": {
+            name: importlib.metadata.version(name)
+            for name in VERSIONS
+            if name in installed
+        },
         "sentences": len(texts),
         "rows": results,
     }
@@ -245,10 +312,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sentences", type=int, default=2000, help="a random sample of this size")
-    parser.add_argument("--threads", type=int, default=None, help="default: those of the runtime `cpu`")
+    parser.add_argument(
+        "--sentences", type=int, default=2000, help="a random sample of this size"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=None, help="default: those of the runtime `cpu`"
+    )
     parser.add_argument(
         "--tasks",
         nargs="+",
@@ -256,7 +329,9 @@ def main(arguments: list[str] | None = None) -> None:
         metavar="TASK",
         help="`all`: those at hand",
     )
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args(arguments)
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:

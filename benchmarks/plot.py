@@ -31,8 +31,12 @@ def draw(figures: Mapping[str, Any], path: Path) -> list[Path]:
     written = []
     for what in dict.fromkeys(case["what"] for case in measured):
         target = path if what == "encode" else path.with_stem(f"{path.stem}-{what}")
-        with matplotlib.rc_context({"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "sentbed"}):
-            _figure([case for case in measured if case["what"] == what], what).savefig(target, dpi=150)
+        with matplotlib.rc_context(
+            {"font.size": 10, "svg.fonttype": "none", "svg.hashsalt": "sentbed"}
+        ):
+            _figure([case for case in measured if case["what"] == what], what).savefig(
+                target, dpi=150
+            )
         written.append(target)
     return written
 
@@ -50,41 +54,68 @@ def fastest(cases: Sequence[Mapping[str, Any]], side: str) -> list[Mapping[str, 
 def _figure(cases: Sequence[Mapping[str, Any]], what: str) -> Figure:
     """Families are columns; each precision has a row of rates and one of shares."""
     families, precisions, sizes = (
-        list(dict.fromkeys(case[key] for case in cases)) for key in ("family", "precision", "size")
+        list(dict.fromkeys(case[key] for case in cases))
+        for key in ("family", "precision", "size")
     )
     colours = dict(zip(sizes, COLOURS * len(sizes), strict=False))
-    figure = Figure(figsize=(3.4 * max(2, len(families)), 5.0 * len(precisions) + 1.2), layout="constrained")
-    panels = figure.subplots(2 * len(precisions), len(families), squeeze=False, sharex=True, sharey="row")
+    figure = Figure(
+        figsize=(3.4 * max(2, len(families)), 5.0 * len(precisions) + 1.2),
+        layout="constrained",
+    )
+    panels = figure.subplots(
+        2 * len(precisions), len(families), squeeze=False, sharex=True, sharey="row"
+    )
     lengths = sorted({case["length"] for case in cases})
     for column, family in enumerate(families):
         for row, precision in enumerate(precisions):
-            own = [c for c in cases if (c["family"], c["precision"]) == (family, precision)]
+            own = [
+                c for c in cases if (c["family"], c["precision"]) == (family, precision)
+            ]
             rates, shares = panels[2 * row][column], panels[2 * row + 1][column]
             for size in sizes:
                 for side, style in STYLES.items():
                     best = fastest([case for case in own if case["size"] == size], side)
                     x = [case["length"] for case in best]
-                    rates.plot(x, [c[side]["texts_per_s"] for c in best], color=colours[size], **style)
+                    rates.plot(
+                        x,
+                        [c[side]["texts_per_s"] for c in best],
+                        color=colours[size],
+                        **style,
+                    )
                     share = [100 * case[side]["share_of_limit"] for case in best]
                     shares.plot(x, share, color=colours[size], **style)
             rates.set_yscale("log")
             rates.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            rates.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            rates.yaxis.set_major_formatter(
+                FuncFormatter(lambda value, _: f"{value:,g}")
+            )
             rates.set_title(f"{family}, {precision}")
             shares.axhline(100, color="0.6", linewidth=1)
             shares.set_ylim(bottom=0)
-            for panel, label in ((rates, "texts a second"), (shares, "% of the measured limit")):
+            for panel, label in (
+                (rates, "texts a second"),
+                (shares, "% of the measured limit"),
+            ):
                 panel.set_xscale("log", base=2)
-                panel.set_xticks(lengths, [str(length) for length in lengths], minor=False)
+                panel.set_xticks(
+                    lengths, [str(length) for length in lengths], minor=False
+                )
                 panel.minorticks_off()
                 panel.grid(alpha=0.3)
                 panel.tick_params(labelbottom=True)
                 panel.set_xlabel("tokens a text")
                 if column == 0:
                     panel.set_ylabel(label)
-    handles = [Line2D([], [], color=colours[size], marker="o", label=size) for size in sizes]
-    handles += [Line2D([], [], color="0.2", label=LABELS[side], **style) for side, style in STYLES.items()]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    handles = [
+        Line2D([], [], color=colours[size], marker="o", label=size) for size in sizes
+    ]
+    handles += [
+        Line2D([], [], color="0.2", label=LABELS[side], **style)
+        for side, style in STYLES.items()
+    ]
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(handles), frameon=False
+    )
     doing = {"encode": "Encoding", "train": "Training steps"}[what]
     figure.suptitle(f"{doing}, each at the batch size that is fastest")
     return figure
@@ -92,7 +123,9 @@ def _figure(cases: Sequence[Mapping[str, Any]], what: str) -> Figure:
 
 def main() -> None:
     """Draw a file of figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("figures", type=Path)
     parser.add_argument("out", type=Path)
     options = parser.parse_args()

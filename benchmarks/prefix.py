@@ -29,23 +29,39 @@ DEMONSTRATION = Demonstration("A jockey riding a horse.", "Equestrian")
 def encoders(texts: list[str], precision: str) -> dict[str, Encoder]:
     """Build one encoder twice: the second shares everything with the first but the reuse of the prefix."""
     plugins = load_plugins()
-    backbone = plugins.find("backbone", "opt").cls(init="random", size="125m", vocab_size=50265)
+    backbone = plugins.find("backbone", "opt").cls(
+        init="random", size="125m", vocab_size=50265
+    )
     prompt = Prompt(demonstration=DEMONSTRATION)
-    recipe = EncoderRecipe(backbone, plugins.find("pooler", "prompt-eol").cls(), max_length=64, prompt=prompt)
+    recipe = EncoderRecipe(
+        backbone,
+        plugins.find("pooler", "prompt-eol").cls(),
+        max_length=64,
+        prompt=prompt,
+    )
     engine = plugins.find("runtime", "cpu").cls(precision=precision).build()
     engine.seed(0)
     reusing = Encoder.build(recipe, engine, lambda: texts)
     placed: Any = engine.assemble(reusing.backbone, recipe.pooler, recipe.head)
     placed.shares_prefix = False
-    return {"without reuse": attrs.evolve(reusing, placed=placed), "with reuse": reusing}
+    return {
+        "without reuse": attrs.evolve(reusing, placed=placed),
+        "with reuse": reusing,
+    }
 
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--sentences", type=int, default=2000, help="a random sample of this size")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--sentences", type=int, default=2000, help="a random sample of this size"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args()
     everything = sentences()
     chosen = np.random.default_rng(0).permutation(len(everything))[: options.sentences]
@@ -55,9 +71,13 @@ def main() -> None:
     for precision in native_precisions():
         both = encoders(everything, precision)
         tokens = both["with reuse"].tokenizer().encode(texts, 64)
-        bare = both["with reuse"].backbone.tokenizer.encode([str(DEMONSTRATION.text)], 64)
+        bare = both["with reuse"].backbone.tokenizer.encode(
+            [str(DEMONSTRATION.text)], 64
+        )
         figures.setdefault("tokens", float(tokens.lengths.mean()))
-        figures.setdefault("tokens of the demonstration's sentence", int(bare.lengths[0]))
+        figures.setdefault(
+            "tokens of the demonstration's sentence", int(bare.lengths[0])
+        )
         for encoder in both.values():
             encoder.encode(texts[:128])
         peak = matmul_peak(DTYPES[precision])
@@ -70,17 +90,32 @@ def main() -> None:
         plain, reused = rates.values()
         ratio = statistics.median(b / a for a, b in zip(plain, reused, strict=True))
         placed: Any = both["without reuse"].placed
-        weights = sum(p.numel() for name, p in placed.module.named_parameters() if ".layers." in name)
+        weights = sum(
+            p.numel()
+            for name, p in placed.module.named_parameters()
+            if ".layers." in name
+        )
         for name, found in rates.items():
             rate = statistics.median(found)
             # What the plain way computes: with reuse most of it is not computed at all.
             speed = rate * 2 * weights * float(tokens.lengths.mean()) / 1e12
             shown = f"{speed:>9.3f}{peak:>7.2f}" if name == "without reuse" else ""
-            print(f"{precision + ' ' + name:<22}{rate:>12.0f}{ratio if shown == '' else 1:>8.2f}{shown}")
-        difference = float(np.abs(vectors["with reuse"] - vectors["without reuse"]).max())
+            print(
+                f"{precision + ' ' + name:<22}{rate:>12.0f}{ratio if shown == '' else 1:>8.2f}{shown}"
+            )
+        difference = float(
+            np.abs(vectors["with reuse"] - vectors["without reuse"]).max()
+        )
         largest = float(np.abs(vectors["without reuse"]).max())
-        print(f"{precision}: largest difference {difference:.1e}, largest value {largest:.2f}")
-        figures[precision] = {"rates": rates, "ratio": ratio, "peak_tflops": peak, "difference": difference}
+        print(
+            f"{precision}: largest difference {difference:.1e}, largest value {largest:.2f}"
+        )
+        figures[precision] = {
+            "rates": rates,
+            "ratio": ratio,
+            "peak_tflops": peak,
+            "difference": difference,
+        }
     print(
         f"{len(texts)} sentences, {figures['tokens']:.1f} tokens a prompt, {torch.get_num_threads()} threads"
     )

@@ -76,7 +76,9 @@ def scores_of(values: np.ndarray, are_sample: bool) -> dict[int, PromptScores]:
     """Return the scores of a cell from `(prompts, seeds, items)`."""
     column = {}
     for seed in range(values.shape[1]):
-        of_prompts = {str(prompt): score_of(of[seed]) for prompt, of in enumerate(values)}
+        of_prompts = {
+            str(prompt): score_of(of[seed]) for prompt, of in enumerate(values)
+        }
         column[seed] = PromptScores(of_prompts, are_sample)
     return column
 
@@ -87,7 +89,9 @@ def judged_by(values: np.ndarray) -> Mapping[str, Judged]:
     zeros = np.zeros_like(values)
     results = {}
     for name, are_sample in (("sampled", True), ("averaged", False)):
-        results[name] = judge_cell(scores_of(zeros, are_sample), scores_of(values, are_sample), store)
+        results[name] = judge_cell(
+            scores_of(zeros, are_sample), scores_of(values, are_sample), store
+        )
     runs = values.reshape(-1, values.shape[2])
     before = {number: score_of(np.zeros_like(of)) for number, of in enumerate(runs)}
     after = {number: score_of(of) for number, of in enumerate(runs)}
@@ -118,11 +122,19 @@ TABLE = {
     "only prompts vary": Setting(
         item_std=0.01, prompt_std=1.0, seed_std=0.0, rest_std=0.0, prompt_item_std=0.01
     ),
-    "only seeds vary": Setting(item_std=0.01, seed_std=1.0, rest_std=0.0, prompt_item_std=0.01),
+    "only seeds vary": Setting(
+        item_std=0.01, seed_std=1.0, rest_std=0.0, prompt_item_std=0.01
+    ),
     "only items vary": Setting(seed_std=0.0, rest_std=0.0),
-    "only prompt x seed varies": Setting(item_std=0.01, seed_std=0.0, prompt_seed_std=1.0, rest_std=0.0),
-    "only prompt x item varies": Setting(item_std=0.0, seed_std=0.0, prompt_item_std=1.0, rest_std=0.01),
-    "only prompt x seed x item varies": Setting(item_std=0.0, seed_std=0.0, rest_std=1.0),
+    "only prompt x seed varies": Setting(
+        item_std=0.01, seed_std=0.0, prompt_seed_std=1.0, rest_std=0.0
+    ),
+    "only prompt x item varies": Setting(
+        item_std=0.0, seed_std=0.0, prompt_item_std=1.0, rest_std=0.01
+    ),
+    "only prompt x seed x item varies": Setting(
+        item_std=0.0, seed_std=0.0, rest_std=1.0
+    ),
 }
 """Studies of equal cells; prompt x cell is in standard deviations of seed x cell."""
 
@@ -132,7 +144,11 @@ def random_setting(rng: Generator) -> Setting:
     items = round(math.exp(rng.uniform(math.log(40), math.log(2000))))
     error = 1 / math.sqrt(items)
     has_interaction = rng.random() < 0.5
-    stds = error * np.exp(rng.uniform(math.log(0.1), math.log(10), 3)) * (rng.random(3) < 0.8)
+    stds = (
+        error
+        * np.exp(rng.uniform(math.log(0.1), math.log(10), 3))
+        * (rng.random(3) < 0.8)
+    )
     return Setting(
         prompts=int(rng.integers(3, 9)),
         seeds=int(rng.integers(3, 11)),
@@ -148,7 +164,9 @@ def random_setting(rng: Generator) -> Setting:
 POWER = {
     "P=4, S=3, n=200": Setting(prompt_std=0.3, difference=0.8),
     "P=8, S=3, n=200": Setting(prompts=8, prompt_std=0.3, difference=0.4),
-    "P=3, S=5, n=1000": Setting(prompts=3, seeds=5, items=1000, prompt_std=0.1, difference=0.3),
+    "P=3, S=5, n=1000": Setting(
+        prompts=3, seeds=5, items=1000, prompt_std=0.1, difference=0.3
+    ),
     "P=4, S=10, n=40": Setting(seeds=10, items=40, prompt_std=0.2, difference=0.7),
 }
 
@@ -185,13 +203,19 @@ def best_prompt_is_claimed(setting: Setting, rng: Generator) -> tuple[bool, bool
     best = int(values.mean((1, 2)).argmax())
     alone = values[best : best + 1]
     zeros = np.zeros_like(alone)
-    of_best = judge_cell(scores_of(zeros, False), scores_of(alone, False), ComponentStore(1))
+    of_best = judge_cell(
+        scores_of(zeros, False), scores_of(alone, False), ComponentStore(1)
+    )
     of_all = judged_by(values)["sampled"]
     return _is_better(of_best), _is_better(of_all)
 
 
 def _is_better(judged: Judged) -> bool:
-    return judged.p_value is not None and judged.p_value < 0.05 and (judged.difference or 0) > 0
+    return (
+        judged.p_value is not None
+        and judged.p_value < 0.05
+        and (judged.difference or 0) > 0
+    )
 
 
 @attrs.frozen
@@ -229,8 +253,12 @@ def stops(setting: Stopping, counted: bool, rng: Generator) -> tuple[bool, bool]
     of_looks = shares_of_looks((tuple(range(seeds)), looks))
     test = SequentialTest(names, looks, promise=setting.promise, shares=of_looks)
     for look in test.looks:
-        of_seeds = {name: runs[int(name), :, :look].mean(0).tolist() for name in test.at_work}
-        of_prompts = {name: runs[int(name), :, :look].mean(1).tolist() for name in test.at_work}
+        of_seeds = {
+            name: runs[int(name), :, :look].mean(0).tolist() for name in test.at_work
+        }
+        of_prompts = {
+            name: runs[int(name), :, :look].mean(1).tolist() for name in test.at_work
+        }
         test.look(of_seeds, None, of_prompts if counted else None)
     is_wrong = any(claim.cell == "0" or not setting.winner for claim in test.claims)
     return is_wrong, test.at_work == ("0",)
@@ -239,7 +267,9 @@ def stops(setting: Stopping, counted: bool, rng: Generator) -> tuple[bool, bool]
 def main() -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", default=["table", "random", "power", "best", "stop"])
+    parser.add_argument(
+        "what", nargs="*", default=["table", "random", "power", "best", "stop"]
+    )
     parser.add_argument("--studies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -249,28 +279,45 @@ def main() -> None:
         for name, setting in TABLE.items():
             print(f"{name}: {shares(setting, arguments.studies, rng)}", flush=True)
     if "random" in arguments.what:
-        results = [shares(random_setting(rng), 4, rng) for _ in range(arguments.studies)]
+        results = [
+            shares(random_setting(rng), 4, rng) for _ in range(arguments.studies)
+        ]
         for name in results[0]:
             mean = sum(result[name] for result in results) / len(results)
-            print(f"{len(results)} random settings, 4 studies each: {name} {mean:.2f}", flush=True)
+            print(
+                f"{len(results)} random settings, 4 studies each: {name} {mean:.2f}",
+                flush=True,
+            )
     if "power" in arguments.what:
         for name, setting in POWER.items():
             share = shares(setting, arguments.studies, rng)
-            print(f"power, {name}: {share}, predicted {predicted(setting):.1f}", flush=True)
+            print(
+                f"power, {name}: {share}, predicted {predicted(setting):.1f}",
+                flush=True,
+            )
     if "best" in arguments.what:
         setting = Setting(prompts=8, prompt_std=0.3)
-        claims = [best_prompt_is_claimed(setting, rng) for _ in range(arguments.studies)]
+        claims = [
+            best_prompt_is_claimed(setting, rng) for _ in range(arguments.studies)
+        ]
         by_best = 100 * sum(best for best, _ in claims) / len(claims)
         by_all = 100 * sum(every for _, every in claims) / len(claims)
-        print(f"claimed better, equal cells, 8 prompts: by the best {by_best:.1f}, by all {by_all:.1f}")
+        print(
+            f"claimed better, equal cells, 8 prompts: by the best {by_best:.1f}, by all {by_all:.1f}"
+        )
     if "stop" in arguments.what:
         for name, stopping in STOPPING.items():
             for counted in (True, False):
-                studies = [stops(stopping, counted, rng) for _ in range(arguments.studies)]
+                studies = [
+                    stops(stopping, counted, rng) for _ in range(arguments.studies)
+                ]
                 wrong = 100 * sum(is_wrong for is_wrong, _ in studies) / len(studies)
                 winner = 100 * sum(is_found for _, is_found in studies) / len(studies)
                 how = "counted" if counted else "averaged"
-                print(f"{name}, prompts {how}: wrong {wrong:.1f}, winner found {winner:.1f}", flush=True)
+                print(
+                    f"{name}, prompts {how}: wrong {wrong:.1f}, winner found {winner:.1f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -68,12 +68,28 @@ def scenarios(cells: int) -> tuple[Scenario, ...]:
         Scenario("one better by 1.5 points", (1.5,) + (0.0,) * (cells - 1)),
         Scenario("many close: 0.1 apart", spread),
         Scenario("many close, margin 0.3", spread, margin=0.3),
-        Scenario("at the margin: one better by 0.5, margin 0.5", (0.5,) + (0.0,) * (cells - 1), margin=0.5),
-        Scenario("null, one cell with 3 x the spread", (0.0,) * cells, (3.0,) + (1.0,) * (cells - 1)),
-        Scenario("null, one cell with 10 x the spread", (0.0,) * cells, (10.0,) + (1.0,) * (cells - 1)),
-        Scenario("null, half the cells with 2 x the spread", (0.0,) * cells, every_second),
+        Scenario(
+            "at the margin: one better by 0.5, margin 0.5",
+            (0.5,) + (0.0,) * (cells - 1),
+            margin=0.5,
+        ),
+        Scenario(
+            "null, one cell with 3 x the spread",
+            (0.0,) * cells,
+            (3.0,) + (1.0,) * (cells - 1),
+        ),
+        Scenario(
+            "null, one cell with 10 x the spread",
+            (0.0,) * cells,
+            (10.0,) + (1.0,) * (cells - 1),
+        ),
+        Scenario(
+            "null, half the cells with 2 x the spread", (0.0,) * cells, every_second
+        ),
         Scenario("null, items hardly vary", (0.0,) * cells, items=0.1),
-        Scenario("null, seeds with heavy tails (t, 3 degrees)", (0.0,) * cells, tails=3.0),
+        Scenario(
+            "null, seeds with heavy tails (t, 3 degrees)", (0.0,) * cells, tails=3.0
+        ),
     )
 
 
@@ -87,18 +103,22 @@ class Simulated:
     """`(cells, seeds, items)`."""
 
 
-def simulate(scenario: Scenario, seeds: int, items: int, rng: np.random.Generator) -> Simulated:
+def simulate(
+    scenario: Scenario, seeds: int, items: int, rng: np.random.Generator
+) -> Simulated:
     """Draw a study."""
     cells = len(scenario.means)
     factors = np.array(scenario.seed_factors or (1.0,) * cells)
     own = rng.standard_normal((cells, seeds))
     if np.isfinite(scenario.tails):
         # Of variance 1, as the others.
-        own = rng.standard_t(scenario.tails, (cells, seeds)) / np.sqrt(scenario.tails / (scenario.tails - 2))
+        own = rng.standard_t(scenario.tails, (cells, seeds)) / np.sqrt(
+            scenario.tails / (scenario.tails - 2)
+        )
     per_run = SEED * rng.standard_normal(seeds) + SEED_CELL * factors[:, None] * own
-    per_item = ITEM * rng.standard_normal(items) + scenario.items * ITEM_CELL * rng.standard_normal(
-        (cells, items)
-    )
+    per_item = ITEM * rng.standard_normal(
+        items
+    ) + scenario.items * ITEM_CELL * rng.standard_normal((cells, items))
     found = (
         np.array(scenario.means)[:, None, None]
         + per_run[:, :, None]
@@ -118,12 +138,16 @@ class Outcome:
     winner: int | None
 
 
-def sequential(study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float) -> Outcome:
+def sequential(
+    study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float
+) -> Outcome:
     """Run the test of `[study.stop]`."""
     cells, items = len(scenario.means), study.items.shape[2]
     names = tuple(map(str, range(cells)))
     plan = tuple(range(looks[-1])), looks
-    test = SequentialTest(names, looks, error_rate, scenario.margin, shares=shares(plan))
+    test = SequentialTest(
+        names, looks, error_rate, scenario.margin, shares=shares(plan)
+    )
     variances = VariancesOverItems.of(study.items)
     runs = 0
     done = 0
@@ -162,7 +186,9 @@ class VariancesOverItems:
         scores = values.mean(-1)
         centred = (values - scores[..., None]).reshape(*studies, cells * seeds, items)
         covariances = centred @ centred.swapaxes(-1, -2) / (items - 1)
-        return cls(covariances.reshape(*studies, cells, seeds, cells, seeds), scores, items)
+        return cls(
+            covariances.reshape(*studies, cells, seeds, cells, seeds), scores, items
+        )
 
     def after(self, seeds: Sequence[int]) -> np.ndarray:
         """Return the variances of the means over `seeds`, two or more, `(..., cells, cells)`.
@@ -176,23 +202,35 @@ class VariancesOverItems:
         of_means = covariances.mean((-3, -1))
         within_seeds = np.einsum("...asbs->...ab", covariances)
         variances = of_differences(of_means) / self.items
-        interaction = of_differences(within_seeds - count * of_means) / self.items / (count * (count - 1))
-        over_seeds = of_differences(covariances_over_seeds(self.scores[..., chosen])) / count
-        remaining: np.ndarray = np.maximum(0.0, variances - np.minimum(interaction, over_seeds))
+        interaction = (
+            of_differences(within_seeds - count * of_means)
+            / self.items
+            / (count * (count - 1))
+        )
+        over_seeds = (
+            of_differences(covariances_over_seeds(self.scores[..., chosen])) / count
+        )
+        remaining: np.ndarray = np.maximum(
+            0.0, variances - np.minimum(interaction, over_seeds)
+        )
         return remaining
 
 
 def of_differences(covariances: np.ndarray) -> np.ndarray:
     """Return the variances of the differences of all pairs, from covariances `(..., cells, cells)`."""
     own = np.diagonal(covariances, axis1=-2, axis2=-1)
-    variances: np.ndarray = np.maximum(0.0, own[..., :, None] + own[..., None, :] - 2 * covariances)
+    variances: np.ndarray = np.maximum(
+        0.0, own[..., :, None] + own[..., None, :] - 2 * covariances
+    )
     return variances
 
 
 def covariances_over_seeds(scores: np.ndarray) -> np.ndarray:
     """Return the sample covariances over seeds of all pairs, from scores `(..., cells, seeds)`."""
     residuals = scores - scores.mean(-1, keepdims=True)
-    covariances: np.ndarray = residuals @ residuals.swapaxes(-1, -2) / (scores.shape[-1] - 1)
+    covariances: np.ndarray = (
+        residuals @ residuals.swapaxes(-1, -2) / (scores.shape[-1] - 1)
+    )
     return covariances
 
 
@@ -201,7 +239,9 @@ def known_variances(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows and columns of `cells`, whose names are their numbers; see `ItemVariances`."""
     numbers = [int(cell) for cell in cells]
-    return variances[np.ix_(numbers, numbers)], np.full((len(cells), len(cells)), degrees)
+    return variances[np.ix_(numbers, numbers)], np.full(
+        (len(cells), len(cells)), degrees
+    )
 
 
 def require_variances_of_the_product() -> None:
@@ -212,7 +252,9 @@ def require_variances_of_the_product() -> None:
         of_cell = []
         for seed in range(4):
             items = Items("mean", values[cell, seed], scale=1.0)
-            score = Score("T", "accuracy", float(values[cell, seed].mean()), {}, "en", "e", items)
+            score = Score(
+                "T", "accuracy", float(values[cell, seed].mean()), {}, "en", "e", items
+            )
             of_cell.append(MeanScore((score,)))
         scores[str(cell)] = of_cell
     expected, degrees = item_variances(scores, ComponentStore(1), [*scores])
@@ -220,7 +262,9 @@ def require_variances_of_the_product() -> None:
     np.testing.assert_allclose(degrees[expected > 0], 49.0)
 
 
-def by_hand(study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float) -> Outcome:
+def by_hand(
+    study: Simulated, scenario: Scenario, looks: tuple[int, ...], error_rate: float
+) -> Outcome:
     """Stop what a paired t-test over the seeds so far, against the best mean, calls worse."""
     at_work = list(range(len(scenario.means)))
     runs = done = 0
@@ -285,19 +329,29 @@ def main() -> None:
         f"items, looks after {looks[0]} to {looks[-1]} seeds, error rate {options.error_rate:.0%}; "
         "in brackets: 95 % interval"
     )
-    print(f"{'':48} {'wrong claims %':>22} {'winners %':>10} {'wrong':>6} {'runs saved %':>13}")
+    print(
+        f"{'':48} {'wrong claims %':>22} {'winners %':>10} {'wrong':>6} {'runs saved %':>13}"
+    )
     for scenario in scenarios(options.cells):
         rng = np.random.default_rng(options.seed)
         outcomes: dict[str, list[Outcome]] = {"sentbed": [], "by hand": []}
         for _ in range(options.studies):
             study = simulate(scenario, options.seeds, options.items, rng)
-            outcomes["sentbed"].append(sequential(study, scenario, looks, options.error_rate))
-            outcomes["by hand"].append(by_hand(study, scenario, looks, options.error_rate))
+            outcomes["sentbed"].append(
+                sequential(study, scenario, looks, options.error_rate)
+            )
+            outcomes["by hand"].append(
+                by_hand(study, scenario, looks, options.error_rate)
+            )
         for who, ones in outcomes.items():
             row = measured(ones, scenario, options.cells * options.seeds)
             found.append({"scenario": scenario.name, "procedure": who, **row})
             share = f"{row['wrong']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
-            title = scenario.name if who == "sentbed" else f"  {who}: a t-test after each seed"
+            title = (
+                scenario.name
+                if who == "sentbed"
+                else f"  {who}: a t-test after each seed"
+            )
             print(
                 f"{title:48} {share:>22} {row['winners']:>10.1f} {row['wrong winners']:>6.1f} "
                 f"{row['saved']:>13.1f}",
@@ -306,7 +360,9 @@ def main() -> None:
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(
-            json.dumps({"options": {**vars(options), "json": None}, "rows": found}, indent=1)
+            json.dumps(
+                {"options": {**vars(options), "json": None}, "rows": found}, indent=1
+            )
         )
 
 

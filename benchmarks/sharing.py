@@ -41,11 +41,19 @@ MOST = 1.35
 def cells(precision: str, tasks: Sequence[str] | None) -> list[Recipe]:
     """Return the recipes of the eight cells."""
     plugins = load_plugins()
-    common = [f"runtime.precision={precision}", "evaluate.*.skip_missing=true", "report.scatters=false"]
+    common = [
+        f"runtime.precision={precision}",
+        "evaluate.*.skip_missing=true",
+        "report.scatters=false",
+    ]
     if tasks:
         common.append(f"evaluate.0.tasks={json.dumps(tasks)}")
     return [
-        load_recipe(RECIPE, [*common, f"encoder.pooler.use={pooler}", f"encoder.head={head}"], plugins)
+        load_recipe(
+            RECIPE,
+            [*common, f"encoder.pooler.use={pooler}", f"encoder.head={head}"],
+            plugins,
+        )
         for pooler in POOLERS
         for head in HEADS
     ]
@@ -62,7 +70,13 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
             directory = Path(place) / str(number)
             directory.mkdir()
             share = partial(share_passes, recipe, recipes[number + 1 :], kept=kept)
-            info = RunContext(recipe.run.name, directory, recipe, share=share, built=kept.built(recipe))
+            info = RunContext(
+                recipe.run.name,
+                directory,
+                recipe,
+                share=share,
+                built=kept.built(recipe),
+            )
             start = time.perf_counter()
             with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 scores.append(execute(info, plugins).scores)
@@ -73,12 +87,25 @@ def run(recipes: Sequence[Recipe]) -> tuple[list[float], list[Any]]:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--precision", nargs="+", default=["auto", "fp32"], choices=["auto", "fp32", "bf16"])
-    parser.add_argument("--tasks", nargs="+", default=None, help="the recipe's, if left out")
-    parser.add_argument("--all", action="store_true", help="compare the scores of all eight cells")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--precision",
+        nargs="+",
+        default=["auto", "fp32"],
+        choices=["auto", "fp32", "bf16"],
+    )
+    parser.add_argument(
+        "--tasks", nargs="+", default=None, help="the recipe's, if left out"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="compare the scores of all eight cells"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args()
     figures: dict[str, Any] = {"threads": torch.get_num_threads()}
     # What is imported and set up once a process is paid for here.
@@ -87,7 +114,9 @@ def main() -> None:
     for precision in options.precision:
         recipes = cells(precision, options.tasks)
         if groups(recipes) != [list(range(len(recipes)))]:
-            raise SystemExit("the cells cannot share a pass; look at `sentbed_studies.shared_forward_passes`")
+            raise SystemExit(
+                "the cells cannot share a pass; look at `sentbed_studies.shared_forward_passes`"
+            )
         rounds: list[dict[str, Any]] = []
         alone: dict[int, Any] = {}
         for _ in range(options.rounds):
@@ -95,13 +124,21 @@ def main() -> None:
             every, together = run(recipes)
             rounds.append({"one": one, "all": every, "ratio": sum(every) / one})
             more = statistics.mean(every[1:])
-            print(f"{precision:<8}{one:>9.2f}{sum(every):>9.2f}{more:>11.2f}{sum(every) / one:>8.2f}")
+            print(
+                f"{precision:<8}{one:>9.2f}{sum(every):>9.2f}{more:>11.2f}{sum(every) / one:>8.2f}"
+            )
         for number in range(1, len(recipes) if options.all else 1):
             _, (alone[number],) = run([recipes[number]])
-        differ = [number for number, scores in alone.items() if scores != together[number]]
+        differ = [
+            number for number, scores in alone.items() if scores != together[number]
+        ]
         ratio = statistics.median(found["ratio"] for found in rounds)
-        print(f"{precision}: {ratio:.2f} x one cell for all eight, at most {MOST} is wanted")
-        print(f"{precision}: scores of {len(alone) - len(differ)} of {len(alone)} cells equal those alone")
+        print(
+            f"{precision}: {ratio:.2f} x one cell for all eight, at most {MOST} is wanted"
+        )
+        print(
+            f"{precision}: scores of {len(alone) - len(differ)} of {len(alone)} cells equal those alone"
+        )
         figures[precision] = {"rounds": rounds, "ratio": ratio, "differ": differ}
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=2) + "\n")

@@ -20,7 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SENTBED = [sys.executable, "-m", "sentbed"]
 COMMANDS = {
-    "python with core's libraries": [sys.executable, "-c", "import attrs, cattrs, click, pluggy"],
+    "python with core's libraries": [
+        sys.executable,
+        "-c",
+        "import attrs, cattrs, click, pluggy",
+    ],
     "--help": [*SENTBED, "--help"],
     "plugins": [*SENTBED, "plugins"],
     "check": [*SENTBED, "check", "recipes/quickstart.toml"],
@@ -58,17 +62,25 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 IMPORTS = "import torch; from transformers import AutoModel, AutoTokenizer, BertModel"
 
 
-def seconds(command: list[str], environment: dict[str, str], place: Path = ROOT) -> tuple[float, float]:
+def seconds(
+    command: list[str], environment: dict[str, str], place: Path = ROOT
+) -> tuple[float, float]:
     """Return processor time and wall time of one call."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, capture_output=True, cwd=place, env=environment)
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall, after = (
+        time.perf_counter() - began,
+        resource.getrusage(resource.RUSAGE_CHILDREN),
+    )
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, wall
 
 
 def first_pass(rounds: int, environment: dict[str, str]) -> None:
     """Print the times to the first forward pass of a run, beside those of the imports alone, in turn."""
-    taken: dict[str, list[tuple[float, float]]] = {"its imports": [], "first forward pass": []}
+    taken: dict[str, list[tuple[float, float]]] = {
+        "its imports": [],
+        "first forward pass": [],
+    }
     for number in range(rounds + 1):
         with tempfile.TemporaryDirectory() as directory:
             place = Path(directory)
@@ -85,7 +97,9 @@ def first_pass(rounds: int, environment: dict[str, str]) -> None:
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=10)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as cache:
@@ -100,7 +114,9 @@ def main() -> None:
     for name, times in taken.items():
         print(f"{name:<30}{min(times[1:]):>9.2f}{min(times[1:]) / base:>8.1f}")
     with tempfile.TemporaryDirectory() as cache:
-        first_pass(max(1, options.rounds // 2), {**environment, "PYTHONPYCACHEPREFIX": cache})
+        first_pass(
+            max(1, options.rounds // 2), {**environment, "PYTHONPYCACHEPREFIX": cache}
+        )
 
 
 if __name__ == "__main__":

@@ -104,7 +104,10 @@ class Setting:
         """Seeds and looks by which the study decides, one plan after the other."""
         if self.history == "exchanged":
             looks = tuple(range(self.first_look, self.seeds + 1))
-            sets = [tuple(range(self.seeds * r, self.seeds * (r + 1))) for r in range(ROUNDS)]
+            sets = [
+                tuple(range(self.seeds * r, self.seeds * (r + 1)))
+                for r in range(ROUNDS)
+            ]
             return tuple((seeds, looks) for seeds in sets)
         begin = self.first_look if self.history == "one by one" else self.seeds
         return tuple(
@@ -137,14 +140,20 @@ SETTINGS: Mapping[str, Setting] = {
     "equal, K=5, S=4, n=100, items vary": Setting(5, 4, 100, item_factor=1.0),
     "equal, K=15, S=6, n=1000, items vary": Setting(15, 6, 1000, item_factor=1.0),
     "equal, K=25, S=6, n=100": Setting(25, 6, 100),
-    "equal, K=15, S=6, n=100, rest 3 x": Setting(15, 6, 100, item_factor=1.0, rest_factor=3.0),
+    "equal, K=15, S=6, n=100, rest 3 x": Setting(
+        15, 6, 100, item_factor=1.0, rest_factor=3.0
+    ),
     "one 2 x, K=5, S=4, n=1000": Setting(5, 4, 1000, seed_factors=one_of(5, 2.0)),
     "one 4 x, K=15, S=6, n=100": Setting(15, 6, 100, seed_factors=one_of(15, 4.0)),
     "one 6 x, K=25, S=4, n=1000": Setting(25, 4, 1000, seed_factors=one_of(25, 6.0)),
     "one 6 x, K=5, S=12, n=100": Setting(5, 12, 100, seed_factors=one_of(5, 6.0)),
-    "one 4 x, K=5, S=6, n=1000, first look 3": Setting(5, 6, 1000, first_look=3, seed_factors=one_of(5, 4.0)),
+    "one 4 x, K=5, S=6, n=1000, first look 3": Setting(
+        5, 6, 1000, first_look=3, seed_factors=one_of(5, 4.0)
+    ),
     "a third 3 x, K=15, S=6, n=100": Setting(15, 6, 100, seed_factors=a_third(15, 3.0)),
-    "a third 3 x, K=25, S=4, n=1000": Setting(25, 4, 1000, seed_factors=a_third(25, 3.0)),
+    "a third 3 x, K=25, S=4, n=1000": Setting(
+        25, 4, 1000, seed_factors=a_third(25, 3.0)
+    ),
     "a third 3 x, K=5, S=12, n=100": Setting(5, 12, 100, seed_factors=a_third(5, 3.0)),
     "spread grows with the mean, K=15, S=6, n=100": Setting(
         15, 6, 100, means=steps(15, 0.02), seed_factors=tuple(np.linspace(1, 4, 15))
@@ -161,7 +170,9 @@ SETTINGS: Mapping[str, Setting] = {
     "groups of 5 correlated, K=15, S=6, n=100": Setting(
         15, 6, 100, groups=tuple(cell // 5 for cell in range(15))
     ),
-    "all but one correlated, K=25, S=4, n=1000": Setting(25, 4, 1000, groups=(0,) + (1,) * 24),
+    "all but one correlated, K=25, S=4, n=1000": Setting(
+        25, 4, 1000, groups=(0,) + (1,) * 24
+    ),
     "seeds one by one, one 4 x, K=5, S=12, n=100": Setting(
         5, 12, 100, seed_factors=one_of(5, 4.0), history="one by one"
     ),
@@ -171,7 +182,9 @@ SETTINGS: Mapping[str, Setting] = {
     "seeds exchanged, one 4 x, K=5, S=6, n=100": Setting(
         5, 6, 100, seed_factors=one_of(5, 4.0), history="exchanged"
     ),
-    "seeds exchanged, equal, K=15, S=4, n=100": Setting(15, 4, 100, history="exchanged"),
+    "seeds exchanged, equal, K=15, S=4, n=100": Setting(
+        15, 4, 100, history="exchanged"
+    ),
     "margin 0.3, cells 0.02 apart, one 4 x, K=15, S=6, n=100": Setting(
         15, 6, 100, means=steps(15, 0.02), margin=0.3, seed_factors=one_of(15, 4.0)
     ),
@@ -198,9 +211,14 @@ def draw_studies(setting: Setting, studies: int, rng: Generator) -> np.ndarray:
         of_group = of_groups[:, [*setting.groups]]
         seed_cell = np.sqrt(0.9) * of_group + np.sqrt(0.1) * seed_cell
     factors = np.array(setting.seed_factors or (1.0,) * cells)
-    per_run = SEED * rng.standard_normal((studies, 1, seeds)) + SEED_CELL * factors[:, None] * seed_cell
+    per_run = (
+        SEED * rng.standard_normal((studies, 1, seeds))
+        + SEED_CELL * factors[:, None] * seed_cell
+    )
     per_item = ITEM * rng.standard_normal((studies, 1, items))
-    per_item = per_item + setting.item_factor * ITEM_CELL * rng.standard_normal((studies, cells, items))
+    per_item = per_item + setting.item_factor * ITEM_CELL * rng.standard_normal(
+        (studies, cells, items)
+    )
     values: np.ndarray = rng.standard_normal((studies, cells, seeds, items))
     values *= setting.rest_factor * setting.item_factor * REST
     values += (setting.true_means[:, None] + per_run)[..., None]
@@ -258,13 +276,21 @@ def decided_plans(setting: Setting) -> list[tuple[SeedPlan, Mapping[int, float]]
     return found[-1:] if setting.history == "one by one" else found
 
 
-def make_test(setting: Setting, mode: Mode, plan: SeedPlan, of_looks: Mapping[int, float]) -> SequentialTest:
+def make_test(
+    setting: Setting, mode: Mode, plan: SeedPlan, of_looks: Mapping[int, float]
+) -> SequentialTest:
     """Return the test of `[study.stop]` by one plan."""
     names = tuple(map(str, range(setting.cells)))
     promise: Promise = "best" if mode == "stays" else "all"
     baseline = names[0] if mode == "baseline" else None
     return SequentialTest(
-        names, plan[1], ERROR_RATE, setting.margin, baseline, promise=promise, shares=of_looks
+        names,
+        plan[1],
+        ERROR_RATE,
+        setting.margin,
+        baseline,
+        promise=promise,
+        shares=of_looks,
     )
 
 
@@ -287,19 +313,30 @@ def may_claim(drawn: Drawn, mode: Mode) -> np.ndarray:
             seeds = plan[0][:look]
             scores = drawn.scores[..., [*seeds]]
             own = of_differences(covariances_over_seeds(scores))
-            residuals = scores - scores.mean(-1, keepdims=True) - scores.mean(-2, keepdims=True)
+            residuals = (
+                scores - scores.mean(-1, keepdims=True) - scores.mean(-2, keepdims=True)
+            )
             squares = ((residuals + scores.mean((-2, -1), keepdims=True)) ** 2).sum(-1)
-            known_from = (cells - 1) / cells * squares.sum(-1) ** 2 / (squares**2).sum(-1)
+            known_from = (
+                (cells - 1) / cells * squares.sum(-1) ** 2 / (squares**2).sum(-1)
+            )
             degrees = (look - 1) * np.maximum(1.0, known_from)
             newer = degrees >= prior_degrees
             prior = np.where(newer, own[:, tested].mean(-1), prior)
             prior_degrees = np.where(newer, degrees, prior_degrees)
             of_pair = PRIOR_DEGREES + look - 1
-            moderated = (PRIOR_DEGREES * prior[:, None, None] + (look - 1) * own) / of_pair
+            moderated = (
+                PRIOR_DEGREES * prior[:, None, None] + (look - 1) * own
+            ) / of_pair
             level = test.level(look)
-            over_seeds = special.stdtrit(np.minimum(of_pair, prior_degrees), level)[:, None, None]
+            over_seeds = special.stdtrit(np.minimum(of_pair, prior_degrees), level)[
+                :, None, None
+            ]
             over_items = special.stdtrit(drawn.items - 1.0, level)
-            reach = np.sqrt(moderated / look * over_seeds**2 + drawn.variances[seeds] * over_items**2)
+            reach = np.sqrt(
+                moderated / look * over_seeds**2
+                + drawn.variances[seeds] * over_items**2
+            )
             means = scores.mean(-1)
             differences = means[:, :, None] - means[:, None, :] - setting.margin
             may |= ((differences > NEARLY * reach) & tested).any((-2, -1))
@@ -327,14 +364,22 @@ def decide(drawn: Drawn, study: int, mode: Mode) -> Outcome:
             seeds = plan[0][:look]
             scores = drawn.scores[study][:, [*seeds]]
             values = {name: scores[int(name)].tolist() for name in at_work}
-            test.look(values, partial(known_variances, drawn.variances[seeds][study], drawn.items - 1.0))
+            test.look(
+                values,
+                partial(
+                    known_variances, drawn.variances[seeds][study], drawn.items - 1.0
+                ),
+            )
         at_work = test.at_work
         claims += len(test.claims)
         for claim in test.claims:
             if mode == "stays":
                 wrong |= claim.cell == best
             else:
-                wrong |= bool(means[int(claim.than)] - means[int(claim.cell)] <= setting.margin + 1e-9)
+                wrong |= bool(
+                    means[int(claim.than)] - means[int(claim.cell)]
+                    <= setting.margin + 1e-9
+                )
     return Outcome(wrong, at_work == (best,), runs, claims)
 
 
@@ -348,7 +393,9 @@ def outcomes_of(drawn: Drawn, mode: Mode, checked: int) -> list[Outcome]:
         if may or study < checked:
             outcome = decide(drawn, study, mode)
         if not may and outcome != nothing:
-            raise AssertionError(f"a study that was to claim nothing has decided {outcome}")
+            raise AssertionError(
+                f"a study that was to claim nothing has decided {outcome}"
+            )
         outcomes.append(outcome)
     return outcomes
 
@@ -358,7 +405,9 @@ def main() -> None:
     options = options_of(__doc__)
     require_variances_of_the_product()
     rows = []
-    print(f"{'setting':60} {'mode':9} {'wrong claims %':>20} {'winner %':>9} {'saved %':>8} {'seconds':>8}")
+    print(
+        f"{'setting':60} {'mode':9} {'wrong claims %':>20} {'winner %':>9} {'saved %':>8} {'seconds':>8}"
+    )
     for name, setting in SETTINGS.items():
         if options.settings and not name.startswith(tuple(options.settings)):
             continue
@@ -379,7 +428,10 @@ def main() -> None:
             share = f"{row['wrong']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
             winner = "" if row["winner"] is None else f"{row['winner']:.1f}"
             saved = "" if row["saved"] is None else f"{row['saved']:.1f}"
-            print(f"{name:60} {mode:9} {share:>20} {winner:>9} {saved:>8} {seconds:8.0f}", flush=True)
+            print(
+                f"{name:60} {mode:9} {share:>20} {winner:>9} {saved:>8} {seconds:8.0f}",
+                flush=True,
+            )
         if options.json is not None:
             options.json.parent.mkdir(parents=True, exist_ok=True)
             options.json.write_text(json.dumps(rows, indent=1))
@@ -391,10 +443,16 @@ def measured(setting: Setting, outcomes: list[Outcome]) -> dict[str, Any]:
     wrong = sum(outcome.wrong for outcome in outcomes)
     low, high = interval(wrong, of)
     has_winner = np.count_nonzero(setting.true_means == setting.true_means.max()) == 1
-    winner = 100 * sum(outcome.found for outcome in outcomes) / of if has_winner else None
+    winner = (
+        100 * sum(outcome.found for outcome in outcomes) / of if has_winner else None
+    )
     saved = None
     if setting.history != "exchanged":
-        saved = 100 * (1 - sum(outcome.runs for outcome in outcomes) / (of * setting.cells * setting.seeds))
+        saved = 100 * (
+            1
+            - sum(outcome.runs for outcome in outcomes)
+            / (of * setting.cells * setting.seeds)
+        )
     return {
         "studies": of,
         "wrong": 100 * wrong / of,

@@ -32,7 +32,12 @@ import numpy as np
 from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.item_components import ComponentStore
-from sentbed_report.statistics.significance import RESAMPLES, Scored, judge_cell, mean_column
+from sentbed_report.statistics.significance import (
+    RESAMPLES,
+    Scored,
+    judge_cell,
+    mean_column,
+)
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.selection import select
@@ -49,7 +54,10 @@ Study: TypeAlias = Callable[[Generator], bool]
 
 
 def score_of(
-    values: np.ndarray, task: str = "T", clusters: np.ndarray | None = None, split: str = "test"
+    values: np.ndarray,
+    task: str = "T",
+    clusters: np.ndarray | None = None,
+    split: str = "test",
 ) -> Score:
     """Return a score that is the mean of `values`, one an item."""
     items = Items("mean", values, scale=1.0, clusters=clusters)
@@ -64,7 +72,9 @@ def p_value_of(baseline: Scored, cell: Scored) -> float:
     return judged.p_value
 
 
-def p_value_of_average(columns: Sequence[tuple[dict[int, Score], dict[int, Score]]]) -> float:
+def p_value_of_average(
+    columns: Sequence[tuple[dict[int, Score], dict[int, Score]]],
+) -> float:
     """Return the p-value of a cell against the baseline in the mean of tasks, each (baseline, cell)."""
     baseline = mean_column([of_baseline for of_baseline, _ in columns])
     cell = mean_column([of_cell for _, of_cell in columns])
@@ -72,7 +82,12 @@ def p_value_of_average(columns: Sequence[tuple[dict[int, Score], dict[int, Score
 
 
 def shared_items(
-    rng: Generator, tasks: int, shared: float, effect: float = 0.0, items: int = 100, seeds: int = 3
+    rng: Generator,
+    tasks: int,
+    shared: float,
+    effect: float = 0.0,
+    items: int = 100,
+    seeds: int = 3,
 ) -> bool:
     """Whether cell and baseline differ in the mean of tasks that share a part of their items."""
     common = round(shared * items)
@@ -87,7 +102,10 @@ def shared_items(
         own = common + task * (items - common) + np.arange(items - common)
         places = np.concatenate([np.arange(common), own])
         baseline, cell = (
-            {seed: score_of(values[side, seed, places], f"T{task}", places) for seed in range(seeds)}
+            {
+                seed: score_of(values[side, seed, places], f"T{task}", places)
+                for seed in range(seeds)
+            }
             for side in (0, 1)
         )
         columns.append((baseline, cell))
@@ -95,17 +113,27 @@ def shared_items(
 
 
 def clustered_items(
-    rng: Generator, size: int, seeds: int, items: int = 300, effect: float = 0.0, share: float = 0.5
+    rng: Generator,
+    size: int,
+    seeds: int,
+    items: int = 300,
+    effect: float = 0.0,
+    share: float = 0.5,
 ) -> bool:
     """Whether a cell differs where `size` items have a passage in common, with `share` of the variance."""
     clusters = np.arange(items) // size
     passage = rng.standard_normal((2, clusters[-1] + 1))[:, clusters]
-    item_cell = math.sqrt(share) * passage + math.sqrt(1 - share) * rng.standard_normal((2, items))
+    item_cell = math.sqrt(share) * passage + math.sqrt(1 - share) * rng.standard_normal(
+        (2, items)
+    )
     seed_cell = 0.02 * rng.standard_normal((2, seeds, 1))
-    values = item_cell[:, None, :] + seed_cell + 0.3 * rng.standard_normal((2, seeds, items))
+    values = (
+        item_cell[:, None, :] + seed_cell + 0.3 * rng.standard_normal((2, seeds, items))
+    )
     values[1] += effect
     baseline, cell = (
-        {seed: score_of(values[side, seed], clusters=clusters) for seed in range(seeds)} for side in (0, 1)
+        {seed: score_of(values[side, seed], clusters=clusters) for seed in range(seeds)}
+        for side in (0, 1)
     )
     return p_value_of(baseline, cell) < 0.05
 
@@ -125,14 +153,18 @@ def two_sources(
     if not spearman:
         values = item_cell + rest + seed_std * rng.standard_normal((2, seeds, 1))
         values[1] += effect
-        sides = [{seed: score_of(values[side, seed]) for seed in range(seeds)} for side in (0, 1)]
+        sides = [
+            {seed: score_of(values[side, seed]) for seed in range(seeds)}
+            for side in (0, 1)
+        ]
     else:
         gold = rng.standard_normal(items)
         slope = 1 + seed_std * rng.standard_normal((2, seeds, 1))
         slope[1] += effect
         predicted = slope * gold + item_cell + rest
         sides = [
-            {seed: spearman_score(gold, predicted[side, seed]) for seed in range(seeds)} for side in (0, 1)
+            {seed: spearman_score(gold, predicted[side, seed]) for seed in range(seeds)}
+            for side in (0, 1)
         ]
     return p_value_of(sides[0], sides[1]) < 0.05
 
@@ -141,12 +173,21 @@ def spearman_score(gold: np.ndarray, predicted: np.ndarray) -> Score:
     """Return a rank correlation with its items."""
     value = 100 * float(stats.spearmanr(gold, predicted).statistic)
     protocol = {"encoder": {}, "evaluator": {"id": "p", "split": "test"}}
-    return Score("T", "spearman", value, protocol, "en", "e", Items("spearman", gold, predicted))
+    return Score(
+        "T", "spearman", value, protocol, "en", "e", Items("spearman", gold, predicted)
+    )
 
 
 def mark_by_development(rng: Generator, items: int = 50, seeds: int = 3) -> bool:
     """Whether a cell that is better by 3 points on development data alone is marked in the last column."""
-    data = study_data(rng, np.array([[0.0, 0.0], [3.0, 0.0]]), seeds, items, item_std=1.0, seed_std=0.05)
+    data = study_data(
+        rng,
+        np.array([[0.0, 0.0], [3.0, 0.0]]),
+        seeds,
+        items,
+        item_std=1.0,
+        seed_std=0.05,
+    )
     tables = summarise(data)
     table = next(one for one in tables if any(c.task == "T" for c in one.columns))
     judged = table.rows[1].cells[-1].judged
@@ -170,26 +211,42 @@ def study_data(
     cells = len(means)
     common = rng.standard_normal((cells, seeds, 1))
     own = rng.standard_normal((cells, seeds, 2))
-    per_run = seed_std * (math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own)
+    per_run = seed_std * (
+        math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
+    )
     infos = []
     item_cell = item_std * rng.standard_normal((cells, 2, items))
     for cell in range(cells):
         runs = []
         for seed in range(seeds):
-            values = means[cell, :, None] + per_run[cell, seed, :, None] + item_cell[cell]
+            values = (
+                means[cell, :, None] + per_run[cell, seed, :, None] + item_cell[cell]
+            )
             scores = (score_of(values[0], "T-dev", split="dev"), score_of(values[1]))
             runs.append(CellRun(f"c{cell}", seed, "finished", scores=scores))
         infos.append(CellInfo(f"c{cell}", {}, tuple(runs)))
     baseline = None if decide is not None else "c0"
-    return StudyData("s", (), tuple(infos), baseline, tuple(range(seeds)), decide=decide, groups=False)
+    return StudyData(
+        "s",
+        (),
+        tuple(infos),
+        baseline,
+        tuple(range(seeds)),
+        decide=decide,
+        groups=False,
+    )
 
 
-def chosen_interval(rng: Generator, cells: int, seeds: int = 5, confirm: int = 0) -> bool:
+def chosen_interval(
+    rng: Generator, cells: int, seeds: int = 5, confirm: int = 0
+) -> bool:
     """Whether the interval of the best of equal cells misses its true mean on test data, 0."""
     decide = Decide(("T-dev",))
     data = study_data(rng, np.zeros((cells, 2)), seeds, 25, 1.0, 1.0, 0.9, decide)
     if confirm:
-        fresh = study_data(rng, np.zeros((cells, 2)), confirm, 25, 1.0, 1.0, 0.9, decide)
+        fresh = study_data(
+            rng, np.zeros((cells, 2)), confirm, 25, 1.0, 1.0, 0.9, decide
+        )
         # The items are the same ones: only the seeds are fresh. Here their part is small and drawn anew.
         data = attrs.evolve(
             data,
@@ -235,7 +292,9 @@ def stopped(study: Stopping, rng: Generator) -> bool:
     """Run one study, and return whether what it counts has happened."""
     cells = len(study.means)
     factors = np.array(study.factors or (1.0,) * cells)
-    scores = np.array(study.means)[:, None] + factors[:, None] * rng.standard_normal((cells, study.seeds))
+    scores = np.array(study.means)[:, None] + factors[:, None] * rng.standard_normal(
+        (cells, study.seeds)
+    )
     scores += study.items * rng.standard_normal((cells, 1))
     means = np.array(study.means)
     if study.collapse:
@@ -247,7 +306,8 @@ def stopped(study: Stopping, rng: Generator) -> bool:
     plans = [tuple(range(study.first_look, study.seeds + 1))]
     if study.extended == "one by one":
         plans = [
-            tuple(range(study.first_look, last + 1)) for last in range(study.first_look, study.seeds + 1)
+            tuple(range(study.first_look, last + 1))
+            for last in range(study.first_look, study.seeds + 1)
         ]
     if study.extended == "last look":
         plans = [(last,) for last in range(study.first_look, study.seeds + 1)]
@@ -312,20 +372,28 @@ SETTINGS: dict[str, Study] = {
     "B two tasks share all": lambda rng: shared_items(rng, 2, 1.0),
     "B six tasks share all": lambda rng: shared_items(rng, 6, 1.0),
     "B six tasks share nothing": lambda rng: shared_items(rng, 6, 0.0),
-    "B power: six tasks share nothing": lambda rng: shared_items(rng, 6, 0.0, effect=0.2),
+    "B power: six tasks share nothing": lambda rng: shared_items(
+        rng, 6, 0.0, effect=0.2
+    ),
     "C development +3": mark_by_development,
-    "D baseline 10 x the spread, K=10, S=3": stops(means=NULL10, factors=WILD10, seeds=3, baseline=True),
+    "D baseline 10 x the spread, K=10, S=3": stops(
+        means=NULL10, factors=WILD10, seeds=3, baseline=True
+    ),
     "D another cell 10 x, K=10, S=3, baseline": stops(
         means=NULL10, factors=(1.0,) * 9 + (10.0,), seeds=3, baseline=True
     ),
     "D one cell 10 x, K=8, S=5, best": stops(means=NULL8, factors=WILD10[:8]),
     "D one cell 10 x, K=10, S=3, best": stops(means=NULL10, factors=WILD10, seeds=3),
     "E planned, K=8, S=8": stops(means=NULL8, factors=WILD10[:8], seeds=8),
-    "E seeds one by one, K=8, S=8": stops(means=NULL8, factors=WILD10[:8], seeds=8, extended="one by one"),
+    "E seeds one by one, K=8, S=8": stops(
+        means=NULL8, factors=WILD10[:8], seeds=8, extended="one by one"
+    ),
     "E look at each last seed, K=8, S=8": stops(
         means=NULL8, factors=WILD10[:8], seeds=8, extended="last look"
     ),
-    "E pair, one by one to 10": stops(means=(0.0, 0.0), seeds=10, baseline=True, extended="one by one"),
+    "E pair, one by one to 10": stops(
+        means=(0.0, 0.0), seeds=10, baseline=True, extended="one by one"
+    ),
     "E pair, look at each last seed to 10": stops(
         means=(0.0, 0.0), seeds=10, baseline=True, extended="last look"
     ),
@@ -333,10 +401,16 @@ SETTINGS: dict[str, Study] = {
     "F clusters of 3, S=3": lambda rng: clustered_items(rng, 3, 3),
     "F clusters of 10, S=3": lambda rng: clustered_items(rng, 10, 3),
     "H winner, best, K=8, 4 sd, S=5": stops(means=BETTER8, mode="found"),
-    "H winner, baseline, K=8, 4 sd, S=5": stops(means=BETTER8, baseline=True, mode="found"),
-    "H winner, best stays, K=8, 4 sd, S=5": stops(means=BETTER8, promise="best", mode="found"),
+    "H winner, baseline, K=8, 4 sd, S=5": stops(
+        means=BETTER8, baseline=True, mode="found"
+    ),
+    "H winner, best stays, K=8, 4 sd, S=5": stops(
+        means=BETTER8, promise="best", mode="found"
+    ),
     "H best stays, null": stops(means=NULL8, promise="best", mode="lost"),
-    "H best stays, it varies 10 x": stops(means=NULL8, factors=WILD10[:8], promise="best", mode="lost"),
+    "H best stays, it varies 10 x": stops(
+        means=NULL8, factors=WILD10[:8], promise="best", mode="lost"
+    ),
     "H best stays, another varies 10 x": stops(
         means=NULL8, factors=(1.0,) * 7 + (10.0,), promise="best", mode="lost"
     ),
@@ -346,10 +420,18 @@ SETTINGS: dict[str, Study] = {
     "I S=3, n=300, seeds vary": lambda rng: two_sources(rng, 3, 300, 0.3, 1.0),
     "I S=3, n=300, items vary": lambda rng: two_sources(rng, 3, 300, 0.0, 1.0),
     "I S=5, n=300, rest 3": lambda rng: two_sources(rng, 5, 300, 0.05, 3.0),
-    "I Spearman, S=3, n=40": lambda rng: two_sources(rng, 3, 40, 0.02, 0.5, spearman=True),
-    "I Spearman, S=3, n=300": lambda rng: two_sources(rng, 3, 300, 0.02, 0.5, spearman=True),
-    "I power: S=5, n=300, rest 3": lambda rng: two_sources(rng, 5, 300, 0.05, 3.0, effect=0.35),
-    "I power: Spearman, S=3, n=40": lambda rng: two_sources(rng, 3, 40, 0.02, 0.5, 0.8, spearman=True),
+    "I Spearman, S=3, n=40": lambda rng: two_sources(
+        rng, 3, 40, 0.02, 0.5, spearman=True
+    ),
+    "I Spearman, S=3, n=300": lambda rng: two_sources(
+        rng, 3, 300, 0.02, 0.5, spearman=True
+    ),
+    "I power: S=5, n=300, rest 3": lambda rng: two_sources(
+        rng, 5, 300, 0.05, 3.0, effect=0.35
+    ),
+    "I power: Spearman, S=3, n=40": lambda rng: two_sources(
+        rng, 3, 40, 0.02, 0.5, 0.8, spearman=True
+    ),
 }
 """Name of a setting -> its study. Those with `power` or `winner` in the name count what was found."""
 
@@ -357,7 +439,12 @@ SETTINGS: dict[str, Study] = {
 def options_of(description: str) -> argparse.Namespace:
     """Return the options of a simulation, of which `description` is the first line of the help."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
-    parser.add_argument("settings", nargs="*", metavar="SETTING", help="Beginnings of names; by default all.")
+    parser.add_argument(
+        "settings",
+        nargs="*",
+        metavar="SETTING",
+        help="Beginnings of names; by default all.",
+    )
     parser.add_argument("--studies", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
@@ -378,9 +465,17 @@ def main() -> None:
         share = count / options.studies
         error = math.sqrt(share * (1 - share) / options.studies)
         seconds = time.perf_counter() - start
-        rows.append({"setting": name, "studies": options.studies, "share": 100 * share, "error": 100 * error})
+        rows.append(
+            {
+                "setting": name,
+                "studies": options.studies,
+                "share": 100 * share,
+                "error": 100 * error,
+            }
+        )
         print(
-            f"{name:44} {options.studies:8} {100 * share:8.1f} {100 * error:6.1f} {seconds:8.0f}", flush=True
+            f"{name:44} {options.studies:8} {100 * share:8.1f} {100 * error:6.1f} {seconds:8.0f}",
+            flush=True,
         )
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)

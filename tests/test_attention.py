@@ -23,8 +23,17 @@ from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.last import Last
 from sentbed_poolers.mean import Mean
 
-TEXTS = ["a cat sleeps near the house", "two birds sing in a tree", "rain falls on the river today"]
-BACKBONES = {"bert": (Bert, Mean()), "t5": (T5, Mean()), "opt": (Opt, Last()), "llama": (Causal, Last())}
+TEXTS = [
+    "a cat sleeps near the house",
+    "two birds sing in a tree",
+    "rain falls on the river today",
+]
+BACKBONES = {
+    "bert": (Bert, Mean()),
+    "t5": (T5, Mean()),
+    "opt": (Opt, Last()),
+    "llama": (Causal, Last()),
+}
 BOTH_WAYS = {"attention": "bidirectional"}
 
 
@@ -34,7 +43,9 @@ def attended(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool]]:
     calls: list[tuple[Any, bool]] = []
     whole = torch.nn.functional.scaled_dot_product_attention
 
-    def attend(*arguments: Any, attn_mask: Any = None, is_causal: bool = False, **more: Any) -> torch.Tensor:
+    def attend(
+        *arguments: Any, attn_mask: Any = None, is_causal: bool = False, **more: Any
+    ) -> torch.Tensor:
         calls.append((None if attn_mask is None else tuple(attn_mask.shape), is_causal))
         return whole(*arguments, attn_mask=attn_mask, is_causal=is_causal, **more)
 
@@ -48,7 +59,9 @@ def encoder_of(name: str, **fields: Any) -> Encoder:
     backbone, pooler = BACKBONES[name]
     engine = Cpu(threads=1).build()
     engine.seed(0)
-    recipe = EncoderRecipe(backbone(init="random", vocab_size=400, **fields), pooler, max_length=32)
+    recipe = EncoderRecipe(
+        backbone(init="random", vocab_size=400, **fields), pooler, max_length=32
+    )
     return Encoder.build(recipe, engine, lambda: TEXTS)
 
 
@@ -58,7 +71,8 @@ def of_length(length: int) -> TokenIds:
 
 
 @pytest.mark.parametrize(
-    ("name", "fields"), [*((name, {}) for name in BACKBONES), ("opt", BOTH_WAYS), ("llama", BOTH_WAYS)]
+    ("name", "fields"),
+    [*((name, {}) for name in BACKBONES), ("opt", BOTH_WAYS), ("llama", BOTH_WAYS)],
 )
 @pytest.mark.parametrize("trains", [False, True])
 def test_texts_of_one_length_attend_without_a_mask(
@@ -68,11 +82,15 @@ def test_texts_of_one_length_attend_without_a_mask(
     attended.clear()
     if trains:
         towers = {"anchor": "encoder", "positive": "encoder"}
-        training = Training(InfoNCE(temperature=0.05), AdamW(lr=1e-3), Constant(), 10, towers)
+        training = Training(
+            InfoNCE(temperature=0.05), AdamW(lr=1e-3), Constant(), 10, towers
+        )
         trainer = encoder.engine.trainer({"encoder": encoder.placed}, training)
         trainer.step({"anchor": of_length(7), "positive": of_length(7)})
     else:
-        encoder.placed.encode(pad(of_length(7), np.arange(3), encoder.backbone.tokenizer.pad_id))
+        encoder.placed.encode(
+            pad(of_length(7), np.arange(3), encoder.backbone.tokenizer.pad_id)
+        )
     # Two layers; a T5 adds what it has learned of distances.
     expected = {
         "bert": (None, False),

@@ -42,7 +42,9 @@ def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def throughput(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    pytest.importorskip("sentence_transformers", reason="what sentbed is compared with is not installed")
+    pytest.importorskip(
+        "sentence_transformers", reason="what sentbed is compared with is not installed"
+    )
     return load("throughput", monkeypatch)
 
 
@@ -58,7 +60,9 @@ def load(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.parametrize("length", [16, 48])
 @pytest.mark.parametrize("name", BACKBONES)
-def test_operations_are_those_that_torch_counts(name: str, length: int, common: ModuleType) -> None:
+def test_operations_are_those_that_torch_counts(
+    name: str, length: int, common: ModuleType
+) -> None:
     built: Any = BACKBONES[name].build(TEXTS)
     config = built.model.config
     # The counter sees products: attention is to be made of them.
@@ -66,12 +70,17 @@ def test_operations_are_those_that_torch_counts(name: str, length: int, common: 
     options = {"add_pooling_layer": False} if name == "bert" else {}
     model = COUNTED[config.model_type](config, **options).eval()
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(torch.full((3, length), 7), attention_mask=torch.ones(3, length, dtype=torch.long))
+        model(
+            torch.full((3, length), 7),
+            attention_mask=torch.ones(3, length, dtype=torch.long),
+        )
     assert counter.get_total_flops() == 3 * common.forward_flop(config, length)
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_the_weights_of_the_layers_are_those_of_the_model(name: str, common: ModuleType) -> None:
+def test_the_weights_of_the_layers_are_those_of_the_model(
+    name: str, common: ModuleType
+) -> None:
     model: Any = BACKBONES[name].build(TEXTS).model
     counted = sum(
         parameter.numel()
@@ -84,7 +93,9 @@ def test_the_weights_of_the_layers_are_those_of_the_model(name: str, common: Mod
 
 
 def test_a_model_of_unknown_arithmetic_is_refused(common: ModuleType) -> None:
-    with pytest.raises(SystemExit, match="found a `gpt2`, the arithmetic of bert, opt and t5 is known"):
+    with pytest.raises(
+        SystemExit, match="found a `gpt2`, the arithmetic of bert, opt and t5 is known"
+    ):
         common.forward_flop(transformers.GPT2Config(), 16)
 
 
@@ -107,7 +118,9 @@ def test_rates_of_the_machine_follow_from_the_fastest_call(
     assert [result.numel() for result in calls] == [2048**2, 2000, 1]
 
 
-def test_the_fastest_of_several_calls_counts(common: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fastest_of_several_calls_counts(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
     # Each call's start and end, after the time at which it is to stop is reckoned from.
     readings = iter([0.0, 1.0, 4.0, 4.0, 6.0, 6.0, 11.0])
@@ -119,7 +132,9 @@ def test_the_fastest_of_several_calls_counts(common: ModuleType, monkeypatch: py
 # --- throughput --------------------------------------------------------------------------------------------
 
 
-def test_a_case_is_judged_by_the_lower_of_its_two_limits(throughput: ModuleType) -> None:
+def test_a_case_is_judged_by_the_lower_of_its_two_limits(
+    throughput: ModuleType,
+) -> None:
     case: dict[str, Any] = {
         "flop": 6e12,
         "bytes": 3e9,
@@ -131,7 +146,9 @@ def test_a_case_is_judged_by_the_lower_of_its_two_limits(throughput: ModuleType)
     throughput.judge(case, peak=8.0)
     # Two thousand operations a byte, and two gigabytes a second.
     assert (case["limit_tflops"], case["bound"]) == (4.0, "memory")
-    assert case["ratio"] == 1.0, "the median of the ratios, which is not the ratio of the medians"
+    assert case["ratio"] == 1.0, (
+        "the median of the ratios, which is not the ratio of the medians"
+    )
     assert case["ours"] == {
         "rounds": [1.0, 4.0, 2.0],
         "texts_per_s": 2.0,
@@ -140,7 +157,11 @@ def test_a_case_is_judged_by_the_lower_of_its_two_limits(throughput: ModuleType)
         "share_of_limit": 1.5,
     }
     throughput.judge(case, peak=3.0)
-    assert (case["limit_tflops"], case["bound"], case["theirs"]["share_of_limit"]) == (3.0, "products", 1.0)
+    assert (case["limit_tflops"], case["bound"], case["theirs"]["share_of_limit"]) == (
+        3.0,
+        "products",
+        1.0,
+    )
 
 
 @pytest.mark.slow
@@ -148,12 +169,33 @@ def test_the_benchmark_runs_to_its_figures_and_plots(
     throughput: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = torch.get_num_threads()
-    options = ["--sizes", "tiny,small", "--families", "bert,opt", "--lengths", "16,24", "--batches", "1,3"]
-    options += ["--threads", "1", "--precision", "fp32", "--rounds", "1", "--seconds", "0", "--train"]
+    options = [
+        "--sizes",
+        "tiny,small",
+        "--families",
+        "bert,opt",
+        "--lengths",
+        "16,24",
+        "--batches",
+        "1,3",
+    ]
+    options += [
+        "--threads",
+        "1",
+        "--precision",
+        "fp32",
+        "--rounds",
+        "1",
+        "--seconds",
+        "0",
+        "--train",
+    ]
     options += ["--limit-seconds", "0.01", "--bandwidth-mib", "1", "--longest", "100"]
     outputs = [tmp_path / "new" / name for name in ("f.json", "f.svg", "f-train.svg")]
     try:
-        throughput.main([*options, "--json", str(outputs[0]), "--plot", str(outputs[1])])
+        throughput.main(
+            [*options, "--json", str(outputs[0]), "--plot", str(outputs[1])]
+        )
     finally:
         torch.set_num_threads(before)
     figures = json.loads(outputs[0].read_text("utf-8"))
@@ -165,23 +207,43 @@ def test_the_benchmark_runs_to_its_figures_and_plots(
     ]
     assert all(m["difference"] < 1e-5 for m in figures["models"])
     cases = [(c["what"], c["length"], c["batch"], c["texts"]) for c in figures["cases"]]
-    encode = [("encode", length, batch, batch) for length in (16, 24) for batch in (1, 3)]
+    encode = [
+        ("encode", length, batch, batch) for length in (16, 24) for batch in (1, 3)
+    ]
     assert cases == 3 * [*encode, ("train", 16, 3, 6), ("train", 24, 3, 6)]
     weights = figures["models"][0]["weights"]
     alone, *_, step = figures["cases"][:6]
-    assert (alone["flop"], alone["bytes"]) == (16 * 2 * weights + 4 * 2 * 128 * 16**2, 4 * weights)
+    assert (alone["flop"], alone["bytes"]) == (
+        16 * 2 * weights + 4 * 2 * 128 * 16**2,
+        4 * weights,
+    )
     assert step["flop"] == 3 * 6 * (24 * 2 * weights + 4 * 2 * 128 * 24**2)
     for case in figures["cases"]:
-        assert case["ratio"] == case["ours"]["texts_per_s"] / case["theirs"]["texts_per_s"]
+        assert (
+            case["ratio"] == case["ours"]["texts_per_s"] / case["theirs"]["texts_per_s"]
+        )
         assert case["limit_tflops"] <= figures["peaks_tflops"]["fp32"]
         assert case["ours"]["share_of_limit"] > 0
-    assert figures["machine"]["engine"]["threads"] == figures["machine"]["torch_threads"] == 1
+    assert (
+        figures["machine"]["engine"]["threads"]
+        == figures["machine"]["torch_threads"]
+        == 1
+    )
     printed = capsys.readouterr().out
     assert printed.count("encode ") == 12
     assert [Path(line) for line in printed.splitlines()[-2:]] == outputs[1:]
     for drawn in outputs[1:]:
         text = drawn.read_text("utf-8")
-        for label in ("bert, fp32", "opt, fp32", "tiny", "small", "sentbed", "tokens a text", "16", "24"):
+        for label in (
+            "bert, fp32",
+            "opt, fp32",
+            "tiny",
+            "small",
+            "sentbed",
+            "tokens a text",
+            "16",
+            "24",
+        ):
             assert f">{label}<" in text
 
 
@@ -189,7 +251,18 @@ def test_a_case_that_takes_too_long_at_the_peak_is_left_out(
     throughput: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(throughput, "matmul_peak", lambda *_: 1e-6)
-    options = ["--sizes", "tiny", "--families", "t5", "--lengths", "16", "--batches", "1", "--threads", "1"]
+    options = [
+        "--sizes",
+        "tiny",
+        "--families",
+        "t5",
+        "--lengths",
+        "16",
+        "--batches",
+        "1",
+        "--threads",
+        "1",
+    ]
     options += ["--precision", "fp32", "--limit-seconds", "0", "--bandwidth-mib", "1"]
     before = torch.get_num_threads()
     try:
@@ -206,10 +279,16 @@ def test_a_case_that_takes_too_long_at_the_peak_is_left_out(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--precision", "fp8"], "`--precision` has fp8; choose among fp32, bf16, fp16"),
+        (
+            ["--precision", "fp8"],
+            "`--precision` has fp8; choose among fp32, bf16, fp16",
+        ),
         (["--lengths", "8,16"], "`--lengths` has less than 16 tokens"),
         (["--runtime", "abacus"], "abacus"),
-        (["--sizes", "huge", "--families", "bert"], "`bert` has no size `huge`; it has tiny, mini"),
+        (
+            ["--sizes", "huge", "--families", "bert"],
+            "`bert` has no size `huge`; it has tiny, mini",
+        ),
     ],
 )
 def test_options_that_cannot_be_met_are_refused(
@@ -222,15 +301,23 @@ def test_options_that_cannot_be_met_are_refused(
 # --- the recipe of Sentence-T5's appendix A ----------------------------------------------------------------
 
 
-def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(tmp_path: Path) -> None:
+def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(
+    tmp_path: Path,
+) -> None:
     T5(init="random", version="1.0").build(TEXTS).save(tmp_path / "t5")
     settings = ["runtime.precision=fp32"]
     for place, name in enumerate(["base", "large", "3b", "11b"]):
         settings += [f"encoders.{name}.backbone.model={tmp_path / 't5'}"]
         settings += [f"evaluate.{place}.{key}=1" for key in ("examples", "repeats")]
-        settings += [f"evaluate.{place}.batch_sizes=[2, 3]", f"evaluate.{place}.lengths=[16]"]
+        settings += [
+            f"evaluate.{place}.batch_sizes=[2, 3]",
+            f"evaluate.{place}.lengths=[16]",
+        ]
     recipe = sentbed.load_recipe(RECIPE)
-    published = {key: (expected.value, expected.decides) for key, expected in recipe.expected.items()}
+    published = {
+        key: (expected.value, expected.decides)
+        for key, expected in recipe.expected.items()
+    }
     assert published == {
         "11b/length-128-batch-1024": (274.0, False),
         "11b/length-128-batch-1024/examples/s": (27.0, False),
@@ -243,11 +330,15 @@ def test_the_recipe_shows_the_papers_numbers_beside_ours_and_fails_for_none(tmp_
     assert result.unmet == ()
     rates = [score for score in result.scores if score.metric == "examples/s"]
     assert [(score.encoder, score.task) for score in rates] == [
-        (name, f"length-16-batch-{size}") for name in ("base", "large", "3b", "11b") for size in (2, 3)
+        (name, f"length-16-batch-{size}")
+        for name in ("base", "large", "3b", "11b")
+        for size in (2, 3)
     ]
     assert all(score.value > 0 for score in rates)
     assert rates[0].evaluator_protocol["machine"]["precision"] == "fp32"
-    (row,) = json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))["expected"]
+    (row,) = json.loads((tmp_path / "run" / "report.json").read_text("utf-8"))[
+        "expected"
+    ]
     assert (row["value"], row["found"], row["met"]) == (274.0, rates[-1].value, None)
 
 

@@ -35,7 +35,9 @@ KINDS: dict[str, Callable[..., Any]] = {"opt": Opt, "llama": Causal}
 CASES = cases(
     PLUGINS,
     {
-        name: kind(init="random", vocab_size=512, dropout=0.0, attention="bidirectional")
+        name: kind(
+            init="random", vocab_size=512, dropout=0.0, attention="bidirectional"
+        )
         for name, kind in KINDS.items()
     },
     {"mean": Mean(), "first": First()},
@@ -43,16 +45,22 @@ CASES = cases(
 )
 
 
-def encoder_of(kind: str, pooler: Any, prompt: Prompt | None = None, **fields: Any) -> Encoder:
+def encoder_of(
+    kind: str, pooler: Any, prompt: Prompt | None = None, **fields: Any
+) -> Encoder:
     engine = Cpu(threads=1).build()
     engine.seed(3)
-    backbone = KINDS[kind](init="random", vocab_size=600, attention="bidirectional", **fields)
+    backbone = KINDS[kind](
+        init="random", vocab_size=600, attention="bidirectional", **fields
+    )
     recipe = EncoderRecipe(backbone, pooler, Head(normalize=True), 24, prompt)
     return Encoder.build(recipe, engine, lambda: SENTENCES)
 
 
 def pair_of(runtime: str) -> EnginePair:
-    fields = {"platform": "cpu", "precision": "fp32"} if runtime == "tpu" else {"threads": 1}
+    fields = (
+        {"platform": "cpu", "precision": "fp32"} if runtime == "tpu" else {"threads": 1}
+    )
     engine = PLUGINS.find("runtime", runtime).cls(**fields).build()
     return EnginePair.of(engine, Cpu(threads=1).build(), PLUGINS)
 
@@ -75,7 +83,9 @@ def test_engines_agree(runtime: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_prompt_before_every_text_is_not_shared(kind: str) -> None:
     """Texts with a common beginning have the vectors that each has alone."""
-    prompt = Prompt(template="the same long beginning of every text : {text} and its end")
+    prompt = Prompt(
+        template="the same long beginning of every text : {text} and its end"
+    )
     encoder = encoder_of(kind, First(), prompt)
     assert not encoder.placed.shares_prefix
     together = encoder.encode(SENTENCES)
@@ -84,7 +94,9 @@ def test_a_prompt_before_every_text_is_not_shared(kind: str) -> None:
     assert np.abs(together - together[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize("pooler", [First(), Mean(), Last()], ids=lambda pooler: pooler.name)
+@pytest.mark.parametrize(
+    "pooler", [First(), Mean(), Last()], ids=lambda pooler: pooler.name
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_sentence_transformers_gives_the_same_vectors_and_what_it_wrote_is_imported(
     kind: str, pooler: Any, tmp_path: Path
@@ -97,7 +109,9 @@ def test_sentence_transformers_gives_the_same_vectors_and_what_it_wrote_is_impor
     (tmp_path / "folder" / OWN_FILE).unlink(missing_ok=True)
     again: Any = FromSentenceTransformers().read(tmp_path / "folder")
     assert again.recipe.backbone.attention == "bidirectional"
-    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-5
+    )
 
 
 def test_a_saved_encoder_says_it_in_its_protocol(tmp_path: Path) -> None:
@@ -105,10 +119,14 @@ def test_a_saved_encoder_says_it_in_its_protocol(tmp_path: Path) -> None:
     encoder.save(tmp_path / "encoder")
     again = Encoder.load(tmp_path / "encoder")
     assert again.protocol()["attention"] == "bidirectional"
-    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        again.encode(SENTENCES), encoder.encode(SENTENCES), rtol=0, atol=1e-6
+    )
 
 
-def test_a_decoder_under_latent_attention_is_trained_saved_and_read(tmp_path: Path) -> None:
+def test_a_decoder_under_latent_attention_is_trained_saved_and_read(
+    tmp_path: Path,
+) -> None:
     """NV-Embed's parts, at the smallest size."""
     file = tmp_path / "recipe.toml"
     file.write_text("""\
@@ -131,7 +149,11 @@ steps = 8
 """)
     sentbed.run(sentbed.load_recipe(file), tmp_path / "run")
     log = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
-    losses = [line["loss"] for line in map(json.loads, log) if line["event"] == "step_finished"]
+    losses = [
+        line["loss"]
+        for line in map(json.loads, log)
+        if line["event"] == "step_finished"
+    ]
     assert losses[-1] < losses[0]
     encoder = Encoder.load(tmp_path / "run" / "encoder")
     module: Any = encoder.placed.module
@@ -166,7 +188,9 @@ pooler = {{ use = "{pooler}" }}
         ("both", "mean", "'both'"),
     ],
 )
-def test_check_refuses_what_does_not_fit(attention: str, pooler: str, reason: str, tmp_path: Path) -> None:
+def test_check_refuses_what_does_not_fit(
+    attention: str, pooler: str, reason: str, tmp_path: Path
+) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(attention=attention, pooler=pooler))
     with pytest.raises(sentbed.RecipeError, match=reason):

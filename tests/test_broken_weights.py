@@ -37,21 +37,32 @@ def test_nan_among_queries_gives_finite_vectors_if_nobody_looks_at_the_weights(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Why a look at vectors is not enough."""
-    monkeypatch.setattr("sentbed_hardware._torch.placed_encoder.require_finite_weights", lambda module: None)
-    (name,) = (name for name in weights(encoder) if name.endswith("0.attention.self.query.weight"))
+    monkeypatch.setattr(
+        "sentbed_hardware._torch.placed_encoder.require_finite_weights",
+        lambda module: None,
+    )
+    (name,) = (
+        name
+        for name in weights(encoder)
+        if name.endswith("0.attention.self.query.weight")
+    )
     with broken(encoder, name, math.nan, Random(0)):
         assert np.isfinite(encoder.encode(TEXTS)).all()
         assert not encoder.is_finite()
 
 
-def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(encoder: Encoder) -> None:
+def test_whichever_weight_is_not_finite_no_vector_is_given_and_its_name_is(
+    encoder: Encoder,
+) -> None:
     random = Random(0)
     expected = encoder.encode(TEXTS)
     for name in weights(encoder):
         with broken(encoder, name, random.choice(VALUES), random):
             assert encoder.placed.broken_weight() == name
             assert not encoder.is_finite()
-            with pytest.raises(NotFiniteError, match=f"infinite values, first in `{name}`; load other"):
+            with pytest.raises(
+                NotFiniteError, match=f"infinite values, first in `{name}`; load other"
+            ):
                 encoder.encode(TEXTS)
     assert encoder.is_finite()
     np.testing.assert_array_equal(encoder.encode(TEXTS), expected)
@@ -64,11 +75,16 @@ def test_whichever_tensor_of_a_saved_encoder_is_not_finite_it_is_not_loaded(
     encoder.save(tmp_path)
     (tmp_path / "checksums.json").unlink()
     count = 0
-    for file in (tmp_path / "backbone" / "model.safetensors", tmp_path / "modules.safetensors"):
+    for file in (
+        tmp_path / "backbone" / "model.safetensors",
+        tmp_path / "modules.safetensors",
+    ):
         tensors = load_file(file)
         for name in random.sample(sorted(tensors), min(12, len(tensors))):
             changed = {**tensors, name: tensors[name].clone()}
-            changed[name].view(-1)[random.randrange(changed[name].numel())] = random.choice(VALUES)
+            changed[name].view(-1)[random.randrange(changed[name].numel())] = (
+                random.choice(VALUES)
+            )
             save_file(changed, file, {"format": "pt"})
             with pytest.raises(ModelError, match=f"{name}` in .* has NaN"):
                 Encoder.load(tmp_path)
@@ -84,9 +100,13 @@ def weights(encoder: Encoder) -> list[str]:
 class broken:  # noqa: N801 - a context
     """One number of a weight is another."""
 
-    def __init__(self, encoder: Encoder, name: str, value: float, random: Random) -> None:
+    def __init__(
+        self, encoder: Encoder, name: str, value: float, random: Random
+    ) -> None:
         self.placed: Any = encoder.placed
-        self.weight = dict(self.placed.module.named_parameters())[name].detach().view(-1)
+        self.weight = (
+            dict(self.placed.module.named_parameters())[name].detach().view(-1)
+        )
         self.place = random.randrange(len(self.weight))
         self.value = value
 

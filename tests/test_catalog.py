@@ -13,13 +13,19 @@ def test_core_names_the_owner_of_all_that_is_ours() -> None:
         (info.distribution, "components", f"{kind}/{name}")
         for (kind, name), info in plugins.components.items()
     ]
-    offered += [(offer.distribution, "commands", name) for name, offer in plugins.commands.items()]
-    offered += [(offer.distribution, "tables", name) for name, offer in plugins.tables.items()]
+    offered += [
+        (offer.distribution, "commands", name)
+        for name, offer in plugins.commands.items()
+    ]
+    offered += [
+        (offer.distribution, "tables", name) for name, offer in plugins.tables.items()
+    ]
     for owner, what, name in offered:
         if owner in found:
             found[owner].setdefault(what, set()).add(name)
     assert {
-        owner: {what: set(names) for what, names in offers.items()} for owner, offers in catalog().items()
+        owner: {what: set(names) for what, names in offers.items()}
+        for owner, offers in catalog().items()
     } == found
 
 

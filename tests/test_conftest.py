@@ -31,13 +31,35 @@ def test_second(): assert random.random() == random.Random(7).random()
 
 
 @pytest.mark.whole
-def test_a_slow_test_without_a_mark_fails_and_each_begins_with_the_seed(tmp_path: Path) -> None:
+def test_a_slow_test_without_a_mark_fails_and_each_begins_with_the_seed(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "test_slow.py").write_text(SLOW)
-    command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-c", os.devnull]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "conftest",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+    ]
     options = ["-o", "test_seconds=0.2", "--seed", "7", "test_slow.py"]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": path,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    done = subprocess.run(
+        [*command, *options],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    )
     assert "1 failed, 3 passed" in done.stdout, done.stdout
     assert "test_slow.py::test_unmarked" in done.stdout
     assert "without a mark a test may take 0.2 s" in done.stdout

@@ -22,14 +22,21 @@ from sentbed_hardware.cpu import Cpu
 from sentbed_poolers.mean import Mean
 
 ROWS, FIRST, SHARD = 100_000, 70_001, 4_000
-WORDS = [first + second for first in "bdfgklmnprst" for second in ("a", "ero", "im", "ont", "us")]
+WORDS = [
+    first + second
+    for first in "bdfgklmnprst"
+    for second in ("a", "ero", "im", "ont", "us")
+]
 
 
 @pytest.fixture(scope="module")
 def sentences() -> list[str]:
     """Sentences of 3 to 7 words, no two of them the same."""
     chance = random.Random(5)
-    return [f"{' '.join(chance.choices(WORDS, k=chance.randint(2, 6)))} {i}" for i in range(ROWS)]
+    return [
+        f"{' '.join(chance.choices(WORDS, k=chance.randint(2, 6)))} {i}"
+        for i in range(ROWS)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +46,9 @@ def directory(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) ->
     recipe = EncoderRecipe(Bert(init="random", vocab_size=4000), Mean(), max_length=16)
     engine = Cpu(threads=1).build()
     engine.seed(3)
-    Encoder.build(recipe, engine, lambda: sentences[:20_000]).save(directory / "encoder")
+    Encoder.build(recipe, engine, lambda: sentences[:20_000]).save(
+        directory / "encoder"
+    )
     (directory / "corpus").mkdir()
     (directory / "corpus" / "a.txt").write_text("\n".join(sentences[:FIRST]))
     (directory / "corpus" / "b.txt").write_text("\n".join(sentences[FIRST:]) + "\n")
@@ -51,19 +60,33 @@ def expected(directory: Path, sentences: list[str]) -> list[np.ndarray]:
     """The vectors of each shard from one process."""
     encoder = Encoder.load(directory / "encoder", {"use": "cpu", "threads": 1})
     files = (sentences[:FIRST], sentences[FIRST:])
-    return [encoder.encode(file[i : i + SHARD]) for file in files for i in range(0, len(file), SHARD)]
+    return [
+        encoder.encode(file[i : i + SHARD])
+        for file in files
+        for i in range(0, len(file), SHARD)
+    ]
 
 
 def local_workers(process: psutil.Process) -> list[psutil.Process]:
-    return [child for child in process.children() if "spawn_main" in " ".join(child.cmdline())]
+    return [
+        child
+        for child in process.children()
+        if "spawn_main" in " ".join(child.cmdline())
+    ]
 
 
 def actors(process: psutil.Process) -> list[psutil.Process]:
-    return [child for child in process.children(recursive=True) if "ray::_Actor" in " ".join(child.cmdline())]
+    return [
+        child
+        for child in process.children(recursive=True)
+        if "ray::_Actor" in " ".join(child.cmdline())
+    ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("executor", "workers_of"), [("local", local_workers), ("ray", actors)])
+@pytest.mark.parametrize(
+    ("executor", "workers_of"), [("local", local_workers), ("ray", actors)]
+)
 def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
     executor: str,
     workers_of: Callable[[psutil.Process], list[psutil.Process]],
@@ -73,12 +96,22 @@ def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
 ):
     if executor == "ray":
         pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
-    command = ["encode", "encoder", "--input", "corpus", "--output", str(tmp_path / "out")]
+    command = [
+        "encode",
+        "encoder",
+        "--input",
+        "corpus",
+        "--output",
+        str(tmp_path / "out"),
+    ]
     command += ["--shard-rows", str(SHARD), "--executor", executor, "--workers", "2"]
     command += ["--cpus-per-worker", "1"]
     started = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "sentbed", *command], cwd=directory, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "sentbed", *command],
+        cwd=directory,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     while len(list((tmp_path / "out").glob("vectors/part-*"))) < len(expected) // 2:
         assert process.poll() is None, process.communicate()[1]
@@ -90,8 +123,12 @@ def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
     print(f"{executor}: {time.perf_counter() - started:.1f} s in all, {said}")
     assert process.returncode == 0, said
     # The other lines are on the progress.
-    death, last = (line for line in said.splitlines() if not line.startswith("encode: "))
-    assert re.match(r"a worker .*; rows \d+ to \d+ of .*\.txt: done again by a new one$", death)
+    death, last = (
+        line for line in said.splitlines() if not line.startswith("encode: ")
+    )
+    assert re.match(
+        r"a worker .*; rows \d+ to \d+ of .*\.txt: done again by a new one$", death
+    )
     assert re.search(rf": {ROWS} x 128 in {len(expected)} shards, \d+ rows/s$", last)
     vectors = open_vectors(tmp_path / "out")
     assert len(vectors) == ROWS
@@ -100,4 +137,8 @@ def test_a_corpus_is_complete_although_a_worker_was_killed_half_way(
         np.testing.assert_array_equal(vectors.rows(start, start + len(shard)), shard)
         start += len(shard)
     assert start == ROWS
-    assert [path.name for path in (tmp_path / "out" / "vectors").iterdir() if path.name.startswith(".")] == []
+    assert [
+        path.name
+        for path in (tmp_path / "out" / "vectors").iterdir()
+        if path.name.startswith(".")
+    ] == []

@@ -40,7 +40,9 @@ PAIRS = 'use = "sts"\npath = "pairs.tsv"'
         (STS, ""),
     ],
 )
-def test_a_study_that_may_decide_is_read(tmp_path: Path, evaluate: str, decide: str) -> None:
+def test_a_study_that_may_decide_is_read(
+    tmp_path: Path, evaluate: str, decide: str
+) -> None:
     read(tmp_path, evaluate, decide)
 
 
@@ -53,7 +55,12 @@ def test_a_study_that_may_decide_is_read(tmp_path: Path, evaluate: str, decide: 
             "study.decide",
             'on development data (`tasks = ["STSB-dev"]` of `senteval-sts`)',
         ),
-        (BOTH, 'decide = { tasks = ["STSB"] }', "study.decide", "or set `test_data = true`"),
+        (
+            BOTH,
+            'decide = { tasks = ["STSB"] }',
+            "study.decide",
+            "or set `test_data = true`",
+        ),
         (PAIRS, "decide = {}", "study.decide", '(`split = "dev"` of `sts`)'),
         (
             f"{STS}; {PAIRS}\nsplit = 'dev'",
@@ -67,10 +74,30 @@ def test_a_study_that_may_decide_is_read(tmp_path: Path, evaluate: str, decide: 
             "study.decide.tasks",
             "no cell has scores of the task `STSB-dev`",
         ),
-        (BOTH, 'decide = { tasks = ["STSB-dve"] }', "study.decide.tasks", "Did you mean `STSB-dev`?"),
-        (STS, 'decide = { evaluator = "sts" }', "study.decide.evaluator", "no cell is evaluated by `sts`"),
-        (f'{PAIRS}\nsplit = "dev"', "decide = { test_data = true }", "study.decide.test_data", "take it out"),
-        (f'{STS}\nat = ["start"]', "decide = {}", "study.decide", "add an `[[evaluate]]`"),
+        (
+            BOTH,
+            'decide = { tasks = ["STSB-dve"] }',
+            "study.decide.tasks",
+            "Did you mean `STSB-dev`?",
+        ),
+        (
+            STS,
+            'decide = { evaluator = "sts" }',
+            "study.decide.evaluator",
+            "no cell is evaluated by `sts`",
+        ),
+        (
+            f'{PAIRS}\nsplit = "dev"',
+            "decide = { test_data = true }",
+            "study.decide.test_data",
+            "take it out",
+        ),
+        (
+            f'{STS}\nat = ["start"]',
+            "decide = {}",
+            "study.decide",
+            "add an `[[evaluate]]`",
+        ),
     ],
 )
 def test_a_study_that_cannot_decide_is_refused(
@@ -84,5 +111,7 @@ def test_a_study_that_cannot_decide_is_refused(
 
 
 def test_stopping_early_by_test_data_is_refused_in_the_same_way(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="all scores that could decide are on test data"):
+    with pytest.raises(
+        RecipeError, match="all scores that could decide are on test data"
+    ):
         read(tmp_path, STS, "", "seeds = [1, 2, 3, 4]\nstop = {}")

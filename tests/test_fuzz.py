@@ -15,7 +15,10 @@ pytestmark = pytest.mark.slow
 
 def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(FUZZ), *arguments], capture_output=True, text=True, check=False
+        [sys.executable, str(FUZZ), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -59,7 +62,9 @@ def test_a_finding_is_printed_with_the_command_that_repeats_it(tmp_path: Path):
     assert summary.startswith("bad: 6 cases, ")
     found = {line.partition(":")[0].strip() for line in lines[::2]}
     assert found == {"raised", "changed", "ended", "hung"}
-    assert lines[1::2] == [f"    python tests/fuzz bad --seed 3 --only {number}" for number in (1, 2, 3, 4)]
+    assert lines[1::2] == [
+        f"    python tests/fuzz bad --seed 3 --only {number}" for number in (1, 2, 3, 4)
+    ]
 
 
 TARGET = """

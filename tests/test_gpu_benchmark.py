@@ -14,7 +14,18 @@ from sentbed_backbones.t5 import T5
 from sentbed_hardware.cuda import Cuda
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-TINY = ["--device", "cpu", "--precision", "fp32", "--seconds", "0.01", "--pairs", "4", "--length", "16"]
+TINY = [
+    "--device",
+    "cpu",
+    "--precision",
+    "fp32",
+    "--seconds",
+    "0.01",
+    "--pairs",
+    "4",
+    "--length",
+    "16",
+]
 
 
 @pytest.fixture
@@ -27,7 +38,15 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_every_case_is_measured_and_written(
     gpu: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gpu.main([*TINY, "--models", "bert:tiny,t5:tiny", "--json", str(tmp_path / "new" / "figures.json")])
+    gpu.main(
+        [
+            *TINY,
+            "--models",
+            "bert:tiny,t5:tiny",
+            "--json",
+            str(tmp_path / "new" / "figures.json"),
+        ]
+    )
     figures = json.loads((tmp_path / "new" / "figures.json").read_text())
     cases = figures["cases"]
     assert [(case["model"], case["what"]) for case in cases] == [
@@ -41,14 +60,18 @@ def test_every_case_is_measured_and_written(
         passes = 3 if case["what"] == "train" else 1
         # Two layers of products of 128 x 128, 4 to attend and 8 in the inner layer; scores of 16 tokens.
         flop = 2 * 2 * (4 + 8) * 128**2 * 16 + 4 * 2 * 128 * 16**2
-        assert case["tflops"] == pytest.approx(case["texts_per_s"] * flop * passes / 1e12)
+        assert case["tflops"] == pytest.approx(
+            case["texts_per_s"] * flop * passes / 1e12
+        )
     shown = capsys.readouterr().out
     assert shown.count("bert:tiny") == shown.count("t5:tiny") == 2
     # The peak of a device is no state of the process.
     assert torch.get_default_dtype() == torch.float32
 
 
-def test_the_11b_is_sentence_t5s_and_stands_beside_the_papers_figure(gpu: ModuleType) -> None:
+def test_the_11b_is_sentence_t5s_and_stands_beside_the_papers_figure(
+    gpu: ModuleType,
+) -> None:
     options = gpu.argparse.Namespace(length=128)
     bench = gpu.Bench(gpu.load_plugins(), "t5:11b", options)
     config = bench.config
@@ -73,11 +96,17 @@ def test_what_does_not_fit_is_left_out_with_its_size(
     monkeypatch.setattr(gpu, "SPARE", float("inf"))
     monkeypatch.setattr(gpu.math, "inf", 16.0)
     gpu.main([*TINY, "--models", "bert:tiny", "--what", "encode"])
-    assert "bert:tiny encode: left out, needs about inf GiB, the device has 16" in capsys.readouterr().out
+    assert (
+        "bert:tiny encode: left out, needs about inf GiB, the device has 16"
+        in capsys.readouterr().out
+    )
 
 
 def test_without_a_gpu_it_says_why_and_writes_nothing(
-    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    gpu: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def build(self: Cuda) -> None:
         raise RuntimeUnavailableError("no GPU can be used")
@@ -98,7 +127,10 @@ def test_without_a_gpu_it_says_why_and_writes_nothing(
     ],
 )
 def test_options_that_make_no_sense_are_refused(
-    arguments: list[str], message: str, gpu: ModuleType, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    message: str,
+    gpu: ModuleType,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):
         gpu.main(arguments)
@@ -112,7 +144,18 @@ def test_the_opponent_encodes_the_same_vectors(
     monkeypatch.syspath_prepend(BENCHMARKS)
     opponents = importlib.import_module("gpu_opponents")
     file = tmp_path / "figures.json"
-    settings = ["--device", "cpu", "--precision", "fp32", "--size", "tiny", "--texts", "60", "--rounds", "1"]
+    settings = [
+        "--device",
+        "cpu",
+        "--precision",
+        "fp32",
+        "--size",
+        "tiny",
+        "--texts",
+        "60",
+        "--rounds",
+        "1",
+    ]
     opponents.main([*settings, "--json", str(file)])
     (case,) = json.loads(file.read_text())["cases"]
     assert case["least_cosine"] > 0.99999

@@ -34,7 +34,9 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 
 
 @pytest.mark.slow
-def test_a_run_that_is_resumed_meets_nobody_whom_its_directory_names(tmp_path: Path) -> None:
+def test_a_run_that_is_resumed_meets_nobody_whom_its_directory_names(
+    tmp_path: Path,
+) -> None:
     """A server at the address answers what torch's elastic rendezvous would unpickle."""
     ran = tmp_path / "ran"
 
@@ -47,13 +49,20 @@ def test_a_run_that_is_resumed_meets_nobody_whom_its_directory_names(tmp_path: P
     (tmp_path / "recipe.toml").write_text(RECIPE.format(port=server.port))
     theirs = tmp_path / "theirs"
     theirs.mkdir()
-    (theirs / "resolved.toml").write_text(resolved_toml(load_recipe(tmp_path / "recipe.toml")))
+    (theirs / "resolved.toml").write_text(
+        resolved_toml(load_recipe(tmp_path / "recipe.toml"))
+    )
     (theirs / "manifest.json").write_text(json.dumps({"status": "interrupted"}))
 
     command = [sys.executable, "-m", "sentbed", "run", "--resume", str(theirs)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=200, check=False
+    )
     assert not ran.exists()
     assert "Traceback" not in done.stderr
     said = " ".join((done.stdout + done.stderr).split())
-    assert "where a run works and with whom is not read from its directory: `runtime.nodes` (2), " in said
+    assert (
+        "where a run works and with whom is not read from its directory: `runtime.nodes` (2), "
+        in said
+    )
     assert "--set runtime.nodes=2" in said

@@ -25,7 +25,13 @@ READER = "token-of-a-reader"
 RECIPES = Path(__file__).parent.parent / "recipes"
 LAYOUTS = read_layouts()
 
-BACKBONES = {"bert": "bert", "roberta": "bert", "xlm-roberta": "bert", "t5": "t5", "opt": "opt"}
+BACKBONES = {
+    "bert": "bert",
+    "roberta": "bert",
+    "xlm-roberta": "bert",
+    "t5": "t5",
+    "opt": "opt",
+}
 """Architecture -> the backbone that reads it; all others are `causal`."""
 
 REFUSED = {
@@ -37,7 +43,12 @@ REFUSED = {
 }
 """Repository -> what the sentence says for which it is refused."""
 
-QUICK = ("bert-base-uncased", "facebook/opt-125m", "google/t5-v1_1-base", "huggyllama/llama-13b")
+QUICK = (
+    "bert-base-uncased",
+    "facebook/opt-125m",
+    "google/t5-v1_1-base",
+    "huggyllama/llama-13b",
+)
 TEXTS = 40
 
 
@@ -71,7 +82,11 @@ def test_every_model_of_a_recipe_has_a_replica() -> None:
 def load(name: str, replica: Replica, **settings: Any) -> BuiltBackbone:
     kind = json.loads((replica.main / "config.json").read_text("utf-8"))["model_type"]
     backbone = load_plugins().find("backbone", BACKBONES.get(kind, "causal")).cls
-    needs = frozenset({"decoder"} if LAYOUTS[name].architecture == "T5ForConditionalGeneration" else ())
+    needs = frozenset(
+        {"decoder"}
+        if LAYOUTS[name].architecture == "T5ForConditionalGeneration"
+        else ()
+    )
     return backbone(model=name, **settings).build(BuildContext(tuple, needs=needs))
 
 
@@ -92,17 +107,26 @@ def assert_same(built: Any, replica: Replica, texts: tuple[str, ...]) -> None:
 
 
 def _marked(names: list[str]) -> list[Any]:
-    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+    return [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in names
+    ]
 
 
-@pytest.mark.parametrize("name", _marked([name for name in LAYOUTS if name not in REFUSED]))
-def test_a_repository_gives_its_weights_and_ids(name: str, zoo: Zoo, connected: LocalHub) -> None:
+@pytest.mark.parametrize(
+    "name", _marked([name for name in LAYOUTS if name not in REFUSED])
+)
+def test_a_repository_gives_its_weights_and_ids(
+    name: str, zoo: Zoo, connected: LocalHub
+) -> None:
     repository = zoo.publish(connected, name, READER)
     replica = zoo.replica(name)
     before = len(connected.requests)
     built = load(name, replica)
     texts = tuple(zoo.texts[:TEXTS])
-    assert_same(built, replica, (*texts, f'This sentence : "{texts[0]}" means in one word:"'))
+    assert_same(
+        built, replica, (*texts, f'This sentence : "{texts[0]}" means in one word:"')
+    )
 
     files = connected.fetched(before)
     layout = LAYOUTS[name]
@@ -121,7 +145,9 @@ def test_a_repository_gives_its_weights_and_ids(name: str, zoo: Zoo, connected: 
 
 
 @pytest.mark.slow
-def test_what_will_be_fetched_is_said_beforehand(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
+def test_what_will_be_fetched_is_said_beforehand(
+    zoo: Zoo, hub: LocalHub, other_machine: Path
+) -> None:
     from sentbed_backbones.hub_models import hub_answers, outlook
 
     outlook.cache_clear()
@@ -133,7 +159,9 @@ def test_what_will_be_fetched_is_said_beforehand(zoo: Zoo, hub: LocalHub, other_
             assert remark is not None
             assert remark.startswith(f"`{name}`: ")
             assert ("pickled" in remark) == layout.pickled_only, remark
-            assert ("refs/pr/" in remark) == (layout.pickled_only and layout.conversion > 0), remark
+            assert ("refs/pr/" in remark) == (
+                layout.pickled_only and layout.conversion > 0
+            ), remark
             if layout.shards > 1 and not layout.pickled_only:
                 assert f"{layout.shards} files of weights" in remark
     gated = [name for name, layout in LAYOUTS.items() if layout.gated]
@@ -159,15 +187,22 @@ def test_what_is_refused_is_said(name: str, zoo: Zoo, connected: LocalHub) -> No
 @pytest.mark.slow
 def test_an_encoder_alone_has_no_decoder_to_read(zoo: Zoo, connected: LocalHub) -> None:
     zoo.publish(connected, "sentence-transformers/sentence-t5-base")
-    backbone = load_plugins().find("backbone", "t5").cls(model="sentence-transformers/sentence-t5-base")
+    backbone = (
+        load_plugins()
+        .find("backbone", "t5")
+        .cls(model="sentence-transformers/sentence-t5-base")
+    )
     with pytest.raises(
-        sentbed.ModelError, match="they hold an encoder alone: name the whole model, or choose"
+        sentbed.ModelError,
+        match="they hold an encoder alone: name the whole model, or choose",
     ):
         backbone.build(BuildContext(tuple, needs=frozenset({"decoder"})))
 
 
 @pytest.fixture
-def other_machine(hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def other_machine(
+    hub: LocalHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
     """A home in which nothing has been fetched yet, on a hub of which nothing is known."""
     from sentbed_backbones.hub_models import hub_answers
 
@@ -209,7 +244,9 @@ def test_a_repository_that_is_not_there_says_to_check_the_id(
     for token in (None, READER):
         with (
             hub.connected(other_machine, token),
-            pytest.raises(sentbed.ModelError, match="`acme/mistyped`: there is no such repository") as caught,
+            pytest.raises(
+                sentbed.ModelError, match="`acme/mistyped`: there is no such repository"
+            ) as caught,
         ):
             backbone.build(BuildContext(tuple))
         assert "check the id" in str(caught.value)
@@ -233,7 +270,9 @@ def test_without_a_network_what_was_fetched_is_taken_and_the_rest_is_said(
 
 
 @pytest.mark.slow
-def test_a_download_that_was_cut_off_goes_on(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
+def test_a_download_that_was_cut_off_goes_on(
+    zoo: Zoo, hub: LocalHub, other_machine: Path
+) -> None:
     zoo.publish(hub, "zoo/bert-fp16")
     hub.cuts["model.safetensors"] = [20_000, 30_000]
     with hub.connected(other_machine):
@@ -243,7 +282,9 @@ def test_a_download_that_was_cut_off_goes_on(zoo: Zoo, hub: LocalHub, other_mach
 
 
 @pytest.mark.slow
-def test_a_hub_that_drops_every_connection_is_said(zoo: Zoo, hub: LocalHub, other_machine: Path) -> None:
+def test_a_hub_that_drops_every_connection_is_said(
+    zoo: Zoo, hub: LocalHub, other_machine: Path
+) -> None:
     zoo.publish(hub, "zoo/bert-fp16")
     hub.cuts["model.safetensors"] = [0] * 20
     try:
@@ -274,7 +315,12 @@ def test_a_pull_request_that_is_not_the_bots_on_this_commit_is_not_taken(
         repository.convert(1, replica.converted)
         repository.commit("main", replica.main, "Newer weights")
     with hub.connected(other_machine):
-        built = load_plugins().find("backbone", "opt").cls(model=name).build(BuildContext(tuple))
+        built = (
+            load_plugins()
+            .find("backbone", "opt")
+            .cls(model=name)
+            .build(BuildContext(tuple))
+        )
     assert built.origin["commit"] == repository.references["main"]
     assert built.origin["pickled_sha256"]
     assert "conversion" not in built.origin

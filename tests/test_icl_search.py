@@ -44,10 +44,23 @@ def journal(directory: Path) -> list[bytes]:
 
 @pytest.fixture
 def recipe(tmp_path: Path, data_directory: Path) -> Path:
-    dev = data_directory / "senteval" / "downstream" / "STS" / "STSBenchmark" / "sts-dev.csv"
-    texts = [field for line in dev.read_text("utf-8").splitlines() for field in line.split("\t")[5:7]]
+    dev = (
+        data_directory
+        / "senteval"
+        / "downstream"
+        / "STS"
+        / "STSBenchmark"
+        / "sts-dev.csv"
+    )
+    texts = [
+        field
+        for line in dev.read_text("utf-8").splitlines()
+        for field in line.split("\t")[5:7]
+    ]
     torch.manual_seed(0)
-    Opt(init="random", vocab_size=2000).build(BuildContext(lambda: texts)).save(tmp_path / "opt")
+    Opt(init="random", vocab_size=2000).build(BuildContext(lambda: texts)).save(
+        tmp_path / "opt"
+    )
     file = tmp_path / "icl.toml"
     file.write_text(RECIPE.format(model=tmp_path / "opt", task="STSB-dev"))
     return file
@@ -58,9 +71,17 @@ def test_a_search_that_was_killed_half_way_does_not_do_the_first_half_again(
     recipe: Path, tmp_path: Path, data_directory: Path
 ) -> None:
     out = tmp_path / "search"
-    command = [Path(sys.executable).with_name("sentbed"), "search", str(recipe), "--out", str(out)]
+    command = [
+        Path(sys.executable).with_name("sentbed"),
+        "search",
+        str(recipe),
+        "--out",
+        str(out),
+    ]
     environment = {**os.environ, "SENTBED_DATA": str(data_directory)}
-    first = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    first = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     # A header, the prompt without a demonstration, and ten of the twenty candidates.
     end = time.monotonic() + 300
     while len(journal(out)) < 12 and time.monotonic() < end and first.poll() is None:
@@ -70,8 +91,13 @@ def test_a_search_that_was_killed_half_way_does_not_do_the_first_half_again(
     half = [line for line in journal(out) if line.endswith(b"\n")]
     assert 12 <= len(half) < 22
 
-    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert f"taken over from {out / 'search.jsonl'}: {len(half) - 1} of 21" in second.stderr
+    second = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    )
+    assert (
+        f"taken over from {out / 'search.jsonl'}: {len(half) - 1} of 21"
+        in second.stderr
+    )
     whole = journal(out)
     assert whole[: len(half)] == half
     assert len(whole) == 22

@@ -14,10 +14,25 @@ PAIRS = [
     ("opt", "decoder", "a decoder that reads the encoded text", "t5"),
     ("opt", "mask", "a mask token in the vocabulary", "bert"),
     ("t5", "mask", "a mask token in the vocabulary", "bert"),
-    ("bert", "prompt-eol", "the state from which the next word is predicted", "causal` or `opt"),
-    ("t5", "prompt", "the state from which the next word is predicted", "causal` or `opt"),
+    (
+        "bert",
+        "prompt-eol",
+        "the state from which the next word is predicted",
+        "causal` or `opt",
+    ),
+    (
+        "t5",
+        "prompt",
+        "the state from which the next word is predicted",
+        "causal` or `opt",
+    ),
     ("opt", "first", "the first token has seen nothing of the text", "bert` or `t5"),
-    ("causal", "cls-mlp", "the first token has seen nothing of the text", "bert` or `t5"),
+    (
+        "causal",
+        "cls-mlp",
+        "the first token has seen nothing of the text",
+        "bert` or `t5",
+    ),
 ]
 
 RECIPE = """\
@@ -54,7 +69,10 @@ def test_a_pair_that_cannot_work_is_refused_with_reason_and_alternative(
     assert problem.line == 8
     assert f"the pooler `{pooler}` needs" in problem.message
     assert reason in problem.message
-    assert f"use the backbone `{instead}` with this pooler, or the pooler " in problem.message
+    assert (
+        f"use the backbone `{instead}` with this pooler, or the pooler "
+        in problem.message
+    )
 
 
 @pytest.mark.parametrize(("backbone", "pooler", "reason", "instead"), PAIRS)
@@ -62,8 +80,12 @@ def test_every_alternative_that_is_named_passes(
     tmp_path: Path, backbone: str, pooler: str, reason: str, instead: str
 ) -> None:
     (problem,) = problems(tmp_path, backbone, pooler)
-    backbones, poolers = problem.message.partition("; use the backbone")[2].split(" with this pooler")
-    named_backbones, named_poolers = (re.findall(r"`([a-z0-9-]+)`", part) for part in (backbones, poolers))
+    backbones, poolers = problem.message.partition("; use the backbone")[2].split(
+        " with this pooler"
+    )
+    named_backbones, named_poolers = (
+        re.findall(r"`([a-z0-9-]+)`", part) for part in (backbones, poolers)
+    )
     assert named_backbones
     assert len(named_poolers) > 2
     for name in named_backbones:
@@ -74,7 +96,9 @@ def test_every_alternative_that_is_named_passes(
 
 
 def test_a_mask_pooler_needs_a_template_with_a_mask(tmp_path: Path) -> None:
-    (problem,) = problems(tmp_path, "bert", "mask", 'prompt = { template = "prompt-eol" }')
+    (problem,) = problems(
+        tmp_path, "bert", "mask", 'prompt = { template = "prompt-eol" }'
+    )
     assert "has none; write `{mask}` in it" in problem.message
     assert problem.path == "encoder.prompt"
 
@@ -90,15 +114,26 @@ def test_a_prompt_needs_no_words_where_the_pooler_has_its_own(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("backbone", "pooler", "reads"),
-    [("bert", "mean-first-last", "layers of its own"), ("t5", "decoder", "the decoder")],
+    [
+        ("bert", "mean-first-last", "layers of its own"),
+        ("t5", "decoder", "the decoder"),
+    ],
 )
 def test_layers_that_the_pooler_does_not_read_are_refused(
     tmp_path: Path, backbone: str, pooler: str, reads: str
 ) -> None:
-    (problem,) = problems(tmp_path, backbone, pooler, "", "encoder.backbone.layers=[-2, -1]")
+    (problem,) = problems(
+        tmp_path, backbone, pooler, "", "encoder.backbone.layers=[-2, -1]"
+    )
     assert problem.path == "encoder.backbone"
-    assert problem.message == f"the pooler reads {reads}, and `layers` would have no effect; take it out"
-    assert problems(tmp_path, backbone, "mean", "", "encoder.backbone.layers=[-2, -1]") == []
+    assert (
+        problem.message
+        == f"the pooler reads {reads}, and `layers` would have no effect; take it out"
+    )
+    assert (
+        problems(tmp_path, backbone, "mean", "", "encoder.backbone.layers=[-2, -1]")
+        == []
+    )
 
 
 STAGE = """
@@ -113,10 +148,15 @@ steps = 2
 """
 
 
-def test_a_stage_on_weights_below_fp32_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+def test_a_stage_on_weights_below_fp32_is_refused_before_anything_is_loaded(
+    tmp_path: Path,
+) -> None:
     half = "encoder.backbone.dtype=bf16"
     (problem,) = problems(tmp_path, "bert", "mean", STAGE, half)
     assert problem.path == "stage.s"
     assert "held in bf16, in which small updates are lost" in problem.message
-    assert problems(tmp_path, "bert", "mean", STAGE, half, "encoder.backbone.lora={}") == []
+    assert (
+        problems(tmp_path, "bert", "mean", STAGE, half, "encoder.backbone.lora={}")
+        == []
+    )
     assert problems(tmp_path, "bert", "mean", "", half) == []

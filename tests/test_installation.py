@@ -16,11 +16,16 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-DIRECTORIES = [ROOT / "core", *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]
+DIRECTORIES = [
+    ROOT / "core",
+    *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")),
+]
 
 
 def project(directory: Path) -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads((directory / "pyproject.toml").read_text("utf-8"))["project"]
+    table: dict[str, Any] = tomllib.loads(
+        (directory / "pyproject.toml").read_text("utf-8")
+    )["project"]
     return table
 
 
@@ -32,7 +37,10 @@ def lines_of(name: str) -> list[str]:
 
 WORKSPACE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECTS = {project(directory)["name"]: directory for directory in DIRECTORIES}
-EXTRAS = {name: set(project(path).get("optional-dependencies", {})) for name, path in PROJECTS.items()}
+EXTRAS = {
+    name: set(project(path).get("optional-dependencies", {}))
+    for name, path in PROJECTS.items()
+}
 
 
 # --- uv and pip -------------------------------------------------------------------------------------------
@@ -41,16 +49,25 @@ EXTRAS = {name: set(project(path).get("optional-dependencies", {})) for name, pa
 def test_uv_takes_every_distribution_from_the_workspace() -> None:
     sources = WORKSPACE["tool"]["uv"]["sources"]
     runtimes = ("onnxruntime", "tpu")
-    expected: dict[str, dict[str, Any]] = {name: {"workspace": True} for name in PROJECTS}
+    expected: dict[str, dict[str, Any]] = {
+        name: {"workspace": True} for name in PROJECTS
+    }
     for runtime in runtimes:
-        expected[f"sentbed-{runtime}"] = {"path": f"plugins/{runtime}", "editable": True}
+        expected[f"sentbed-{runtime}"] = {
+            "path": f"plugins/{runtime}",
+            "editable": True,
+        }
         assert WORKSPACE["dependency-groups"][runtime] == [f"sentbed-{runtime}"]
     assert sources == expected
-    assert WORKSPACE["tool"]["uv"]["workspace"]["exclude"] == [f"plugins/{runtime}" for runtime in runtimes]
+    assert WORKSPACE["tool"]["uv"]["workspace"]["exclude"] == [
+        f"plugins/{runtime}" for runtime in runtimes
+    ]
 
 
 def test_uv_and_pip_have_the_same_constraints() -> None:
-    assert WORKSPACE["tool"]["uv"]["constraint-dependencies"] == lines_of("constraints.txt")
+    assert WORKSPACE["tool"]["uv"]["constraint-dependencies"] == lines_of(
+        "constraints.txt"
+    )
 
 
 def by_name(line: str) -> str:
@@ -118,7 +135,9 @@ def test_a_distribution_declares_what_it_imports(name: str) -> None:
         # The extras of core are the plugins, which core does not import.
         for lines in about.get("optional-dependencies", {}).values():
             requirements += lines
-    declared = {name} | {canonicalize_name(Requirement(line).name) for line in requirements}
+    declared = {name} | {
+        canonicalize_name(Requirement(line).name) for line in requirements
+    }
 
     imported = set()
     modules = sorted(PROJECTS[name].glob("src/**/*.py"))
@@ -127,7 +146,9 @@ def test_a_distribution_declares_what_it_imports(name: str) -> None:
         imported.update(imports_of(ast.parse(module.read_text("utf-8"))))
     imported -= sys.stdlib_module_names
 
-    needed = {canonicalize_name(DISTRIBUTION_OF.get(package, package)) for package in imported}
+    needed = {
+        canonicalize_name(DISTRIBUTION_OF.get(package, package)) for package in imported
+    }
     assert needed - declared == set()
 
 
@@ -151,14 +172,25 @@ def wrong_extras(text: str) -> list[str]:
     for named, extras in NAMED_WITH_EXTRAS.findall(text):
         name = {"core": "sentbed"}.get(named, named.replace("plugins/", "sentbed-"))
         known = EXTRAS.get(name) or OF_THE_READER.get(name, set())
-        wrong += [f"{named}[{extra}]" for extra in extras.split(",") if extra not in known]
+        wrong += [
+            f"{named}[{extra}]" for extra in extras.split(",") if extra not in known
+        ]
     return wrong
 
 
 def texts() -> list[Path]:
     """Return the pages, the code and the recipes, which tell users what to install."""
-    code = [module for directory in DIRECTORIES for module in sorted(directory.glob("src/**/*.py"))]
-    return [*pages(), *code, *sorted(ROOT.glob("recipes/**/*.toml")), ROOT / "pyproject.toml"]
+    code = [
+        module
+        for directory in DIRECTORIES
+        for module in sorted(directory.glob("src/**/*.py"))
+    ]
+    return [
+        *pages(),
+        *code,
+        *sorted(ROOT.glob("recipes/**/*.toml")),
+        ROOT / "pyproject.toml",
+    ]
 
 
 def test_every_extra_that_a_page_a_message_or_a_recipe_names_exists() -> None:
@@ -217,18 +249,24 @@ def installations() -> dict[str, str]:
     """Return the lines of the pages that install core from its directory, and the page of each."""
     lines = {}
     for page in pages():
-        for line in re.findall(r"pip install[^`\n]* (?:\./)?core\b[^`\n]*", page.read_text("utf-8")):
+        for line in re.findall(
+            r"pip install[^`\n]* (?:\./)?core\b[^`\n]*", page.read_text("utf-8")
+        ):
             lines[line] = page.relative_to(ROOT).as_posix()
     return lines
 
 
 def test_the_page_of_every_distribution_says_how_to_install_it() -> None:
-    of_distributions = {f"{path.relative_to(ROOT).as_posix()}/README.md" for path in DIRECTORIES}
+    of_distributions = {
+        f"{path.relative_to(ROOT).as_posix()}/README.md" for path in DIRECTORIES
+    }
     assert of_distributions - {*installations().values()} == set()
 
 
 @pytest.mark.parametrize("line", installations())
-def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_needs(line: str) -> None:
+def test_what_is_installed_into_a_new_environment_has_all_distributions_that_it_needs(
+    line: str,
+) -> None:
     """They are in no index: pip fails where one is missing."""
     installed = installed_by(line)
     assert "sentbed" in installed
@@ -245,7 +283,9 @@ def test_the_page_on_installing_lists_all_extras() -> None:
     page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
     listed = EXTRA_ROW.findall(page)
     assert len(listed) == len(set(listed))
-    assert set(listed) == {(name, extra) for name, extras in EXTRAS.items() for extra in extras}
+    assert set(listed) == {
+        (name, extra) for name, extras in EXTRAS.items() for extra in extras
+    }
 
 
 CLASSIFIER = "Programming Language :: Python :: "
@@ -253,9 +293,15 @@ CLASSIFIER = "Programming Language :: Python :: "
 
 def test_every_distribution_is_for_the_same_python() -> None:
     requirements = {project(directory)["requires-python"] for directory in DIRECTORIES}
-    classifiers = {tuple(project(directory)["classifiers"]) for directory in DIRECTORIES}
+    classifiers = {
+        tuple(project(directory)["classifiers"]) for directory in DIRECTORIES
+    }
     assert len(requirements) == len(classifiers) == 1
-    versions = [line.removeprefix(CLASSIFIER) for line in classifiers.pop() if line.startswith(CLASSIFIER)]
+    versions = [
+        line.removeprefix(CLASSIFIER)
+        for line in classifiers.pop()
+        if line.startswith(CLASSIFIER)
+    ]
     assert requirements == {f">={versions[0]}"}
     page = (ROOT / "docs" / "howto" / "install.md").read_text("utf-8")
     assert f"Python {', '.join(versions[:-1])} and {versions[-1]}" in page
@@ -282,11 +328,15 @@ def literal_calls(directory: Path, function: str) -> Iterator[list[Any]]:
 
 
 @pytest.mark.parametrize(("name", "function"), MESSAGES.items())
-def test_the_extra_of_a_message_installs_the_packages_that_it_misses(name: str, function: str) -> None:
+def test_the_extra_of_a_message_installs_the_packages_that_it_misses(
+    name: str, function: str
+) -> None:
     extras = project(PROJECTS[name])["optional-dependencies"]
     calls = list(literal_calls(PROJECTS[name], function))
     assert len(calls) >= 3
     for packages, extra in calls:
         missing = {packages} if isinstance(packages, str) else {*packages}
-        installed = {canonicalize_name(Requirement(line).name) for line in extras[extra]}
+        installed = {
+            canonicalize_name(Requirement(line).name) for line in extras[extra]
+        }
         assert {canonicalize_name(package) for package in missing} <= installed

@@ -29,7 +29,13 @@ from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
 from torch.nn import functional
 
-TEXTS = ("A man is playing a guitar", 'Who said "no"?', "Rain falls.", "stop!", "two small birds in a tree")
+TEXTS = (
+    "A man is playing a guitar",
+    'Who said "no"?',
+    "Rain falls.",
+    "stop!",
+    "two small birds in a tree",
+)
 RULED = (
     "A man is playing a guitar.",
     "Who said 'no'.",
@@ -52,14 +58,30 @@ NR = {"use": "contrastive-prompting", "block": 1, "rule": "norm"}
 Change = Callable[[str, int, torch.Tensor], torch.Tensor]
 
 
-def built(kind: str, intervention: Any, prompt: Any = None, precision: str = "fp32", **more: Any) -> Encoder:
+def built(
+    kind: str,
+    intervention: Any,
+    prompt: Any = None,
+    precision: str = "fp32",
+    **more: Any,
+) -> Encoder:
     """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
-    backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500, **more}
+    backbone = {
+        "use": kind,
+        "init": "random",
+        "size": "mini",
+        "vocab_size": 500,
+        **more,
+    }
     if intervention is not None:
         backbone["intervention"] = intervention
     table = {"backbone": backbone, "pooler": {"use": "prompt-eol"}, "max_length": 24}
     table |= {} if prompt is None else {"prompt": prompt}
-    return random_encoder(table, (*SENTENCES, *TEXTS), {"use": "cpu", "threads": 1, "precision": precision})
+    return random_encoder(
+        table,
+        (*SENTENCES, *TEXTS),
+        {"use": "cpu", "threads": 1, "precision": precision},
+    )
 
 
 def keep(point: str, block: int, states: torch.Tensor) -> torch.Tensor:
@@ -68,7 +90,9 @@ def keep(point: str, block: int, states: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def by_a_loop(model: Any, ids: Sequence[int], change: Change, layer: int = -1) -> torch.Tensor:
+def by_a_loop(
+    model: Any, ids: Sequence[int], change: Change, layer: int = -1
+) -> torch.Tensor:
     """The states `(tokens, width)` of a layer of one text, computed block by block."""
     opt = model.config.model_type == "opt"
     tokens = torch.tensor([ids])
@@ -91,21 +115,29 @@ def by_a_loop(model: Any, ids: Sequence[int], change: Change, layer: int = -1) -
             for part in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
         if not opt:
-            query, key = transformers.models.llama.modeling_llama.apply_rotary_pos_emb(query, key, *turns)
+            query, key = transformers.models.llama.modeling_llama.apply_rotary_pos_emb(
+                query, key, *turns
+            )
         scores = query @ key.transpose(2, 3) / math.sqrt(width // heads)
         future = torch.ones(len(ids), len(ids)).triu(1).bool()
-        joined = (scores.masked_fill(future, -torch.inf).softmax(-1) @ value).transpose(1, 2)
+        joined = (scores.masked_fill(future, -torch.inf).softmax(-1) @ value).transpose(
+            1, 2
+        )
         joined = change("attention-heads", number, joined.reshape(1, len(ids), width))
         hidden = hidden + (attention.out_proj if opt else attention.o_proj)(joined)
         normed = norms[1](hidden)
-        inner = block.fc2(functional.relu(block.fc1(normed))) if opt else block.mlp(normed)
+        inner = (
+            block.fc2(functional.relu(block.fc1(normed))) if opt else block.mlp(normed)
+        )
         hidden = hidden + inner
         found.append(hidden)
     found[-1] = (model.final_layer_norm if opt else model.norm)(found[-1])
     return found[layer][0]
 
 
-def expected(encoder: Encoder, kind: str, template: str, directory: Path, layer: int = -1) -> Any:
+def expected(
+    encoder: Encoder, kind: str, template: str, directory: Path, layer: int = -1
+) -> Any:
     """The vectors of all texts under a method, one by one."""
     encoder.backbone.save(directory)
     model = transformers.AutoModel.from_pretrained(directory).eval()
@@ -120,21 +152,29 @@ def expected(encoder: Encoder, kind: str, template: str, directory: Path, layer:
             point: str,
             block: int,
             states: torch.Tensor,
-            at: int = ids.index(tokenizer.convert_tokens_to_ids("<PST>")) if kind == "TP" else -1,
+            at: int = ids.index(tokenizer.convert_tokens_to_ids("<PST>"))
+            if kind == "TP"
+            else -1,
         ) -> torch.Tensor:
             if point == "block-input" and 1 <= block < 3:
                 states[:, at] = states[:, -1]
             return states
 
         def remember(
-            point: str, block: int, states: torch.Tensor, seen: dict[str, torch.Tensor] = seen
+            point: str,
+            block: int,
+            states: torch.Tensor,
+            seen: dict[str, torch.Tensor] = seen,
         ) -> torch.Tensor:
             if (point, block) == ("attention-heads", 1):
                 seen["v"] = states[:, -1]
             return states
 
         def steer(
-            point: str, block: int, states: torch.Tensor, seen: dict[str, torch.Tensor] = seen
+            point: str,
+            block: int,
+            states: torch.Tensor,
+            seen: dict[str, torch.Tensor] = seen,
         ) -> torch.Tensor:
             if (point, block) == ("attention-heads", 1):
                 own = states[:, -1].clone()
@@ -157,7 +197,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("reuse_prefix", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "reuse_prefix", [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("method", CASES)
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_vectors_are_those_of_a_loop_over_blocks(
@@ -166,7 +208,9 @@ def test_vectors_are_those_of_a_loop_over_blocks(
     intervention, template = CASES[method]
     encoder = built(kind, intervention, reuse_prefix=reuse_prefix)
     found = encoder.encode(TEXTS)
-    np.testing.assert_allclose(found, expected(encoder, method, template, tmp_path), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        found, expected(encoder, method, template, tmp_path), rtol=0, atol=1e-5
+    )
     if method != "none":
         assert abs(found - built(kind, None).encode(TEXTS)).max() > 0.01
 
@@ -174,7 +218,9 @@ def test_vectors_are_those_of_a_loop_over_blocks(
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["TP", "NS"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(kind: str, method: str) -> None:
+def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(
+    kind: str, method: str
+) -> None:
     encoder = built(kind, CASES[method][0])
     found = encoder.encode(TEXTS)
     tokenizer, module = encoder.tokenizer(), encoder.placed.module
@@ -182,7 +228,11 @@ def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(kind: str,
     for row, text in zip(found, TEXTS, strict=True):
         ids = torch.from_numpy(tokenizer.encode([text], 24).ids).long()[None]
         wrong = tokenizer.auxiliary([text], 24)
-        more = {} if wrong is None else {"auxiliary": (torch.from_numpy(wrong.ids).long()[None], None)}
+        more = (
+            {}
+            if wrong is None
+            else {"auxiliary": (torch.from_numpy(wrong.ids).long()[None], None)}
+        )
         with torch.no_grad():
             one = module.finish(module.backbone(ids, None, **more), cut=True)[0]
         np.testing.assert_allclose(row, one.numpy(), rtol=0, atol=1e-5)
@@ -207,7 +257,9 @@ def test_a_placeholder_is_put_before_the_quotation_mark_byte_for_byte() -> None:
         assert prompt is not None
         assert str(prompt.template) == text
         assert prompt.apply("a") == text.replace("{text}", "a.")
-    kept = built("opt", TP, {"template": '<PST> This sentence : "{text}" means in one word:"'})
+    kept = built(
+        "opt", TP, {"template": '<PST> This sentence : "{text}" means in one word:"'}
+    )
     assert str(kept.recipe.resolved_prompt.template).startswith("<PST> This")  # type: ignore[union-attr]
 
 
@@ -241,7 +293,9 @@ def test_a_shared_prefix_ends_before_the_placeholder(passes: list[Any]) -> None:
     encoder.encode(TEXTS)
     token = encoder.backbone.tokenizer.placeholder_id
     before = built("opt", None).tokenizer().original.encode(["This sentence :"], 99).ids  # type: ignore[attr-defined]
-    assert all(batch.prefix.tolist()[: len(before)] == before.tolist() for batch in passes)
+    assert all(
+        batch.prefix.tolist()[: len(before)] == before.tolist() for batch in passes
+    )
     assert not any(token in batch.prefix for batch in passes)
     assert all((batch.input_ids == token).sum(1).min() == 1 for batch in passes)
 
@@ -249,22 +303,35 @@ def test_a_shared_prefix_ends_before_the_placeholder(passes: list[Any]) -> None:
 def test_every_row_has_its_own_auxiliary_prompt(passes: list[Any]) -> None:
     built("opt", NS).encode(TEXTS)
     assert sum(len(batch.input_ids) for batch in passes) == len(TEXTS)
-    assert all(len(batch.auxiliary.input_ids) == len(batch.input_ids) for batch in passes)
+    assert all(
+        len(batch.auxiliary.input_ids) == len(batch.input_ids) for batch in passes
+    )
     assert all(batch.prefix is not None for batch in passes)
 
 
-def test_several_prompts_and_an_intervention_are_the_mean_of_each(tmp_path: Path) -> None:
+def test_several_prompts_and_an_intervention_are_the_mean_of_each(
+    tmp_path: Path,
+) -> None:
     names = ("knowledge", "pretended-cot")
     both = built("causal", NS, [{"template": name} for name in names]).encode(TEXTS)
     each = [built("causal", NS, {"template": name}).encode(TEXTS) for name in names]
     np.testing.assert_allclose(both, sum(each) / 2, rtol=0, atol=1e-5)
 
 
-@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
+@pytest.mark.skipif(
+    not bf16_instructions(), reason="needs a processor with bf16 instructions"
+)
 @pytest.mark.parametrize("method", ["TP", "NS"])
 def test_bf16_stays_near(method: str) -> None:
-    exact, near = (built("causal", CASES[method][0], precision=p).encode(TEXTS) for p in ("fp32", "bf16"))
-    cosines = (exact * near).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(near, axis=1)
+    exact, near = (
+        built("causal", CASES[method][0], precision=p).encode(TEXTS)
+        for p in ("fp32", "bf16")
+    )
+    cosines = (
+        (exact * near).sum(1)
+        / np.linalg.norm(exact, axis=1)
+        / np.linalg.norm(near, axis=1)
+    )
     assert cosines.min() > 0.999
 
 
@@ -273,14 +340,19 @@ def test_a_saved_encoder_keeps_it(intervention: Any, tmp_path: Path) -> None:
     encoder = built("opt", intervention)
     encoder.save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
-    np.testing.assert_allclose(loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6
+    )
     assert loaded.protocol() == encoder.protocol()
 
 
 @pytest.mark.parametrize("to", ["sentence-transformers", "onnx"])
 def test_other_formats_refuse_it(to: str, tmp_path: Path) -> None:
     built("opt", TP).save(tmp_path / "e")
-    with pytest.raises(ModelError, match="has the intervention `token-prepending`, which changes states"):
+    with pytest.raises(
+        ModelError,
+        match="has the intervention `token-prepending`, which changes states",
+    ):
         export_encoder(tmp_path / "e", tmp_path / "out", to)
 
 
@@ -296,11 +368,16 @@ def test_without_auxiliary_prompts_an_encoder_refuses_to_encode(tmp_path: Path) 
     built("opt", NS).save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
     tokens = loaded.tokenizer().encode(TEXTS, 24)
-    with pytest.raises(ModelError, match="`contrastive-prompting` needs an auxiliary prompt for each text"):
+    with pytest.raises(
+        ModelError,
+        match="`contrastive-prompting` needs an auxiliary prompt for each text",
+    ):
         loaded.placed.encode(pad(tokens, np.arange(len(TEXTS)), 0))
 
 
-def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(tmp_path: Path) -> None:
+def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(
+    tmp_path: Path,
+) -> None:
     encoder = built("opt", None)
     encoder.backbone.save(tmp_path / "opt")
     component = attrs.evolve(
@@ -308,13 +385,17 @@ def test_a_block_that_a_model_of_the_hub_does_not_run_is_refused_when_built(tmp_
         init="pretrained",
         model=str(tmp_path / "opt"),
         layers=(1,),
-        intervention=load_plugins().find("intervention", "contrastive-prompting").cls(block=2),
+        intervention=load_plugins()
+        .find("intervention", "contrastive-prompting")
+        .cls(block=2),
     )
     with pytest.raises(ModelError, match="acts at block 2, and blocks 0 to 0 are run"):
         component.build(BuildContext(tuple))
 
 
-def test_a_placeholder_is_no_part_of_the_output_embedding_and_is_not_predicted() -> None:
+def test_a_placeholder_is_no_part_of_the_output_embedding_and_is_not_predicted() -> (
+    None
+):
     with_it, without = built("opt", TP).backbone, built("opt", None).backbone
     assert with_it.output_embedding().shape == without.output_embedding().shape
     states = np.ones((2, with_it.width), np.float32)
@@ -357,7 +438,12 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
             "",
             "acts at `block-input`, which",
         ),
-        (TOML_TP.replace("1", "9"), [], "", "acts at block 8, and the last block that is run is 1"),
+        (
+            TOML_TP.replace("1", "9"),
+            [],
+            "",
+            "acts at block 8, and the last block that is run is 1",
+        ),
         (
             TOML_CP,
             ["encoder.backbone.layers=[1]"],
@@ -365,8 +451,18 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
             "acts at block 1, and the last block that is run is 0",
         ),
         (TOML_TP.replace("0", "1"), [], "", "between which there is no block"),
-        (TOML_TP, ["encoder.pooler.use=last"], "", "intervenes in a prompt, and there is none"),
-        (TOML_CP.replace(" }", ', template = "echo" }'), [], "", "must have `{text}` once, no mask"),
+        (
+            TOML_TP,
+            ["encoder.pooler.use=last"],
+            "",
+            "intervenes in a prompt, and there is none",
+        ),
+        (
+            TOML_CP.replace(" }", ', template = "echo" }'),
+            [],
+            "",
+            "must have `{text}` once, no mask",
+        ),
         (TOML_CP, [], STAGE, "runs an auxiliary prompt, which only encoding does"),
         (
             TOML_CP,
@@ -374,7 +470,12 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
             "",
             "`tpu`, as it is set, runs no auxiliary",
         ),
-        (TOML_CP, ["runtime.compile=true"], "", "`cpu`, as it is set, runs no auxiliary prompt"),
+        (
+            TOML_CP,
+            ["runtime.compile=true"],
+            "",
+            "`cpu`, as it is set, runs no auxiliary prompt",
+        ),
         (
             TOML_TP,
             ["encoder.prompt={ template = '<PST> {text} <PST>' }"],
@@ -386,7 +487,9 @@ TOML_CP = '{ use = "contrastive-prompting", block = 1 }'
 def test_what_cannot_work_is_a_problem_of_the_recipe(
     intervention: str, sets: list[str], rest: str, message: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "r.toml").write_text(RECIPE.replace("INTERVENTION", intervention) + (rest or EVALUATE))
+    (tmp_path / "r.toml").write_text(
+        RECIPE.replace("INTERVENTION", intervention) + (rest or EVALUATE)
+    )
     with pytest.raises(RecipeError, match=message):
         check(load_recipe(tmp_path / "r.toml", sets), load_plugins())
 
@@ -401,7 +504,11 @@ def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods() 
         backbone: Any = cell.recipe.encoders["encoder"].backbone
         if (one := backbone.intervention) is not None:
             scale = one.scale if getattr(one, "rule", "") == "scaled" else None
-            found[cell.name] = (backbone.layer_numbers, sorted({block for _, block in one.places}), scale)
+            found[cell.name] = (
+                backbone.layer_numbers,
+                sorted({block for _, block in one.places}),
+                scale,
+            )
     early, late, last, half = [1, 2, 3, 4, 5, 6], [6], (27,), [4]
     assert found == {
         "PromptEOL + TP": (last, early, None),
@@ -423,7 +530,16 @@ def test_the_papers_cells_have_the_blocks_layers_and_factors_of_their_methods() 
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_token_prepending_under_jax_gives_the_same_vectors(kind: str) -> None:
     here = built(kind, TP)
-    engine = load_plugins().find("runtime", "tpu").cls(platform="cpu", precision="fp32").build()
+    engine = (
+        load_plugins()
+        .find("runtime", "tpu")
+        .cls(platform="cpu", precision="fp32")
+        .build()
+    )
     engine.seed(3)
-    there = Encoder.build(here.recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values()))
-    np.testing.assert_allclose(there.encode(TEXTS), here.encode(TEXTS), rtol=0, atol=1e-5)
+    there = Encoder.build(
+        here.recipe, engine, lambda: (*SENTENCES, *TEXTS, *TEMPLATES.values())
+    )
+    np.testing.assert_allclose(
+        there.encode(TEXTS), here.encode(TEXTS), rtol=0, atol=1e-5
+    )

@@ -76,7 +76,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def recipe(tmp_path: Path) -> Callable[..., Recipe]:
     def load(kind: str, *overrides: str) -> Recipe:
         backbone, pooler = ENCODERS[kind]
-        (tmp_path / "r.toml").write_text(RECIPE.format(backbone=backbone, pooler=pooler))
+        (tmp_path / "r.toml").write_text(
+            RECIPE.format(backbone=backbone, pooler=pooler)
+        )
         return load_recipe(tmp_path / "r.toml", overrides)
 
     return load
@@ -92,25 +94,38 @@ def recipe(tmp_path: Path) -> Callable[..., Recipe]:
             "bf16",
             marks=[
                 pytest.mark.slow,
-                pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16"),
+                pytest.mark.skipif(
+                    not bf16_instructions(), reason="needs a processor with bf16"
+                ),
             ],
         ),
     ],
 )
 def test_scores_are_the_same_without_with_a_cold_and_with_a_warm_cache(
-    kind: str, precision: str, recipe: Callable[..., Recipe], passes: list[int], tmp_path: Path
+    kind: str,
+    precision: str,
+    recipe: Callable[..., Recipe],
+    passes: list[int],
+    tmp_path: Path,
 ) -> None:
     results, counts = [], []
     for name, switch in (("off", "false"), ("cold", "true"), ("warm", "true")):
         passes.clear()
         loaded = recipe(
-            kind, f"run.cache={switch}", f'runtime.precision="{precision}"', "runtime.deterministic=true"
+            kind,
+            f"run.cache={switch}",
+            f'runtime.precision="{precision}"',
+            "runtime.deterministic=true",
         )
         results.append(run(loaded, tmp_path / name))
         counts.append(sum(passes))
     off, cold, warm = results
-    assert [score.value for score in off.scores] == [score.value for score in cold.scores]
-    assert [score.value for score in off.scores] == [score.value for score in warm.scores]
+    assert [score.value for score in off.scores] == [
+        score.value for score in cold.scores
+    ]
+    assert [score.value for score in off.scores] == [
+        score.value for score in warm.scores
+    ]
     # Only to see whether the weights still give numbers after training.
     assert counts[0] == counts[1] > counts[2] == 1
     assert len(contents(VectorCache())) == 2
@@ -135,7 +150,9 @@ def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
     assert passes != []
 
 
-def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(recipe: Callable[..., Recipe]) -> None:
+def test_for_mteb_the_revision_of_an_encoder_is_the_name_of_its_space(
+    recipe: Callable[..., Recipe],
+) -> None:
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
     encoder = build_encoder(recipe("bert"))
     space = fingerprint_of(encoder)

@@ -15,7 +15,13 @@ import sentbed
 from sentbed import DataError
 from sentbed.tools import Prompt, load_plugins
 from sentbed_common import KnownData
-from sentbed_data.find_collections import KNOWN, MISSING, PRESENT, collections, inspect_collection
+from sentbed_data.find_collections import (
+    KNOWN,
+    MISSING,
+    PRESENT,
+    collections,
+    inspect_collection,
+)
 from sentbed_data.get_collection import get
 from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.transfer import part_of, read_tasks
@@ -55,7 +61,9 @@ def reviews(tmp_path: Path) -> Path:
     folder = tmp_path / "senteval" / "downstream" / "MR"
     folder.mkdir(parents=True)
     for name, word in (("rt-polarity.pos", "good"), ("rt-polarity.neg", "bad")):
-        lines = [f'a {word} "film" number {i} {"very " * (i % 7)}.' for i in range(5331)]
+        lines = [
+            f'a {word} "film" number {i} {"very " * (i % 7)}.' for i in range(5331)
+        ]
         (folder / name).write_text("\n".join(lines) + "\n", "latin-1")
     return tmp_path
 
@@ -63,8 +71,14 @@ def reviews(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("candidates", "command"),
     [
-        ("data:icl/demonstrations_300.txt", "`sentbed data get prompteol-demonstrations` downloads it"),
-        ("data:icl/demonstrations_stsb.tsv", "`sentbed data get prompteol-stsb-demonstrations` makes it"),
+        (
+            "data:icl/demonstrations_300.txt",
+            "`sentbed data get prompteol-demonstrations` downloads it",
+        ),
+        (
+            "data:icl/demonstrations_stsb.tsv",
+            "`sentbed data get prompteol-stsb-demonstrations` makes it",
+        ),
         ("data:icl/mr_labels.tsv", "`sentbed data get prompteol-label-pairs` makes it"),
     ],
 )
@@ -92,7 +106,9 @@ def test_a_search_without_a_file_that_nobody_knows_says_only_that(
     assert "sentbed data get" not in str(caught.value)
 
 
-def test_label_pairs_are_of_the_training_part_of_mr(reviews: Path, known: dict[str, KnownData]) -> None:
+def test_label_pairs_are_of_the_training_part_of_mr(
+    reviews: Path, known: dict[str, KnownData]
+) -> None:
     pairs = known["prompteol-label-pairs"]
     assert inspect_collection(pairs, reviews).state == MISSING
     assert get(pairs, reviews, unseen).state == PRESENT
@@ -102,7 +118,10 @@ def test_label_pairs_are_of_the_training_part_of_mr(reviews: Path, known: dict[s
     assert header == ["sentence", "word", "sentence", "word"]
     assert len(rows) == 300
     assert {(row[1], row[3]) for row in rows} == {("Positive", "Negative")}
-    assert all(row[0].startswith("a good 'film'") and row[2].startswith("a bad 'film'") for row in rows)
+    assert all(
+        row[0].startswith("a good 'film'") and row[2].startswith("a bad 'film'")
+        for row in rows
+    )
     assert len({row[0] for row in rows}) > 280
 
     (task,) = read_tasks(["MR"], str(reviews))
@@ -126,15 +145,19 @@ def test_sentences_of_another_sts_b_are_refused_with_their_row(
     row = "\t".join([*("0",) * 7, "A sentence of something else.", "Another.", "5.0"])
     file.write_text("\n".join(["header", *[row] * 5749]) + "\n", "utf-8")
     with pytest.raises(
-        DataError, match="row 5587 does not have the sentence of demonstration 1; take GLUE"
+        DataError,
+        match="row 5587 does not have the sentence of demonstration 1; take GLUE",
     ) as caught:
         get(known["prompteol-stsb-demonstrations"], tmp_path, unseen)
     assert str(caught.value).endswith(f"@ {file}:5589")
 
 
-def test_without_sts_b_the_message_says_how_to_get_it(tmp_path: Path, known: dict[str, KnownData]) -> None:
+def test_without_sts_b_the_message_says_how_to_get_it(
+    tmp_path: Path, known: dict[str, KnownData]
+) -> None:
     with pytest.raises(
-        DataError, match=r"has no `glue/STS-B/train\.tsv`.*`sentbed data get glue` downloads it"
+        DataError,
+        match=r"has no `glue/STS-B/train\.tsv`.*`sentbed data get glue` downloads it",
     ):
         get(known["prompteol-stsb-demonstrations"], tmp_path, unseen)
 
@@ -143,12 +166,18 @@ def test_the_demonstrations_of_sts_b_are_the_first_of_the_authors_file(
     tmp_path: Path, data_directory: Path, known: dict[str, KnownData]
 ) -> None:
     (tmp_path / "glue").symlink_to(data_directory / "glue")
-    assert get(known["prompteol-stsb-demonstrations"], tmp_path, unseen).state == PRESENT
+    assert (
+        get(known["prompteol-stsb-demonstrations"], tmp_path, unseen).state == PRESENT
+    )
     made = read_candidates(
-        str(tmp_path / "icl" / "demonstrations_stsb.tsv"), Prompt("prompt-eol"), PromptEOL()
+        str(tmp_path / "icl" / "demonstrations_stsb.tsv"),
+        Prompt("prompt-eol"),
+        PromptEOL(),
     )
     authors = read_candidates(
-        str(data_directory / "icl" / "demonstrations_300.txt"), Prompt("prompt-eol"), PromptEOL()
+        str(data_directory / "icl" / "demonstrations_300.txt"),
+        Prompt("prompt-eol"),
+        PromptEOL(),
     )
     assert made == authors[:99]
 
@@ -170,9 +199,13 @@ def test_the_authors_file_is_downloaded_and_gives_300_candidates(
     tmp_path: Path, replica: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (file,) = PUBLISHED.files
-    local = attrs.evolve(PUBLISHED, files=(attrs.evolve(file, url=f"{replica}/{file.path}"),))
+    local = attrs.evolve(
+        PUBLISHED, files=(attrs.evolve(file, url=f"{replica}/{file.path}"),)
+    )
     assert get(local, tmp_path, unseen).state == KNOWN
-    found = read_candidates(str(tmp_path / "icl" / file.path), Prompt("prompt-eol"), PromptEOL())
+    found = read_candidates(
+        str(tmp_path / "icl" / file.path), Prompt("prompt-eol"), PromptEOL()
+    )
     assert len({candidate.demonstration for candidate in found}) == 300
 
 

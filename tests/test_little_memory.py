@@ -13,11 +13,19 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's limit of the address space")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="needs Linux's limit of the address space"
+)
 @pytest.mark.parametrize("megabytes", [300, 900])
 def test_a_run_without_memory_says_so(tmp_path: Path, megabytes: int) -> None:
     most = megabytes << 20
-    command = [sys.executable, "-m", "sentbed", "run", str(ROOT / "recipes" / "scratch.toml")]
+    command = [
+        sys.executable,
+        "-m",
+        "sentbed",
+        "run",
+        str(ROOT / "recipes" / "scratch.toml"),
+    ]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "out")],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
@@ -27,5 +35,8 @@ def test_a_run_without_memory_says_so(tmp_path: Path, megabytes: int) -> None:
         env={"OMP_NUM_THREADS": "1", "PATH": ""},
     )
     assert done.returncode == 1
-    assert "error: the memory is used up; free some, or allow this process more" in done.stderr
+    assert (
+        "error: the memory is used up; free some, or allow this process more"
+        in done.stderr
+    )
     assert "tell its authors (`--traceback`" not in done.stderr

@@ -28,7 +28,13 @@ RULES = [
     {"negatives": 2, "relative_margin": 0.3},
     {"negatives": 2, "max_score": 0.4},
     {"negatives": 4, "min_score": 0.6},
-    {"negatives": 2, "absolute_margin": 0.1, "relative_margin": 0.2, "max_score": 0.5, "min_score": 0.1},
+    {
+        "negatives": 2,
+        "absolute_margin": 0.1,
+        "relative_margin": 0.2,
+        "max_score": 0.5,
+        "min_score": 0.1,
+    },
 ]
 
 
@@ -70,7 +76,11 @@ class Given(Encoder):
 def pairs() -> list[tuple[str, str]]:
     """160 pairs of which some share an anchor or a positive."""
     rows = [(f"anchor {i}", f"positive {i}") for i in range(150)]
-    return [*rows, *((f"anchor {i}", f"positive {i + 40}") for i in range(5)), *rows[:5]]
+    return [
+        *rows,
+        *((f"anchor {i}", f"positive {i + 40}") for i in range(5)),
+        *rows[:5],
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +90,9 @@ def vectors(pairs: list[tuple[str, str]]) -> dict[str, NDArray[np.float32]]:
     found: dict[str, NDArray[np.float32]] = {}
     for anchor, positive in pairs:
         found.setdefault(anchor, generator.normal(size=WIDTH).astype(np.float32))
-        found.setdefault(positive, found[anchor] + generator.normal(size=WIDTH).astype(np.float32))
+        found.setdefault(
+            positive, found[anchor] + generator.normal(size=WIDTH).astype(np.float32)
+        )
     for number in range(300):
         found[f"more {number}"] = generator.normal(size=WIDTH).astype(np.float32)
     return found
@@ -101,7 +113,9 @@ def ours(
     given.vectors = vectors
     monkeypatch.setattr(hard_negatives.Encoder, "load", lambda *_, **__: given)
 
-    def mine(pairs: Sequence[tuple[str, str]], corpus: Sequence[str], rules: Rules) -> Mined:
+    def mine(
+        pairs: Sequence[tuple[str, str]], corpus: Sequence[str], rules: Rules
+    ) -> Mined:
         lines = ["anchor\tpositive", *map("\t".join, pairs)]
         (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", "utf-8")
         (tmp_path / "corpus.txt").write_text("\n".join(corpus) + "\n", "utf-8")
@@ -115,7 +129,10 @@ def ours(
             overwrite=True,
         )
         mine_hard_negatives(request)
-        rows = [line.split("\t") for line in (tmp_path / "mined.tsv").read_text("utf-8").splitlines()[1:]]
+        rows = [
+            line.split("\t")
+            for line in (tmp_path / "mined.tsv").read_text("utf-8").splitlines()[1:]
+        ]
         return {(anchor, positive): negatives for anchor, positive, *negatives in rows}
 
     return mine
@@ -132,7 +149,9 @@ def theirs(
     util = pytest.importorskip("sentence_transformers.util")
     rules = {"range_max": 10_000, **rules}
     found = util.mine_hard_negatives(
-        datasets.Dataset.from_dict({"anchor": [a for a, _ in pairs], "positive": [p for _, p in pairs]}),
+        datasets.Dataset.from_dict(
+            {"anchor": [a for a, _ in pairs], "positive": [p for _, p in pairs]}
+        ),
         Model(vectors),
         corpus=list(corpus) or None,
         num_negatives=rules.pop("negatives", 1),
@@ -141,7 +160,9 @@ def theirs(
         **rules,
     )
     names = [name for name in found.column_names if name.startswith("negative")]
-    return {(row["anchor"], row["positive"]): [row[name] for name in names] for row in found}
+    return {
+        (row["anchor"], row["positive"]): [row[name] for name in names] for row in found
+    }
 
 
 @pytest.mark.parametrize("with_corpus", [False, True])
@@ -154,7 +175,9 @@ def test_negatives_are_those_of_sentence_transformers(
     ours: Callable[..., Mined],
 ) -> None:
     """Ranks are not compared together with another rule: there they are counted after the rule."""
-    corpus = [text for text in vectors if text.startswith("more")] if with_corpus else []
+    corpus = (
+        [text for text in vectors if text.startswith("more")] if with_corpus else []
+    )
     expected = theirs(pairs, corpus, rules, vectors)
     wide = {} if "range_max" in rules else {"range_max": 10_000}
     found = ours(pairs, corpus, Rules(**{**wide, **rules}))
@@ -162,11 +185,15 @@ def test_negatives_are_those_of_sentence_transformers(
     assert len(found) > 20
     if set(rules) & {"absolute_margin", "relative_margin", "max_score", "min_score"}:
         plain = ours(pairs, corpus, Rules(negatives=rules["negatives"]))
-        assert any(plain[pair] != negatives for pair, negatives in found.items()) or len(found) < len(plain)
+        assert any(
+            plain[pair] != negatives for pair, negatives in found.items()
+        ) or len(found) < len(plain)
 
 
 @pytest.mark.slow
-def test_a_stage_trains_on_what_was_mined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_trains_on_what_was_mined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The line that the command prints is put into a recipe."""
     monkeypatch.chdir(tmp_path)
     recipe = Path(__file__).parent.parent / "recipes" / "scratch.toml"
@@ -176,7 +203,14 @@ def test_a_stage_trains_on_what_was_mined(tmp_path: Path, monkeypatch: pytest.Mo
     result = CliRunner().invoke(
         main,
         [
-            *("mine", "first/encoder", "--recipe", str(recipe), "--output", "mined.tsv"),
+            *(
+                "mine",
+                "first/encoder",
+                "--recipe",
+                str(recipe),
+                "--output",
+                "mined.tsv",
+            ),
             *("--negatives", "3", "--range-max", "50", "--sampling", "random"),
         ],
     )
@@ -186,9 +220,17 @@ def test_a_stage_trains_on_what_was_mined(tmp_path: Path, monkeypatch: pytest.Mo
         recipe,
         [
             *settings,
-            f"stage.triplets.data={line.removeprefix('data = ')}".replace("mined", f"{tmp_path}/mined"),
+            f"stage.triplets.data={line.removeprefix('data = ')}".replace(
+                "mined", f"{tmp_path}/mined"
+            ),
         ],
     )
-    assert again.stage[0].data.columns == ("anchor", "positive", "negative", "negative_2", "negative_3")
+    assert again.stage[0].data.columns == (
+        "anchor",
+        "positive",
+        "negative",
+        "negative_2",
+        "negative_3",
+    )
     sentbed.run(again, tmp_path / "second")
     assert (tmp_path / "second" / "encoder" / "encoder.toml").is_file()

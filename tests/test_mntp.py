@@ -41,7 +41,12 @@ SMALL = {
 }
 SHAPES: dict[str, dict[str, Any]] = {
     "llama": {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2},
-    "mistral": {**SMALL, "intermediate_size": 64, "num_key_value_heads": 2, "sliding_window": 4},
+    "mistral": {
+        **SMALL,
+        "intermediate_size": 64,
+        "num_key_value_heads": 2,
+        "sliding_window": 4,
+    },
     "opt": {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "init_std": 0.2},
     "bert": {**SMALL, "intermediate_size": 64},
 }
@@ -54,7 +59,12 @@ def save_whole(tmp_path: Path) -> Callable[[str], Path]:
 
     def save(kind: str) -> Path:
         torch.manual_seed(0)
-        specials = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+        specials = {
+            "unk_token": "<unk>",
+            "bos_token": "<s>",
+            "eos_token": "</s>",
+            "pad_token": "<pad>",
+        }
         if kind == "bert":
             specials |= {"mask_token": "<mask>"}
         tokenizer = train_byte_bpe(SENTENCES, 400, specials, "<s> $A")
@@ -66,7 +76,11 @@ def save_whole(tmp_path: Path) -> Callable[[str], Path]:
             pad_token_id=tokenizer.pad_token_id,
             **SHAPES[kind],
         )
-        auto = transformers.AutoModelForMaskedLM if kind == "bert" else transformers.AutoModelForCausalLM
+        auto = (
+            transformers.AutoModelForMaskedLM
+            if kind == "bert"
+            else transformers.AutoModelForCausalLM
+        )
         model = auto.from_config(config)
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
@@ -83,11 +97,15 @@ def placed(kind: str, directory: Path, **fields: Any) -> Encoder:
     if kind != "bert":
         fields = {"attention": "bidirectional", **fields}
     backbone = CLASSES[kind](model=str(directory), dropout=0.0, **fields)
-    return Encoder.build(EncoderRecipe(backbone, Mean(), Head(), 32), engine, lambda: SENTENCES)
+    return Encoder.build(
+        EncoderRecipe(backbone, Mean(), Head(), 32), engine, lambda: SENTENCES
+    )
 
 
 def trainer_of(encoder: Encoder, loss: MNTP, **more: Any) -> Any:
-    training = Training(loss, AdamW(lr=1e-3), Constant(), 10, {"anchor": "encoder"}, **more)
+    training = Training(
+        loss, AdamW(lr=1e-3), Constant(), 10, {"anchor": "encoder"}, **more
+    )
     return encoder.engine.trainer({"encoder": encoder.placed}, training)
 
 
@@ -102,8 +120,12 @@ def corrupted_of(encoder: Encoder, loss: MNTP, tokens: Any) -> tuple[torch.Tenso
     """Padded ids as they are read, their mask, and labels as transformers has them: -100 where none is."""
     head: Any = encoder.backbone.prediction_head()
     torch.manual_seed(11)
-    special = torch.isin(torch.from_numpy(tokens.ids).long(), torch.tensor(head.special_ids))
-    read, chosen = loss.build(32).corrupt(torch.from_numpy(tokens.ids).long(), special, head)
+    special = torch.isin(
+        torch.from_numpy(tokens.ids).long(), torch.tensor(head.special_ids)
+    )
+    read, chosen = loss.build(32).corrupt(
+        torch.from_numpy(tokens.ids).long(), special, head
+    )
     assert chosen.any()
     longest = int(tokens.lengths.max())
     ids = torch.full((len(tokens), longest), encoder.backbone.tokenizer.pad_id)
@@ -121,14 +143,20 @@ LOSS = MNTP(probability=0.4)
 
 
 @pytest.mark.parametrize("kind", SHAPES)
-def test_loss_and_gradients_are_those_of_transformers(kind: str, save_whole: Callable[[str], Path]) -> None:
+def test_loss_and_gradients_are_those_of_transformers(
+    kind: str, save_whole: Callable[[str], Path]
+) -> None:
     """Its shifted loss of the whole model, head included, under the same masks; BERT's is not shifted."""
     directory = save_whole(kind)
     encoder = placed(kind, directory)
     tokens = encoder.tokenizer().encode(SENTENCES[:7], 32)
     value, gradients = seeded_gradients(encoder, LOSS, tokens)
     ids, mask, labels = corrupted_of(encoder, LOSS, tokens)
-    auto = transformers.AutoModelForMaskedLM if kind == "bert" else transformers.AutoModelForCausalLM
+    auto = (
+        transformers.AutoModelForMaskedLM
+        if kind == "bert"
+        else transformers.AutoModelForCausalLM
+    )
     whole = auto.from_pretrained(directory)
     if kind != "bert":
         # A sliding window stays, on both sides.
@@ -139,7 +167,9 @@ def test_loss_and_gradients_are_those_of_transformers(kind: str, save_whole: Cal
     assert value == pytest.approx(theirs.item(), rel=1e-5)
     expected = dict(whole.base_model.named_parameters())
     assert len(gradients) > 10
-    largest = max(float(p.grad.abs().max()) for p in expected.values() if p.grad is not None)
+    largest = max(
+        float(p.grad.abs().max()) for p in expected.values() if p.grad is not None
+    )
     for name, gradient in gradients.items():
         other = expected[name.removeprefix("encoder.backbone.model.")].grad
         assert other is not None, name
@@ -153,7 +183,10 @@ def test_a_micro_batch_changes_neither_loss_nor_gradient(
 ) -> None:
     encoder = placed(kind, save_whole(kind))
     tokens = encoder.tokenizer().encode(SENTENCES[:7], 32)
-    whole, parts = (seeded_gradients(encoder, LOSS, tokens, micro_batch=rows) for rows in (None, micro_batch))
+    whole, parts = (
+        seeded_gradients(encoder, LOSS, tokens, micro_batch=rows)
+        for rows in (None, micro_batch)
+    )
     assert parts[0] == pytest.approx(whole[0], rel=1e-6)
     largest = max(np.abs(value).max() for value in whole[1].values())
     assert parts[1].keys() == whole[1].keys()
@@ -175,7 +208,9 @@ def test_under_an_adapter_the_head_stays_as_it_is_and_the_pooler_untouched(
     losses = [trainer.step({"anchor": tokens}).loss for _ in range(2)]
     assert np.isfinite(losses).all()
     assert before
-    assert all(torch.equal(value, before[name]) for name, value in head.named_parameters())
+    assert all(
+        torch.equal(value, before[name]) for name, value in head.named_parameters()
+    )
 
 
 def test_a_tied_head_is_the_embedding_itself(save_whole: Callable[[str], Path]) -> None:
@@ -183,7 +218,9 @@ def test_a_tied_head_is_the_embedding_itself(save_whole: Callable[[str], Path]) 
     trainer = trainer_of(encoder, LOSS)
     built: Any = encoder.backbone
     words = built.model.get_input_embeddings().weight
-    assert any(parameter is words for parameter in trainer.heads["encoder"].parameters())
+    assert any(
+        parameter is words for parameter in trainer.heads["encoder"].parameters()
+    )
 
 
 def test_only_tokens_that_are_not_special_are_chosen_and_none_before_the_first_state(
@@ -243,22 +280,38 @@ steps = 2
     [
         ('{ use = "t5", init = "random" }', "cpu", "`t5` has no trained head"),
         ('{ use = "causal", init = "random" }', "cpu", "`causal` has no trained head"),
-        ('{ use = "opt", init = "random", layers = [1] }', "cpu", "`opt` has no trained head"),
-        ('{ use = "opt", init = "random" }', "tpu", "the runtime `tpu` as set here trains no such loss"),
+        (
+            '{ use = "opt", init = "random", layers = [1] }',
+            "cpu",
+            "`opt` has no trained head",
+        ),
+        (
+            '{ use = "opt", init = "random" }',
+            "tpu",
+            "the runtime `tpu` as set here trains no such loss",
+        ),
     ],
 )
-def test_check_refuses_what_cannot_predict(backbone: str, runtime: str, reason: str, tmp_path: Path) -> None:
+def test_check_refuses_what_cannot_predict(
+    backbone: str, runtime: str, reason: str, tmp_path: Path
+) -> None:
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone=backbone, runtime=runtime))
-    with pytest.raises(sentbed.RecipeError, match=f"`mntp` predicts tokens, and {reason}"):
+    with pytest.raises(
+        sentbed.RecipeError, match=f"`mntp` predicts tokens, and {reason}"
+    ):
         sentbed.load_recipe(file)
 
 
 def test_check_refuses_several_processes(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
-    file.write_text(RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cuda"))
+    file.write_text(
+        RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cuda")
+    )
     sentbed.load_recipe(file)
-    with pytest.raises(sentbed.RecipeError, match="the runtime `cuda` as set here trains no such loss"):
+    with pytest.raises(
+        sentbed.RecipeError, match="the runtime `cuda` as set here trains no such loss"
+    ):
         sentbed.load_recipe(file, ["runtime.devices=2"])
 
 
@@ -268,7 +321,10 @@ def test_the_engine_on_jax_refuses_it_too(save_whole: Callable[[str], Path]) -> 
     engine = Tpu(platform="cpu", precision="fp32").build()
     part = EncoderRecipe(Opt(model=str(save_whole("opt"))), Mean(), Head(), 32)
     encoder = Encoder.build(part, engine, lambda: SENTENCES)
-    with pytest.raises(sentbed.RunError, match="predicts tokens, and this engine, on JAX, has no training"):
+    with pytest.raises(
+        sentbed.RunError,
+        match="predicts tokens, and this engine, on JAX, has no training",
+    ):
         trainer_of(encoder, LOSS)
 
 
@@ -283,7 +339,10 @@ def test_a_stage_of_contrast_goes_on_with_the_weights_of_the_prediction(
     file.write_text(RECIPE.format(backbone=backbone, runtime="cpu"))
     rate = ["stage.mntp.optimizer.lr=0.02"] if lora else []
     sentbed.run(sentbed.load_recipe(file, rate), tmp_path / "run")
-    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    ]
     steps = [line for line in lines if line["event"] == "step_finished"]
     assert [line["stage"] for line in steps] == ["mntp"] * 12 + ["contrast"] * 2
     first = [line["loss"] for line in steps[:12]]
@@ -293,8 +352,12 @@ def test_a_stage_of_contrast_goes_on_with_the_weights_of_the_prediction(
     assert np.abs(encoder.encode(SENTENCES) - start.encode(SENTENCES)).max() > 1e-3
 
 
-def test_llm2vecs_recipe_runs_on_a_small_llama(save_whole: Callable[[str], Path], tmp_path: Path) -> None:
-    file = Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "llm2vec.toml"
+def test_llm2vecs_recipe_runs_on_a_small_llama(
+    save_whole: Callable[[str], Path], tmp_path: Path
+) -> None:
+    file = (
+        Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "llm2vec.toml"
+    )
     written = tomllib.loads(file.read_text("utf-8"))
     settings = [
         *local(written, tmp_path),
@@ -303,17 +366,32 @@ def test_llm2vecs_recipe_runs_on_a_small_llama(save_whole: Callable[[str], Path]
         "stage.simcse.max_length=24",
         "stage.simcse.micro_batch=3",
         "runtime.precision=fp32",
-        *(f"stage.{i}.{key}={value}" for i in (0, 1) for key, value in (("steps", 2), ("batch_size", 8))),
+        *(
+            f"stage.{i}.{key}={value}"
+            for i in (0, 1)
+            for key, value in (("steps", 2), ("batch_size", 8))
+        ),
     ]
     recipe = sentbed.load_recipe(file, settings)
     result = sentbed.run(recipe, tmp_path / "run")
-    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
-    steps = [(line["stage"], line["step"]) for line in lines if line["event"] == "step_finished"]
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    ]
+    steps = [
+        (line["stage"], line["step"])
+        for line in lines
+        if line["event"] == "step_finished"
+    ]
     assert steps == [("mntp", 1), ("mntp", 2), ("simcse", 1), ("simcse", 2)]
-    assert {score.protocol["encoder"]["attention"] for score in result.scores} == {"bidirectional"}
+    assert {score.protocol["encoder"]["attention"] for score in result.scores} == {
+        "bidirectional"
+    }
 
 
-def test_a_run_that_was_stopped_masks_the_tokens_that_it_would_have_masked(tmp_path: Path) -> None:
+def test_a_run_that_was_stopped_masks_the_tokens_that_it_would_have_masked(
+    tmp_path: Path,
+) -> None:
     backbone = '{ use = "opt", init = "random", attention = "bidirectional", vocab_size = 400 }'
     file = tmp_path / "recipe.toml"
     file.write_text(RECIPE.format(backbone=backbone, runtime="cpu"))
@@ -348,8 +426,14 @@ def train_some(recipe: sentbed.Recipe, out: Path, resumes: bool) -> Encoder:
 @pytest.mark.slow
 def test_a_plan_says_what_it_leaves_out(tmp_path: Path) -> None:
     file = tmp_path / "recipe.toml"
-    file.write_text(RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cpu"))
+    file.write_text(
+        RECIPE.format(backbone='{ use = "opt", init = "random" }', runtime="cpu")
+    )
     first, second = plan(sentbed.load_recipe(file)).stages
-    assert [said for said in first.problems if "memory and time of their logits are left out" in said]
+    assert [
+        said
+        for said in first.problems
+        if "memory and time of their logits are left out" in said
+    ]
     assert not second.problems
     assert first.memory["activations"] > 0

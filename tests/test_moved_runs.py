@@ -20,9 +20,9 @@ from toy_plugin import RECIPE, Toy
 
 Put = Callable[[str, str], Path]
 
-TABLE = RECIPE.replace('use = "words", rows = 11', 'use = "table", path = "pairs.csv"').replace(
-    "width = 4", 'width = 4, model = "./weights"'
-)
+TABLE = RECIPE.replace(
+    'use = "words", rows = 11', 'use = "table", path = "pairs.csv"'
+).replace("width = 4", 'width = 4, model = "./weights"')
 PAIRS = "anchor\tpositive\n" + "".join(f"ab{i}\tba{i}\n" for i in range(11))
 OTHER_PAIRS = PAIRS.replace("ab", "cb")
 CHECKPOINTS = f"{TABLE}\n[checkpoint]\nevery = 2\n"
@@ -55,7 +55,11 @@ def project(put: Put) -> Path:
     put("project/data/other.csv", OTHER_PAIRS)
     put("project/weights/weights.txt", "1 2 3")
     put("project/recipe.toml", CHECKPOINTS.replace("pairs.csv", "data/pairs.csv"))
-    study = (TABLE + AXES).replace("pairs.csv", "data/pairs.csv").replace("other.csv", "data/other.csv")
+    study = (
+        (TABLE + AXES)
+        .replace("pairs.csv", "data/pairs.csv")
+        .replace("other.csv", "data/other.csv")
+    )
     return put("project/study.toml", study).parent
 
 
@@ -65,7 +69,11 @@ def stopped(project: Path) -> Path:
     plugins = load_plugins()
     plugins.manager.register(StopAtFifthStep())
     with pytest.raises(KeyboardInterrupt):
-        run(load_recipe(project / "recipe.toml", plugins=plugins), project / "runs" / "stopped", plugins)
+        run(
+            load_recipe(project / "recipe.toml", plugins=plugins),
+            project / "runs" / "stopped",
+            plugins,
+        )
     assert list((project / "runs" / "stopped" / "states").iterdir())
     return project / "runs" / "stopped"
 
@@ -83,14 +91,29 @@ def scores_of(directory: Path) -> list[float]:
 
 def files_with(directory: Path, text: str) -> list[str]:
     paths = [path for path in directory.rglob("*") if path.is_file()]
-    return [str(path.relative_to(directory)) for path in paths if text.encode() in path.read_bytes()]
+    return [
+        str(path.relative_to(directory))
+        for path in paths
+        if text.encode() in path.read_bytes()
+    ]
 
 
-def test_no_file_of_a_run_names_a_place_of_this_machine(project: Path, stopped: Path, plugins: Plugins):
-    whole = run(load_recipe(project / "recipe.toml", plugins=plugins), project / "runs" / "whole", plugins)
+def test_no_file_of_a_run_names_a_place_of_this_machine(
+    project: Path, stopped: Path, plugins: Plugins
+):
+    whole = run(
+        load_recipe(project / "recipe.toml", plugins=plugins),
+        project / "runs" / "whole",
+        plugins,
+    )
     for directory in (stopped, whole.directory):
-        assert 'path = "../../data/pairs.csv"' in (directory / "resolved.toml").read_text()
-        assert 'model = "../../../weights"' in (directory / "encoder" / "encoder.toml").read_text()
+        assert (
+            'path = "../../data/pairs.csv"' in (directory / "resolved.toml").read_text()
+        )
+        assert (
+            'model = "../../../weights"'
+            in (directory / "encoder" / "encoder.toml").read_text()
+        )
         assert files_with(directory, str(project.parent)) == []
 
 
@@ -104,12 +127,23 @@ def test_a_finished_run_that_was_moved_alone_is_compared_and_its_encoder_evaluat
     moved.parent.mkdir(parents=True)
     shutil.move(directory, moved)
     shutil.rmtree(project)
-    assert (Encoder.load(moved / "encoder", Toy(), plugins).encode(["ab"]) == before).all()
-    arguments = ["evaluate", str(moved / "encoder"), "--with", "gap", "--set", "runtime.use=toy"]
+    assert (
+        Encoder.load(moved / "encoder", Toy(), plugins).encode(["ab"]) == before
+    ).all()
+    arguments = [
+        "evaluate",
+        str(moved / "encoder"),
+        "--with",
+        "gap",
+        "--set",
+        "runtime.use=toy",
+    ]
     evaluated = CliRunner().invoke(cli.main, arguments)
     assert evaluated.exit_code == 0, evaluated.output
     shutil.copytree(moved, tmp_path / "copy")
-    compared = CliRunner().invoke(cli.main, ["compare", str(moved), str(tmp_path / "copy")])
+    compared = CliRunner().invoke(
+        cli.main, ["compare", str(moved), str(tmp_path / "copy")]
+    )
     assert compared.exit_code == 0, compared.output
 
 
@@ -139,17 +173,27 @@ def test_runs_of_a_recipe_at_two_depths_of_a_moved_project_have_no_other_recipe(
 def test_a_finished_run_that_was_moved_with_its_project_gives_its_scores_again(
     project: Path, tmp_path: Path, plugins: Plugins
 ):
-    before = run(load_recipe(project / "recipe.toml", plugins=plugins), project / "runs" / "one", plugins)
+    before = run(
+        load_recipe(project / "recipe.toml", plugins=plugins),
+        project / "runs" / "one",
+        plugins,
+    )
     shutil.move(project, tmp_path / "elsewhere")
     resolved = tmp_path / "elsewhere" / "runs" / "one" / "resolved.toml"
     after = run(load_recipe(resolved, plugins=plugins), tmp_path / "again", plugins)
-    assert [score.value for score in after.scores] == [score.value for score in before.scores]
+    assert [score.value for score in after.scores] == [
+        score.value for score in before.scores
+    ]
 
 
 def test_a_stopped_run_that_was_moved_with_its_project_goes_on(
     project: Path, stopped: Path, tmp_path: Path, plugins: Plugins
 ):
-    run(load_recipe(project / "recipe.toml", plugins=plugins), tmp_path / "whole", plugins)
+    run(
+        load_recipe(project / "recipe.toml", plugins=plugins),
+        tmp_path / "whole",
+        plugins,
+    )
     shutil.move(project, tmp_path / "elsewhere")
     moved = tmp_path / "elsewhere" / "runs" / "stopped"
     resume(moved, plugins=plugins)
@@ -173,7 +217,10 @@ def test_a_stopped_run_that_was_moved_alone_goes_on_with_its_recipe(
     run(recipe, tmp_path / "whole", plugins)
     resume(moved_alone, recipe, plugins)
     assert scores_of(moved_alone) == scores_of(tmp_path / "whole")
-    assert 'path = "../../../project/data/pairs.csv"' in (moved_alone / "resolved.toml").read_text()
+    assert (
+        'path = "../../../project/data/pairs.csv"'
+        in (moved_alone / "resolved.toml").read_text()
+    )
 
 
 def test_a_stopped_run_that_was_moved_alone_goes_on_with_no_other_data(
@@ -183,8 +230,13 @@ def test_a_stopped_run_that_was_moved_alone_goes_on_with_no_other_data(
     recipe = load_recipe(project / "recipe.toml", plugins=plugins)
     with pytest.raises(RunError, match="the data of stage `pull` is not what it was"):
         resume(moved_alone, recipe, plugins)
-    other = load_recipe(project / "recipe.toml", ["stage.pull.data.path=data/other.csv"], plugins)
-    with pytest.raises(RunError, match=r"(?s)recipe is not the one.*stage\.pull\.data\.path: .*other\.csv"):
+    other = load_recipe(
+        project / "recipe.toml", ["stage.pull.data.path=data/other.csv"], plugins
+    )
+    with pytest.raises(
+        RunError,
+        match=r"(?s)recipe is not the one.*stage\.pull\.data\.path: .*other\.csv",
+    ):
         resume(moved_alone, other, plugins)
 
 
@@ -203,15 +255,22 @@ def test_a_run_made_before_with_absolute_paths_goes_on(
     assert scores_of(stopped) == scores_of(tmp_path / "whole")
 
 
-def test_a_study_is_read_where_it_was_moved_to_and_done_again_with_its_project(project: Path, tmp_path: Path):
+def test_a_study_is_read_where_it_was_moved_to_and_done_again_with_its_project(
+    project: Path, tmp_path: Path
+):
     before = run_study(read_study(project / "study.toml"), project / "studies" / "s")
     assert before is not None
     scores = load_study(project / "studies" / "s").scores
     assert files_with(project / "studies" / "s", str(tmp_path)) == []
-    assert "# From ../../study.toml\n" in (project / "studies" / "s" / "study.toml").read_text()
+    assert (
+        "# From ../../study.toml\n"
+        in (project / "studies" / "s" / "study.toml").read_text()
+    )
     content = json.loads((project / "studies" / "s" / "study.json").read_text())
     other = content["cells"][1]
-    assert other["differences"] == ["stage.pull.data.path: './data/pairs.csv' -> './data/other.csv'"]
+    assert other["differences"] == [
+        "stage.pull.data.path: './data/pairs.csv' -> './data/other.csv'"
+    ]
 
     shutil.copytree(project / "studies" / "s", tmp_path / "alone")
     assert load_study(tmp_path / "alone").scores.equals(scores)
@@ -219,8 +278,12 @@ def test_a_study_is_read_where_it_was_moved_to_and_done_again_with_its_project(p
     shutil.move(project, tmp_path / "elsewhere")
     study = read_study(tmp_path / "elsewhere" / "study.toml")
     directory = tmp_path / "elsewhere" / "studies" / "s"
-    written = {path: path.stat().st_mtime_ns for path in directory.glob("cells/*/report.json")}
+    written = {
+        path: path.stat().st_mtime_ns for path in directory.glob("cells/*/report.json")
+    }
     assert len(written) == 2
     run_study(study, directory)
-    assert {path: path.stat().st_mtime_ns for path in directory.glob("cells/*/report.json")} == written
+    assert {
+        path: path.stat().st_mtime_ns for path in directory.glob("cells/*/report.json")
+    } == written
     assert load_study(directory).scores.equals(scores)

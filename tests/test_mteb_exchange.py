@@ -24,9 +24,16 @@ from sentbed_audit.mteb_export import export_results
 from sentbed_audit.read_results import read_results
 from sentbed_evaluators.mteb import MTEB, as_mteb_model
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study.study_record import CellRecord, RunRecord, StudyRecord, write_study_record
+from sentbed_report.study.study_record import (
+    CellRecord,
+    RunRecord,
+    StudyRecord,
+    write_study_record,
+)
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`"
+)
 
 PAIRS = [
     ("a dog runs", "a dog is running", 4.5),
@@ -121,15 +128,21 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 @pytest.fixture
 def scores(tasks: types.ModuleType) -> tuple[Score, ...]:
     """The scores of our evaluator, as a run records them."""
-    evaluator = MTEB(tasks=tuple(f"{tasks.__name__}:{name}" for name in ("Plain", "Parts", "Mean")))
+    evaluator = MTEB(
+        tasks=tuple(f"{tasks.__name__}:{name}" for name in ("Plain", "Parts", "Mean"))
+    )
     recorded = []
     for score in evaluator.prepare().evaluate(LetterCounts()).scores:
         protocol = {"encoder": {"max_length": 64}, "evaluator": score.protocol}
-        recorded.append(attrs.evolve(score, encoder="en", evaluator="mteb", protocol=protocol))
+        recorded.append(
+            attrs.evolve(score, encoder="en", evaluator="mteb", protocol=protocol)
+        )
     return tuple(recorded)
 
 
-def write_run(directory: Path, scores: Sequence[Score], seed: int = 1, evaluate: str = "mteb") -> None:
+def write_run(
+    directory: Path, scores: Sequence[Score], seed: int = 1, evaluate: str = "mteb"
+) -> None:
     """Write the records of a finished run."""
     directory.mkdir(parents=True)
     recipe = {
@@ -139,7 +152,16 @@ def write_run(directory: Path, scores: Sequence[Score], seed: int = 1, evaluate:
     }
     (directory / "manifest.json").write_text('{"status": "finished"}')
     (directory / "resolved.toml").write_text(tomli_w.dumps(recipe))
-    data = ReportData("letters", "finished", None, "2026-03-04T14:05:33+00:00", 2.5, "", {}, tuple(scores))
+    data = ReportData(
+        "letters",
+        "finished",
+        None,
+        "2026-03-04T14:05:33+00:00",
+        2.5,
+        "",
+        {},
+        tuple(scores),
+    )
     (directory / "report.json").write_text(record_json(data))
 
 
@@ -158,7 +180,8 @@ def test_mteb_reads_the_numbers_that_it_computes_itself(
 
     write_run(tmp_path / "run", scores)
     command = CliRunner().invoke(
-        export_mteb, [str(tmp_path / "run"), str(tmp_path / "out"), "--model", "we/letters"]
+        export_mteb,
+        [str(tmp_path / "run"), str(tmp_path / "out"), "--model", "we/letters"],
     )
     assert command.exit_code == 0, command.output
     assert "3 results of 1 model revisions" in command.output
@@ -171,7 +194,9 @@ def test_mteb_reads_the_numbers_that_it_computes_itself(
 
     own = as_mteb_model(LetterCounts(), "we/letters")
     for task in (tasks.Plain(), tasks.Parts(), tasks.Mean()):
-        (expected,) = mteb.evaluate(own, task, cache=None, co2_tracker=False).task_results
+        (expected,) = mteb.evaluate(
+            own, task, cache=None, co2_tracker=False
+        ).task_results
         result = exported[expected.task_name]
         assert result.get_score() == pytest.approx(expected.get_score(), abs=1e-12)
         for split, subsets in numbers(expected).items():
@@ -185,18 +210,28 @@ def test_mteb_reads_the_numbers_that_it_computes_itself(
     assert meta["max_tokens"] == 64
 
 
-def test_our_audit_reads_what_is_exported(scores: tuple[Score, ...], tmp_path: Path) -> None:
+def test_our_audit_reads_what_is_exported(
+    scores: tuple[Score, ...], tmp_path: Path
+) -> None:
     write_run(tmp_path / "run", scores)
     export_results(tmp_path / "run", tmp_path / "out", "we/letters")
     frame = read_results([tmp_path / "out"]).scores
-    values = {(row.task, row.split, row.subset): row.score for row in frame.itertuples()}
+    values = {
+        (row.task, row.split, row.subset): row.score for row in frame.itertuples()
+    }
     assert len(values) == 6
     by_name = {(score.task, score.metric): score.value / 100 for score in scores}
-    assert values["Parts", "dev", "de"] == pytest.approx(by_name["Parts", "cosine_spearman-dev-de"])
-    assert values["Plain", "test", "default"] == pytest.approx(by_name["Plain", "cosine_spearman"])
+    assert values["Parts", "dev", "de"] == pytest.approx(
+        by_name["Parts", "cosine_spearman-dev-de"]
+    )
+    assert values["Plain", "test", "default"] == pytest.approx(
+        by_name["Plain", "cosine_spearman"]
+    )
 
 
-def test_cells_are_models_and_seeds_revisions(scores: tuple[Score, ...], tmp_path: Path) -> None:
+def test_cells_are_models_and_seeds_revisions(
+    scores: tuple[Score, ...], tmp_path: Path
+) -> None:
     study = tmp_path / "study"
     cells = []
     for name in ("mean, 0.05", "mean; 0.05"):
@@ -220,15 +255,22 @@ def test_cells_are_models_and_seeds_revisions(scores: tuple[Score, ...], tmp_pat
     files = export_results(study, tmp_path / "out", "we/letters")
     assert len(files) == 2 * 2 * 3
     folders = {file.parent.relative_to(tmp_path / "out") for file in files}
-    assert {folder.parts[1] for folder in folders} == {"we__letters-mean-0.05", "we__letters-mean-0.05-2"}
+    assert {folder.parts[1] for folder in folders} == {
+        "we__letters-mean-0.05",
+        "we__letters-mean-0.05-2",
+    }
     assert len({folder.parts[2] for folder in folders}) == 2
 
 
-def test_the_revision_is_that_of_the_encoder(scores: tuple[Score, ...], tmp_path: Path) -> None:
+def test_the_revision_is_that_of_the_encoder(
+    scores: tuple[Score, ...], tmp_path: Path
+) -> None:
     revisions = []
     for number, (seed, evaluator) in enumerate([(1, "mteb"), (1, "sts"), (2, "mteb")]):
         write_run(tmp_path / f"run{number}", scores[:1], seed, evaluator)
-        (file,) = export_results(tmp_path / f"run{number}", tmp_path / "out", "we/letters")
+        (file,) = export_results(
+            tmp_path / f"run{number}", tmp_path / "out", "we/letters"
+        )
         revisions.append(file.parent.name)
     assert revisions[0] == revisions[1] != revisions[2]
 
@@ -245,7 +287,10 @@ def test_other_scores_and_names_are_refused(
     tmp_path: Path, evaluator: str, model: str, error: type[Exception], message: str
 ) -> None:
     protocol = {"encoder": {}, "evaluator": {"dataset": "local/Plain"}}
-    write_run(tmp_path / "run", [Score("Plain", "cosine_spearman", 50.0, protocol, "en", evaluator)])
+    write_run(
+        tmp_path / "run",
+        [Score("Plain", "cosine_spearman", 50.0, protocol, "en", evaluator)],
+    )
     with pytest.raises(error, match=message):
         export_results(tmp_path / "run", tmp_path / "out", model)
     assert not (tmp_path / "out").exists()

@@ -45,9 +45,13 @@ texts = TEXTS
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Path, Any, Any]]:
+def models(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Mapping[str, tuple[Path, Any, Any]]:
     """An OPT and a LLaMA with random weights, saved as transformers saves them, with a tokenizer."""
-    scratch = RECIPE.replace('model = "MODEL"', 'init = "random", vocab_size = 500').replace("KIND", "opt")
+    scratch = RECIPE.replace(
+        'model = "MODEL"', 'init = "random", vocab_size = 500'
+    ).replace("KIND", "opt")
     root = tmp_path_factory.mktemp("models")
     put = root / "recipe.toml"
     put.write_text(scratch.replace("TEXTS", json.dumps(TEXTS)))
@@ -63,9 +67,16 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Path,
     for kind, model in (
         (
             "opt",
-            transformers.OPTForCausalLM(transformers.OPTConfig(**shape, ffn_dim=64, word_embed_proj_dim=32)),
+            transformers.OPTForCausalLM(
+                transformers.OPTConfig(**shape, ffn_dim=64, word_embed_proj_dim=32)
+            ),
         ),
-        ("causal", transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape, intermediate_size=64))),
+        (
+            "causal",
+            transformers.LlamaForCausalLM(
+                transformers.LlamaConfig(**shape, intermediate_size=64)
+            ),
+        ),
     ):
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
@@ -78,7 +89,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[Path,
 @pytest.fixture
 def recipe_of(tmp_path: Path) -> Callable[..., Any]:
     def load(kind: str, model: Path, *overrides: str) -> Any:
-        text = RECIPE.replace("KIND", kind).replace("MODEL", str(model)).replace("TEXTS", json.dumps(TEXTS))
+        text = (
+            RECIPE.replace("KIND", kind)
+            .replace("MODEL", str(model))
+            .replace("TEXTS", json.dumps(TEXTS))
+        )
         (tmp_path / "recipe.toml").write_text(text)
         return load_recipe(tmp_path / "recipe.toml", overrides)
 
@@ -107,10 +122,18 @@ def test_probabilities_are_those_of_transformers_and_the_report_has_them(
             with torch.no_grad():
                 chances = whole(input_ids=ids).logits[0, -1].softmax(-1)
             expected = chances.topk(5)
-            assert [word for word, _ in found] == [tokenizer.decode([token]) for token in expected.indices]
-            assert [chance for _, chance in found] == pytest.approx(expected.values.tolist(), abs=1e-6)
+            assert [word for word, _ in found] == [
+                tokenizer.decode([token]) for token in expected.indices
+            ]
+            assert [chance for _, chance in found] == pytest.approx(
+                expected.values.tolist(), abs=1e-6
+            )
     section = json.loads((out / "report.json").read_text())["sections"]["next-token"]
-    assert [name.split(":")[0] for name in section["columns"]] == ["Sentence", "plain", "one-word"]
+    assert [name.split(":")[0] for name in section["columns"]] == [
+        "Sentence",
+        "plain",
+        "one-word",
+    ]
     assert section["columns"][2].endswith('This sentence : "…" means in one word:"')
     page = (out / "report.html").read_text()
     assert "What the model would say next" in page
@@ -127,12 +150,17 @@ def test_logits_of_a_prompt_are_those_of_transformers_to_1e_5(
             ours = torch.from_numpy(encoder.backbone.logits(encoder.encode(TEXTS)))
             for row, prompt in zip(ours, prompts(template), strict=True):
                 with torch.no_grad():
-                    theirs = whole(input_ids=torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1]
+                    theirs = whole(
+                        input_ids=torch.tensor([tokenizer(prompt)["input_ids"]])
+                    ).logits[0, -1]
                 torch.testing.assert_close(row, theirs, rtol=0, atol=1e-5)
 
 
 def test_a_resumed_run_shows_what_was_predicted_before_training(
-    models: Mapping[str, Any], recipe_of: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    models: Mapping[str, Any],
+    recipe_of: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     directory, _, _ = models["opt"]
     stage = (
@@ -173,7 +201,11 @@ def test_a_resumed_run_shows_what_was_predicted_before_training(
     ],
 )  # fmt: skip
 def test_an_encoder_that_predicts_nothing_is_refused_by_check(
-    overrides: list[str], path: str, said: str, models: Mapping[str, Any], recipe_of: Callable[..., Any]
+    overrides: list[str],
+    path: str,
+    said: str,
+    models: Mapping[str, Any],
+    recipe_of: Callable[..., Any],
 ) -> None:
     with pytest.raises(RecipeError) as caught:
         recipe_of("opt", models["opt"][0], *overrides)
@@ -191,7 +223,9 @@ def test_a_saved_encoder_that_predicts_nothing_is_refused(
     build_encoder(recipe, "plain").save(tmp_path / "plain")
     found = evaluate_encoder(str(tmp_path / "plain"), "next-token", [])
     assert [score.metric for score in found.scores] == ["distinct", "top-1", "entropy"]
-    mean = recipe_of("opt", models["opt"][0], 'encoders.plain.pooler={ use = "mean" }', "evaluate=[]")
+    mean = recipe_of(
+        "opt", models["opt"][0], 'encoders.plain.pooler={ use = "mean" }', "evaluate=[]"
+    )
     build_encoder(mean, "plain").save(tmp_path / "mean")
     with pytest.raises(RecipeError, match="the vector of the pooler `mean` is none"):
         evaluate_encoder(str(tmp_path / "mean"), "next-token", [])

@@ -61,22 +61,48 @@ def nested(tmp_path: Path, *changed: tuple[str, str]) -> Path:
     for old, new in changed:
         assert old in text
         text = text.replace(old, new)
-    return recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text)
+    return recipe(
+        tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text
+    )
 
 
 def line_of(file: Path, text: str) -> int:
-    (found,) = (n for n, line in enumerate(file.read_text().splitlines(), 1) if line.startswith(text))
+    (found,) = (
+        n
+        for n, line in enumerate(file.read_text().splitlines(), 1)
+        if line.startswith(text)
+    )
     return found
 
 
 @pytest.mark.parametrize(
     ("change", "path", "line", "message"),
     [
-        (("temperature =", "temprature ="), "loss.loss.losses.0.temprature", "temprature", "unknown key"),
-        (("= 0.05", "= 0"), "loss.loss.losses.0.temperature", "temperature", "must be a number > 0"),
-        (('"spread-out"', '"spread-put"'), "loss.loss.losses.1.use", 'use = "spread-put"', "spread-out"),
+        (
+            ("temperature =", "temprature ="),
+            "loss.loss.losses.0.temprature",
+            "temprature",
+            "unknown key",
+        ),
+        (
+            ("= 0.05", "= 0"),
+            "loss.loss.losses.0.temperature",
+            "temperature",
+            "must be a number > 0",
+        ),
+        (
+            ('"spread-out"', '"spread-put"'),
+            "loss.loss.losses.1.use",
+            'use = "spread-put"',
+            "spread-out",
+        ),
         (("[128, 8]", '[128, "8"]'), "loss.dimensions.1", "dimensions", "'8'"),
-        (("[1.0, 0.1]", "[1.0]"), "loss.loss", "[stage.loss.loss]", "1 number(s) for 2 loss(es)"),
+        (
+            ("[1.0, 0.1]", "[1.0]"),
+            "loss.loss",
+            "[stage.loss.loss]",
+            "1 number(s) for 2 loss(es)",
+        ),
         (("[1.0, 0.1]", "[1.0, -1.0]"), "loss.loss.weights", "weights", "-1.0"),
     ],
 )
@@ -93,7 +119,9 @@ def test_a_fault_of_an_inner_loss_has_its_line_and_path(
 
 
 def test_a_setting_reaches_into_an_inner_loss(tmp_path: Path) -> None:
-    loaded = load_recipe(nested(tmp_path), ["stage.nli.loss.loss.losses.0.temperature=0.2"])
+    loaded = load_recipe(
+        nested(tmp_path), ["stage.nli.loss.loss.losses.0.temperature=0.2"]
+    )
     loss: Any = loaded.stage[0].loss
     assert loss.loss.losses[0].temperature == 0.2
     assert loaded.stage[0].columns_used == ("anchor", "positive", "negative")
@@ -102,9 +130,15 @@ def test_a_setting_reaches_into_an_inner_loss(tmp_path: Path) -> None:
 def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path: Path) -> None:
     axis = '[study.axes.t]\npath = "stage.nli.loss.loss.temperature"\nvalues = [0.01, 0.1]\n'
     inner = '[stage.loss.loss]\nuse = "info-nce"\n'
-    evaluate = '[[evaluate]]\nuse = "sts"\npath = "pkg:sentbed_data/sample/sts-test.tsv"\n'
+    evaluate = (
+        '[[evaluate]]\nuse = "sts"\npath = "pkg:sentbed_data/sample/sts-test.tsv"\n'
+    )
     text = NESTED.partition("[stage.loss.loss]")[0] + inner + evaluate + axis
-    study = read_study(recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text))
+    study = read_study(
+        recipe(
+            tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text
+        )
+    )
     losses: list[Any] = [cell.recipe.stage[0].loss for cell in study.cells]
     assert [loss.loss.temperature for loss in losses] == [0.01, 0.1]
 
@@ -112,13 +146,23 @@ def test_an_axis_of_a_study_reaches_into_an_inner_loss(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("losses", "message"),
     [
-        ('[{ use = "momentum" }, { use = "spread-out" }]', "the loss `momentum` has a moving average"),
-        ('[{ use = "queue" }, { use = "spread-out" }]', "the loss `queue` remembers the positives"),
+        (
+            '[{ use = "momentum" }, { use = "spread-out" }]',
+            "the loss `momentum` has a moving average",
+        ),
+        (
+            '[{ use = "queue" }, { use = "spread-out" }]',
+            "the loss `queue` remembers the positives",
+        ),
     ],
 )
-def test_a_memory_that_cannot_work_is_refused_by_a_check(tmp_path: Path, losses: str, message: str) -> None:
+def test_a_memory_that_cannot_work_is_refused_by_a_check(
+    tmp_path: Path, losses: str, message: str
+) -> None:
     text = f'data = {{ use = "sample" }}\nloss = {{ use = "sum", losses = {losses} }}\n'
-    file = recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text)
+    file = recipe(
+        tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text
+    )
     with pytest.raises(RecipeError, match=message):
         load_recipe(file)
 
@@ -144,7 +188,9 @@ def test_scores_of_a_file_train_an_encoder(tmp_path: Path, loss: str) -> None:
     rows = "".join(f"a plane {k}\ta train {k}\t{k % 6}\n" for k in range(12))
     (tmp_path / "pairs.tsv").write_text(f"sentence1\tsentence2\tscore\n{rows}")
     text = f'data = {{ use = "scored", path = "pairs.tsv", score_range = [0, 5] }}\nloss.use = "{loss}"\n'
-    file = recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text)
+    file = recipe(
+        tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text
+    )
     steps = run(file, tmp_path / "out")
     assert len({step["loss"] for step in steps}) == 3
     assert all(-1 <= step["correlation"] <= 1 for step in steps)
@@ -166,13 +212,18 @@ loss = {loss}
         ('{ use = "distill", projection = 256 }', ("anchor",)),
         ('{ use = "similarity-kl" }', ("anchor", "positive")),
         ('{ use = "gist" }', ("anchor", "positive", "negative")),
-        ('{ use = "matryoshka", dimensions = [128, 8], loss = { use = "gist" } }', ("anchor", "positive")),
+        (
+            '{ use = "matryoshka", dimensions = [128, 8], loss = { use = "gist" } }',
+            ("anchor", "positive"),
+        ),
     ],
 )
 def test_a_teacher_of_another_width_is_a_frozen_tower(
     tmp_path: Path, loss: str, texts: tuple[str, ...]
 ) -> None:
-    columns = dict.fromkeys(texts, "student") | {f"teacher_{name}": "teacher" for name in texts}
+    columns = dict.fromkeys(texts, "student") | {
+        f"teacher_{name}": "teacher" for name in texts
+    }
     stage = TAUGHT.format(
         only=json.dumps(texts),
         columns=", ".join(f'{name} = "{encoder}"' for name, encoder in columns.items()),
@@ -184,7 +235,9 @@ def test_a_teacher_of_another_width_is_a_frozen_tower(
     assert len({step["loss"] for step in steps}) == 3
 
 
-def test_a_teacher_of_another_width_without_a_projection_is_refused(tmp_path: Path) -> None:
+def test_a_teacher_of_another_width_without_a_projection_is_refused(
+    tmp_path: Path,
+) -> None:
     stage = TAUGHT.format(
         only='["anchor"]',
         columns='anchor = "student", teacher_anchor = "teacher"',
@@ -198,6 +251,10 @@ def test_a_teacher_of_another_width_without_a_projection_is_refused(tmp_path: Pa
 
 def test_a_teacher_that_is_trained_is_refused_by_a_check(tmp_path: Path) -> None:
     text = 'data = { use = "for-teacher", source = { use = "sample" } }\nloss = { use = "gist" }\n'
-    file = recipe(tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text)
-    with pytest.raises(RecipeError, match="takes the column `teacher_anchor` from a teacher"):
+    file = recipe(
+        tmp_path, HEAD, ENCODER.format(place="encoder", size="tiny"), STAGE, text
+    )
+    with pytest.raises(
+        RecipeError, match="takes the column `teacher_anchor` from a teacher"
+    ):
         load_recipe(file)

@@ -62,9 +62,19 @@ def test_whole_files_are_read_by_the_helpers_with_limits() -> None:
     modules = [*ROOT.glob("core/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
     reading = {module: list(plain_reads(module)) for module in modules}
     places = {module: found for module, found in reading.items() if found}
-    unknown = [found for module, found in places.items() if not module.as_posix().endswith(tuple(PLAIN))]
-    assert unknown == [], "take `sentbed.helpers.read_file`, or say why a stranger's file cannot be there"
-    ends = [end for end in PLAIN if not any(module.as_posix().endswith(end) for module in places)]
+    unknown = [
+        found
+        for module, found in places.items()
+        if not module.as_posix().endswith(tuple(PLAIN))
+    ]
+    assert unknown == [], (
+        "take `sentbed.helpers.read_file`, or say why a stranger's file cannot be there"
+    )
+    ends = [
+        end
+        for end in PLAIN
+        if not any(module.as_posix().endswith(end) for module in places)
+    ]
     assert ends == []
 
 
@@ -106,7 +116,9 @@ def test_a_study_with_a_pipe_or_a_hollow_file_is_an_error_at_once(
 
 @pytest.mark.parametrize("name", ["manifest.json", "resolved.toml"])
 @pytest.mark.parametrize("kind", ["pipe", "hollow"])
-def test_a_run_with_a_pipe_or_a_hollow_file_is_an_error_at_once(name: str, kind: str, tmp_path: Path) -> None:
+def test_a_run_with_a_pipe_or_a_hollow_file_is_an_error_at_once(
+    name: str, kind: str, tmp_path: Path
+) -> None:
     if name != "manifest.json":
         (tmp_path / "manifest.json").write_text('{"status": "stopped"}', "utf-8")
     if kind == "pipe":
@@ -118,11 +130,15 @@ def test_a_run_with_a_pipe_or_a_hollow_file_is_an_error_at_once(name: str, kind:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "hollow", "outside"])
-def test_an_encoder_with_odd_checksums_is_an_error_at_once(kind: str, tmp_path: Path) -> None:
+def test_an_encoder_with_odd_checksums_is_an_error_at_once(
+    kind: str, tmp_path: Path
+) -> None:
     directory = tmp_path / "encoder"
     recipe = '[backbone]\nuse = "bert"\n[pooler]\nuse = "mean"\n'
     directory.mkdir()
-    (directory / "encoder.toml").write_text(f"schema = 1\nmax_length = 8\n{recipe}", "utf-8")
+    (directory / "encoder.toml").write_text(
+        f"schema = 1\nmax_length = 8\n{recipe}", "utf-8"
+    )
     if kind == "pipe":
         os.mkfifo(directory / "checksums.json")
     elif kind == "hollow":

@@ -64,14 +64,21 @@ def of_documentation() -> Iterator[tuple[str, Citation]]:
 
 
 def of_docstrings() -> Iterator[tuple[str, Citation]]:
-    for path in sorted((*ROOT.glob("plugins/*/src/**/*.py"), *ROOT.glob("core/src/**/*.py"))):
+    for path in sorted(
+        (*ROOT.glob("plugins/*/src/**/*.py"), *ROOT.glob("core/src/**/*.py"))
+    ):
         for citation in citations(one_text(path.read_text("utf-8")), None):
             yield path.relative_to(ROOT).as_posix(), citation
 
 
 @pytest.mark.parametrize(
     ("texts", "least"),
-    [(of_recipes, 150), (of_hyperparameters, 120), (of_documentation, 30), (of_docstrings, 20)],
+    [
+        (of_recipes, 150),
+        (of_hyperparameters, 120),
+        (of_documentation, 30),
+        (of_docstrings, 20),
+    ],
     ids=["recipes", "hyperparameters", "documentation", "docstrings"],
 )
 def test_what_is_cited_of_a_paper_is_there(
@@ -95,16 +102,28 @@ def test_every_counted_table_is_one_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("text", "paper", "expected"),
     [
-        ("as in sections 3.2 and 4.2", "translation-pairs", ["section 3.2", "section 4.2"]),
-        ("SimCSE's numbers (appendix B): section 5.1", "prompteol", ["appendix B", "section 5.1"]),
+        (
+            "as in sections 3.2 and 4.2",
+            "translation-pairs",
+            ["section 3.2", "section 4.2"],
+        ),
+        (
+            "SimCSE's numbers (appendix B): section 5.1",
+            "prompteol",
+            ["appendix B", "section 5.1"],
+        ),
         ("Gao et al. (2021), section 9", "prompteol", []),
         ("Sentence-T5, section 5.1", None, ["section 5.1"]),
         ("tables 1 to 3", "sentbench", ["table 1", "table 3"]),
         ("section 8", None, []),
     ],
 )
-def test_a_citation_is_of_the_paper_that_its_clause_names(text: str, paper: str, expected: list[str]) -> None:
-    assert [f"{found.kind} {found.number}" for found in citations(text, paper)] == expected
+def test_a_citation_is_of_the_paper_that_its_clause_names(
+    text: str, paper: str, expected: list[str]
+) -> None:
+    assert [
+        f"{found.kind} {found.number}" for found in citations(text, paper)
+    ] == expected
 
 
 @pytest.mark.parametrize(
@@ -117,6 +136,8 @@ def test_a_citation_is_of_the_paper_that_its_clause_names(text: str, paper: str,
         (Citation("sentbench", "appendix", "A"), False),
     ],
 )
-def test_a_place_that_a_paper_lacks_is_known_as_such(citation: Citation, exists: bool) -> None:
+def test_a_place_that_a_paper_lacks_is_known_as_such(
+    citation: Citation, exists: bool
+) -> None:
     assert set(KINDS) >= {citation.kind}
     assert citation.exists is exists

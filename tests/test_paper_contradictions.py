@@ -26,18 +26,28 @@ def cannot_both_be_met(one: Claim, other: Claim) -> bool:
     return abs(one.value - other.value) > one.tolerance + other.tolerance
 
 
-def test_no_two_numbers_that_count_exclude_each_other(groups: list[list[Claim]]) -> None:
+def test_no_two_numbers_that_count_exclude_each_other(
+    groups: list[list[Claim]],
+) -> None:
     pairs = [pair for group in groups for pair in combinations(group, 2)]
     assert not [pair for pair in pairs if cannot_both_be_met(*pair)]
 
 
-def test_each_number_that_does_not_count_differs_from_one_that_does(groups: list[list[Claim]]) -> None:
+def test_each_number_that_does_not_count_differs_from_one_that_does(
+    groups: list[list[Claim]],
+) -> None:
     differing = set()
     for group in groups:
         for claim in group:
-            if claim.tolerance is not None or not study(claim.study).table.expected[claim.table].contradicted:
+            if (
+                claim.tolerance is not None
+                or not study(claim.study).table.expected[claim.table].contradicted
+            ):
                 continue
-            if any(other.tolerance is not None and other.value != claim.value for other in group):
+            if any(
+                other.tolerance is not None and other.value != claim.value
+                for other in group
+            ):
                 differing.add((claim.study, claim.cell))
     assert differing == {
         ("sentence-t5/table-2", "none, base, bert, first"),
@@ -46,13 +56,23 @@ def test_each_number_that_does_not_count_differs_from_one_that_does(groups: list
     }
 
 
-def test_the_reason_names_the_numbers_of_the_other_table(groups: list[list[Claim]]) -> None:
-    reason = study("sentence-t5/table-3").table.expected["table 3"].contradicted["none, base, bert, mean"]
+def test_the_reason_names_the_numbers_of_the_other_table(
+    groups: list[list[Claim]],
+) -> None:
+    reason = (
+        study("sentence-t5/table-3")
+        .table.expected["table 3"]
+        .contradicted["none, base, bert, mean"]
+    )
     values = {
         claim.study: claim.value
         for group in groups
         for claim in group
-        if claim.task == "STS12" and claim.cell in ("BERT avg.", "none, base, bert, mean")
+        if claim.task == "STS12"
+        and claim.cell in ("BERT avg.", "none, base, bert, mean")
     }
-    assert values == {"prompteol/table-1-baselines": 30.87, "sentence-t5/table-3": 38.78}
+    assert values == {
+        "prompteol/table-1-baselines": 30.87,
+        "sentence-t5/table-3": 38.78,
+    }
     assert "PromptEOL, table 1, has STS12 30.87" in reason

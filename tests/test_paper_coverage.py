@@ -52,9 +52,14 @@ def test_every_number_has_one_score_or_one_reason(paper: str, table: str) -> Non
     numbers = list(printed(paper, table))
     assert len(numbers) == COVERAGE[paper][table]["numbers"]
     places = {number: resolve(paper, table, number) for number in numbers}
-    reasons = {number: place for number, place in places.items() if isinstance(place, str)}
+    reasons = {
+        number: place for number, place in places.items() if isinstance(place, str)
+    }
     assert all(reason and "\n" not in reason for reason in reasons.values())
-    assert sum(number not in reasons for number in numbers) == COVERAGE[paper][table]["computed"]
+    assert (
+        sum(number not in reasons for number in numbers)
+        == COVERAGE[paper][table]["computed"]
+    )
     computed = [place for place in places.values() if isinstance(place, Place)]
     assert len(set(computed)) == len(computed)
     for place in computed:
@@ -65,7 +70,11 @@ def test_every_number_has_one_score_or_one_reason(paper: str, table: str) -> Non
 def numbers_of_the_csv() -> Iterator[tuple[str, str, Printed, float]]:
     """Yield paper, table, number and value of every line of the reference table, or skip the test."""
     beside = ROOT.parent / "shared" / "data"
-    path = Path(os.environ.get("SENTBED_DATA") or beside).parent / "reference" / "paper_tables.csv"
+    path = (
+        Path(os.environ.get("SENTBED_DATA") or beside).parent
+        / "reference"
+        / "paper_tables.csv"
+    )
     if not path.is_file():
         pytest.skip(
             "needs the published numbers: reference/paper_tables.csv beside the directory SENTBED_DATA"
@@ -73,17 +82,36 @@ def numbers_of_the_csv() -> Iterator[tuple[str, str, Printed, float]]:
     last = ""
     with path.open(encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
-            paper, table, column = line["paper"], line["table"].replace(" ", "-"), line["column"]
+            paper, table, column = (
+                line["paper"],
+                line["table"].replace(" ", "-"),
+                line["column"],
+            )
             columns = ["", *COVERAGE[paper][table]["columns"]]
             # Which of two columns of one name this is, the file's order says.
-            before = last if columns.count(column) > 1 else columns[columns.index(column) - 1]
+            before = (
+                last
+                if columns.count(column) > 1
+                else columns[columns.index(column) - 1]
+            )
             last = column
-            yield paper, table, Printed(line["row"], column, before), float(line["value"])
+            yield (
+                paper,
+                table,
+                Printed(line["row"], column, before),
+                float(line["value"]),
+            )
 
 
 def test_the_reference_table_has_these_numbers_and_no_others() -> None:
-    found = Counter((paper, table, number) for paper, table, number, _ in numbers_of_the_csv())
-    ours = Counter((paper, table, number) for paper, table in TABLES for number in printed(paper, table))
+    found = Counter(
+        (paper, table, number) for paper, table, number, _ in numbers_of_the_csv()
+    )
+    ours = Counter(
+        (paper, table, number)
+        for paper, table in TABLES
+        for number in printed(paper, table)
+    )
     assert found == ours
 
 
@@ -95,7 +123,12 @@ def test_the_recipes_have_the_values_of_the_reference_table() -> None:
             continue
         here = place.study.startswith(f"{paper}/")
         values = expected(place, table.replace("-", " ") if here else None)
-        misprint = COVERAGE[paper][table].get("misprinted", {}).get(number.row, {}).get(number.column)
+        misprint = (
+            COVERAGE[paper][table]
+            .get("misprinted", {})
+            .get(number.row, {})
+            .get(number.column)
+        )
         if misprint is not None:
             # Taken from another paper, with a slip: the study has that paper's own number.
             assert not here
@@ -145,12 +178,16 @@ def test_the_keys_of_an_evaluator_are_the_tasks_that_it_scores(
     prepared = evaluator.prepare()
     assert isinstance(prepared, Prepared)
     scores = prepared.score(Vectors(prepared.lists, RandomVectors())).scores
-    assert {score.task for score in scores} == {key for key, listed in keys(evaluator).items() if listed}
+    assert {score.task for score in scores} == {
+        key for key, listed in keys(evaluator).items() if listed
+    }
 
 
 def test_the_page_of_the_papers_says_what_is_covered() -> None:
     page = (ROOT / "docs" / "papers.md").read_text("utf-8")
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()]
+    lines = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()
+    ]
     told = {
         (line[0], line[1].replace(" ", "-")): line[2:]
         for line in lines
@@ -162,10 +199,20 @@ def test_the_page_of_the_papers_says_what_is_covered() -> None:
         facts = COVERAGE[paper][table]
         assert (int(numbers), int(computed)) == (facts["numbers"], facts["computed"])
         studies = {place.study for place in places if isinstance(place, Place)}
-        assert {name if "/" in name else f"{paper}/{name}" for name in by.split("`")[1::2]} == studies
-        assert sum(int(n) for n in re.findall(r"\((\d+)\)", reasons)) == facts["numbers"] - facts["computed"]
-    total = sum(facts["computed"] for tables in COVERAGE.values() for facts in tables.values())
-    assert f"print 2,612 numbers. A cell of a study computes {total:,} of them; for {2612 - total} " in page
+        assert {
+            name if "/" in name else f"{paper}/{name}" for name in by.split("`")[1::2]
+        } == studies
+        assert (
+            sum(int(n) for n in re.findall(r"\((\d+)\)", reasons))
+            == facts["numbers"] - facts["computed"]
+        )
+    total = sum(
+        facts["computed"] for tables in COVERAGE.values() for facts in tables.values()
+    )
+    assert (
+        f"print 2,612 numbers. A cell of a study computes {total:,} of them; for {2612 - total} "
+        in page
+    )
 
 
 def rows_below(heading: str) -> list[list[str]]:
@@ -173,7 +220,11 @@ def rows_below(heading: str) -> list[list[str]]:
     page = (ROOT / "docs" / "papers.md").read_text("utf-8")
     section = re.split(rf"^#+ {heading}$", page, flags=re.MULTILINE)[1]
     lines = re.split(r"^#+ ", section, flags=re.MULTILINE)[0].splitlines()
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| ")]
+    return [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in lines
+        if line.startswith("| ")
+    ]
 
 
 def test_the_page_of_the_papers_says_of_every_table_whether_it_was_met() -> None:
@@ -186,13 +237,18 @@ def test_the_page_of_the_papers_says_of_every_table_whether_it_was_met() -> None
             assert met == "not yet run" or (by and when), line
             for number in tables.split(", "):
                 said[paper.strip("`"), f"table-{number}"] = line
-            numbers = sum(COVERAGE[paper.strip("`")][f"table-{n}"]["numbers"] for n in tables.split(", "))
+            numbers = sum(
+                COVERAGE[paper.strip("`")][f"table-{n}"]["numbers"]
+                for n in tables.split(", ")
+            )
             assert counted == f"{numbers:,}"
     assert sorted(said) == sorted(TABLES)
 
 
 def test_the_page_of_the_papers_has_every_model_with_its_size() -> None:
-    models = tomllib.loads((ROOT / "tests" / "papers" / "models.toml").read_text("utf-8"))
+    models = tomllib.loads(
+        (ROOT / "tests" / "papers" / "models.toml").read_text("utf-8")
+    )
     lines = {line[0]: line[1:] for line in rows_below("Models") if line[0] in models}
     assert list(lines) == list(models)
     for model, (parameters, gigabytes, file, gated) in lines.items():
@@ -206,8 +262,13 @@ def test_the_page_of_the_papers_has_every_model_with_its_size() -> None:
 def test_the_page_of_the_papers_has_the_numbers_of_minilm_that_recipes_expect() -> None:
     expected = {}
     for recipe in ("minilm-sts", "minilm-senteval"):
-        table = tomllib.loads((PAPERS / f"{recipe}.toml").read_text("utf-8"))["expected"]
+        table = tomllib.loads((PAPERS / f"{recipe}.toml").read_text("utf-8"))[
+            "expected"
+        ]
         expected |= {task: entry["value"] for task, entry in table.items()}
-    told = {line[0]: [cell for cell in line[1:3] if cell] for line in rows_below("What is met")}
+    told = {
+        line[0]: [cell for cell in line[1:3] if cell]
+        for line in rows_below("What is met")
+    }
     for task, value in expected.items():
         assert {float(cell) for cell in told[task]} == {value}, task

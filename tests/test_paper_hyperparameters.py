@@ -23,7 +23,16 @@ PRINTED: dict[str, Any] = tomllib.loads(
 ABOUT = ("of", "like", "paper", "labels")
 """What an entry of `[training]` says besides its settings."""
 SETTINGS = (
-    *("data", "rows", "loss", "temperature", "queue", "optimizer", "scale_parameter", "learning_rate"),
+    *(
+        "data",
+        "rows",
+        "loss",
+        "temperature",
+        "queue",
+        "optimizer",
+        "scale_parameter",
+        "learning_rate",
+    ),
     *(
         "weight_decay",
         "max_grad_norm",
@@ -61,10 +70,14 @@ def printed(subject: str, name: str) -> dict[str, Any]:
     """Return the settings of a stage as the paper prints them, without `rows`."""
     entry = training(name)
     values = {setting: entry[setting][0] for setting in SETTINGS if setting != "rows"}
-    labels = dict(zip(entry.get("labels", ()), subject.split(": ")[1].split(", "), strict=False))
+    labels = dict(
+        zip(entry.get("labels", ()), subject.split(": ")[1].split(", "), strict=False)
+    )
     for setting, label in labels.items():
         if setting in values:
-            values[setting] = float(label) * {"8 x label": 8, "label": 1}[values[setting]]
+            values[setting] = (
+                float(label) * {"8 x label": 8, "label": 1}[values[setting]]
+            )
     return values
 
 
@@ -96,10 +109,18 @@ def test_every_setting_of_a_training_has_a_value_and_its_place() -> None:
 def test_every_stage_has_the_hyperparameters_of_one_training() -> None:
     wrong = {}
     for subject, found in stages().items():
-        names = [name for name, entry in PRINTED["training"].items() if matches(subject, entry)]
+        names = [
+            name
+            for name, entry in PRINTED["training"].items()
+            if matches(subject, entry)
+        ]
         assert len(names) == 1, (subject, names)
         expected = with_deviations(subject, printed(subject, names[0]))
-        if different := {key: (found[key], value) for key, value in expected.items() if found[key] != value}:
+        if different := {
+            key: (found[key], value)
+            for key, value in expected.items()
+            if found[key] != value
+        }:
             wrong[subject] = different
     assert wrong == {}
 
@@ -123,7 +144,9 @@ def test_every_pattern_of_the_table_is_of_a_recipe(part: str) -> None:
     for entry in PRINTED[part]:
         assert entry["why" if part == "deviation" else "where"]
         for pattern in entry["of"]:
-            assert any(fnmatchcase(subject, pattern) for subject in (*stages(), *encoders())), pattern
+            assert any(
+                fnmatchcase(subject, pattern) for subject in (*stages(), *encoders())
+            ), pattern
 
 
 @attrs.frozen
@@ -138,19 +161,28 @@ class OneSentence(Dataset):
     def __len__(self) -> int:
         return self.size
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+    def rows(
+        self, indices: Sequence[int], epoch: int = 0
+    ) -> Mapping[str, Sequence[Any]]:
         return {"text": ["A man is smoking." for _ in indices]}
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         yield "A man is smoking."
 
 
-@pytest.mark.parametrize("entry", PRINTED["steps"], ids=lambda entry: str(entry["training"]))
-def test_an_epoch_has_the_steps_that_were_counted_by_hand(entry: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "entry", PRINTED["steps"], ids=lambda entry: str(entry["training"])
+)
+def test_an_epoch_has_the_steps_that_were_counted_by_hand(
+    entry: Mapping[str, Any],
+) -> None:
     values = {
-        setting: training(entry["training"])[setting][0] for setting in ("rows", "batch_size", "epochs")
+        setting: training(entry["training"])[setting][0]
+        for setting in ("rows", "batch_size", "epochs")
     }
-    sampler = Sampler(OneSentence(values["rows"]), ("text",), values["batch_size"], key=(0, 0))
+    sampler = Sampler(
+        OneSentence(values["rows"]), ("text",), values["batch_size"], key=(0, 0)
+    )
     assert sampler.batches_an_epoch == entry["epoch"]
     assert sampler.batches_an_epoch * values["epochs"] == entry["all"]
 
@@ -175,7 +207,9 @@ def told(file: Path) -> str:
     head = list(takewhile(lambda line: line.startswith("#"), text.splitlines()))
     found, inside = [], False
     for line in head:
-        inside = line.startswith("# Not printed:") or (inside and line.startswith("#  "))
+        inside = line.startswith("# Not printed:") or (
+            inside and line.startswith("#  ")
+        )
         found += [line] * inside
     bases = tomllib.loads(text).get("extends", [])
     for base in [bases] if isinstance(bases, str) else bases:
@@ -186,7 +220,11 @@ def told(file: Path) -> str:
 def test_the_head_of_a_recipe_says_what_its_paper_does_not_print() -> None:
     missing: dict[str, set[str]] = {}
     for subject in stages():
-        (name,) = (name for name, entry in PRINTED["training"].items() if matches(subject, entry))
+        (name,) = (
+            name
+            for name, entry in PRINTED["training"].items()
+            if matches(subject, entry)
+        )
         recipe = subject.split(": ")[0]
         said = told(ROOT / "recipes" / "papers" / f"{recipe}.toml")
         entry = training(name)

@@ -22,13 +22,19 @@ RECIPES = {
     for path in sorted(PAPERS.glob("*.toml"))
     if "stage" in tomllib.loads(path.read_text("utf-8"))
 }
-WRITTEN = {name: tomllib.loads(path.read_text("utf-8")) for name, path in RECIPES.items()}
+WRITTEN = {
+    name: tomllib.loads(path.read_text("utf-8")) for name, path in RECIPES.items()
+}
 
 
 def below(prefix: str, *groups: dict[str, Any], **values: Any) -> dict[str, Any]:
     """Values by dotted path; `__` in a keyword is a dot."""
     plain = {key.replace("__", "."): value for key, value in values.items()}
-    return {f"{prefix}.{key}": value for group in (*groups, plain) for key, value in group.items()}
+    return {
+        f"{prefix}.{key}": value
+        for group in (*groups, plain)
+        for key, value in group.items()
+    }
 
 
 INFO_NCE = {"loss.similarity": "cosine", "loss.symmetric": False, "loss.margin": 0.0}
@@ -37,14 +43,38 @@ BEST = {"validate.keep": "best"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "angle-bert-base": {
         **below("stage.nli", BEST, loss__weights=[0.5, 0.5, 0.02]),
-        **below("stage.nli.loss.losses.0", use="info-nce", temperature=0.05, hard_negatives="none"),
-        **below("stage.nli.loss.losses.1", use="info-nce", temperature=0.05, hard_negatives="batch"),
-        **below("stage.nli.loss.losses.2", use="angle", temperature=0.05, rows="triplets"),
+        **below(
+            "stage.nli.loss.losses.0",
+            use="info-nce",
+            temperature=0.05,
+            hard_negatives="none",
+        ),
+        **below(
+            "stage.nli.loss.losses.1",
+            use="info-nce",
+            temperature=0.05,
+            hard_negatives="batch",
+        ),
+        **below(
+            "stage.nli.loss.losses.2", use="angle", temperature=0.05, rows="triplets"
+        ),
     },
     "pcc-tuning-llama2-7b": {
-        **below("encoder.backbone", use="causal", quantization="nf4", lora__targets="all-linear"),
+        **below(
+            "encoder.backbone",
+            use="causal",
+            quantization="nf4",
+            lora__targets="all-linear",
+        ),
         **below("stage.nli", INFO_NCE, BEST, batch_size=248, max_length=32, epochs=1),
-        **below("stage.pcc", BEST, loss__use="pearson", batch_size=216, max_length=64, epochs=10),
+        **below(
+            "stage.pcc",
+            BEST,
+            loss__use="pearson",
+            batch_size=216,
+            max_length=64,
+            epochs=10,
+        ),
         **below("stage.pcc.data.sources.0", use="scored", rescale=False),
         **below("stage.pcc.data.sources.1", use="scored", rescale=False),
     },
@@ -69,15 +99,33 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "encoder.head.bias": False,
         **below("stage.nli", BEST, data__build="labelled", loss__product=False),
     },
-    "simcse-sup-bert-base": {"encoder.max_length": 512, **below("stage.nli", INFO_NCE, BEST)},
-    "simcse-unsup-bert-base": {"encoder.max_length": 512, **below("stage.wiki", INFO_NCE, BEST)},
+    "simcse-sup-bert-base": {
+        "encoder.max_length": 512,
+        **below("stage.nli", INFO_NCE, BEST),
+    },
+    "simcse-unsup-bert-base": {
+        "encoder.max_length": 512,
+        **below("stage.wiki", INFO_NCE, BEST),
+    },
     "translation-pairs-bert-base": {
         **{f"encoders.{name}.max_length": 512 for name in ("source", "zh", "en")},
         **below("stage.a", BEST, train=["zh"], freeze=["source"]),
         **below("stage.nli-zh", INFO_NCE, BEST, train=["zh"]),
         **below("stage.b", BEST, train=["en"], freeze=["zh"]),
-        **below("stage.b.watch.0", every=100, encoder="en", with__use="geometry", with__task="STSB-dev"),
-        **below("stage.b.watch.1", every=100, encoder="en", second="zh", with__use="geometry"),
+        **below(
+            "stage.b.watch.0",
+            every=100,
+            encoder="en",
+            with__use="geometry",
+            with__task="STSB-dev",
+        ),
+        **below(
+            "stage.b.watch.1",
+            every=100,
+            encoder="en",
+            second="zh",
+            with__use="geometry",
+        ),
         **below("stage.b.watch.1.with", pairs=1000, positives=250),
         **below("stage.nli-en", INFO_NCE, BEST, train=["en"]),
     },
@@ -88,7 +136,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 TABLE_5 = ["stage.b.loss.size=0", "stage.b.batch_size=1024"]
 VARIATIONS = {
     "sentbench-bert-base": [
-        [f'stage.train.data={{ use = "dropout", path = "{SAMPLE}/triplets.csv", column = "sent0" }}'],
+        [
+            f'stage.train.data={{ use = "dropout", path = "{SAMPLE}/triplets.csv", column = "sent0" }}'
+        ],
         ['stage.train.loss={ use = "classification" }'],
         ["encoder.backbone.model=roberta-base"],
     ],
@@ -102,7 +152,11 @@ VARIATIONS = {
     "translation-pairs-bert-base": [
         TABLE_5,
         [*TABLE_5, 'stage.b.train=["en", "zh"]', "stage.b.freeze="],
-        [*TABLE_5, 'stage.b.columns={ anchor = "en", positive = "en" }', "stage.b.freeze="],
+        [
+            *TABLE_5,
+            'stage.b.columns={ anchor = "en", positive = "en" }',
+            "stage.b.freeze=",
+        ],
     ],
 }
 """What the heads of the recipes offer to set."""
@@ -116,37 +170,57 @@ def at(table: Any, path: str) -> Any:
     """The value at a dotted path; elements of a list by number or by name."""
     for key in path.split("."):
         if isinstance(table, list):
-            table = next(item for i, item in enumerate(table) if key in (str(i), item.get("name")))
+            table = next(
+                item
+                for i, item in enumerate(table)
+                if key in (str(i), item.get("name"))
+            )
         else:
             table = table[key]
     return table
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_has_the_other_settings_of_its_paper(name: str, tmp_path: Path) -> None:
+def test_a_recipe_has_the_other_settings_of_its_paper(
+    name: str, tmp_path: Path
+) -> None:
     require_packages(name)
-    in_force = unstructure(sentbed.load_recipe(RECIPES[name], local(WRITTEN[name], tmp_path)))
+    in_force = unstructure(
+        sentbed.load_recipe(RECIPES[name], local(WRITTEN[name], tmp_path))
+    )
     in_force["encoder"] = in_force["encoders"].get("encoder")
     assert {path: at(in_force, path) for path in SETTINGS[name]} == SETTINGS[name]
 
 
-@pytest.mark.parametrize(("name", "settings"), [(n, s) for n, several in VARIATIONS.items() for s in several])
+@pytest.mark.parametrize(
+    ("name", "settings"), [(n, s) for n, several in VARIATIONS.items() for s in several]
+)
 def test_what_the_head_of_a_recipe_offers_to_set_passes_check(
     name: str, settings: Sequence[str], tmp_path: Path
 ) -> None:
     here = local(WRITTEN[name], tmp_path)
-    assert sentbed.load_recipe(RECIPES[name], [*here, *settings]) != sentbed.load_recipe(RECIPES[name], here)
+    assert sentbed.load_recipe(
+        RECIPES[name], [*here, *settings]
+    ) != sentbed.load_recipe(RECIPES[name], here)
 
 
 def test_stages_that_a_study_repeats_are_those_of_the_recipes() -> None:
-    cells = {c.name: c.recipe for c in read_study(PAPERS / "sentence-t5" / "table-2.toml", look=False).cells}
+    cells = {
+        c.name: c.recipe
+        for c in read_study(PAPERS / "sentence-t5" / "table-2.toml", look=False).cells
+    }
     base = sentbed.load_recipe(RECIPES["sentence-t5-base"], look=False)
     assert cells["cqa+nli, base, t5, mean"].stage == base.stage
     assert cells["nli, base, t5, mean"].stage == base.stage[1:]
     (simcse,) = sentbed.load_recipe(RECIPES["simcse-sup-bert-base"], look=False).stage
     assert cells["simcse, base, bert, cls-mlp"].stage == (simcse,)
-    table_2 = read_study(PAPERS / "translation-pairs" / "table-2.toml", look=False).cells
+    table_2 = read_study(
+        PAPERS / "translation-pairs" / "table-2.toml", look=False
+    ).cells
     (cell,) = (cell.recipe for cell in table_2 if cell.name == "BERT base, WMT, NLI")
     pairs = sentbed.load_recipe(RECIPES["translation-pairs-bert-base"], look=False)
     assert pairs.encoders == cell.encoders
-    assert tuple(attrs.evolve(stage, micro_batch=None, watch=()) for stage in pairs.stage) == cell.stage
+    assert (
+        tuple(attrs.evolve(stage, micro_batch=None, watch=()) for stage in pairs.stage)
+        == cell.stage
+    )

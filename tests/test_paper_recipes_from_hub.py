@@ -78,7 +78,9 @@ def few_pairs(tmp_path: Path) -> str:
     directory = tmp_path / "pairs"
     directory.mkdir()
     for name in ("sts-dev.tsv", "sts-test.tsv"):
-        with sentbed.locate(f"{SAMPLE}/{name}").open(encoding="utf-8", newline="") as file:
+        with sentbed.locate(f"{SAMPLE}/{name}").open(
+            encoding="utf-8", newline=""
+        ) as file:
             lines = list(csv.reader(file, delimiter="\t"))
         # The pairs are in the order of their scores; some measures need one of the highest.
         chosen = [lines[0], *lines[1 :: len(lines) // ROWS], lines[-1]]
@@ -113,12 +115,18 @@ def run_small(document: Document, pairs: str, directory: Path, plugins: Plugins)
 def encoder_tables(data: Any) -> list[tuple[str, Any]]:
     """The tables of a recipe's encoders with their places."""
     if "encoders" in data:
-        return [(f"encoders.{name}", encoder) for name, encoder in data["encoders"].items()]
+        return [
+            (f"encoders.{name}", encoder) for name, encoder in data["encoders"].items()
+        ]
     return [("encoder", data["encoder"])]
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in RECIPES]
+    "name",
+    [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.slow)
+        for name in RECIPES
+    ],
 )
 def test_a_recipe_takes_its_models_from_the_hub(
     name: str,
@@ -136,7 +144,9 @@ def test_a_recipe_takes_its_models_from_the_hub(
             continue
         combinations.add(combination)
         if recipe.runtime.name != "cpu":
-            DONE.setdefault(name, []).append((cell, OTHER_MACHINE.format(recipe.runtime.name.upper())))
+            DONE.setdefault(name, []).append(
+                (cell, OTHER_MACHINE.format(recipe.runtime.name.upper()))
+            )
             continue
         if any(stage.data.name == "synonyms" for stage in recipe.stage):
             DONE.setdefault(name, []).append((cell, NO_LEXICON))

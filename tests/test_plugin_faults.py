@@ -20,7 +20,9 @@ from sentbed import API_VERSION, __version__
 ROOT = Path(__file__).parent.parent
 QUICKSTART = "recipes/quickstart.toml"
 FINE = f"{QUICKSTART}: no problems\n"
-_LINE = (ROOT / QUICKSTART).read_text().splitlines().index('pooler = { use = "mean" }') + 1
+_LINE = (ROOT / QUICKSTART).read_text().splitlines().index(
+    'pooler = { use = "mean" }'
+) + 1
 POOLER_AT = f"{QUICKSTART}:{_LINE} encoder.pooler.use"
 
 POOLER = '''
@@ -56,7 +58,9 @@ class Site:
         info = self.path / f"{module}-1.2.dist-info"
         info.mkdir(parents=True)
         asked = "".join(f"Requires-Dist: {one}\n" for one in requirements)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n{asked}")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.2\n{asked}"
+        )
         (info / "entry_points.txt").write_text(f"[sentbed]\n{module} = {module}\n")
         (info / "RECORD").write_text("")
         file = self.path / f"{module}.py"
@@ -99,7 +103,9 @@ class Site:
         code, output = self.sentbed("plugins")
         assert code == 0
         lines = output.splitlines()
-        (at,) = (number for number, line in enumerate(lines) if line.startswith(f"{plugin} "))
+        (at,) = (
+            number for number, line in enumerate(lines) if line.startswith(f"{plugin} ")
+        )
         return [" ".join(lines[at].split()), lines[at + 1].strip()]
 
 
@@ -109,7 +115,10 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_one_that_raises_at_import(site: Site) -> None:
-    file = site.install("raising-plugin", "def load():\n    raise RuntimeError('no GPU here')\n\n\nload()\n")
+    file = site.install(
+        "raising-plugin",
+        "def load():\n    raise RuntimeError('no GPU here')\n\n\nload()\n",
+    )
     assert site.said_of("raising_plugin") == [
         "raising_plugin – raising-plugin 1.2 broken",
         f"RuntimeError: no GPU here @ {file}:2",
@@ -126,14 +135,19 @@ def test_one_that_ends_the_process_at_import(site: Site) -> None:
 def test_one_whose_hook_raises(site: Site) -> None:
     source = POOLER.replace("    return [Mean]", "    return [Mean][1:][0]")
     file = site.install("asked-plugin", source)
-    assert site.said_of("asked_plugin")[1] == f"IndexError: list index out of range @ {file}:18"
+    assert (
+        site.said_of("asked_plugin")[1]
+        == f"IndexError: list index out of range @ {file}:18"
+    )
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
 BUSY = "import time\n\nend = time.process_time() + 0.7\nwhile time.process_time() < end:\n    pass\n"
 
 
-def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(site: Site) -> None:
+def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(
+    site: Site,
+) -> None:
     site.install("quick-plugin", POOLER.replace('"mean"', '"quick"'))
     site.install("slow-plugin", BUSY + POOLER.replace('"mean"', '"slow"'))
     # Stands for the library, which takes longer.
@@ -141,7 +155,9 @@ def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(site
     site.install("heavy-plugin", "import torch\n" + POOLER.replace('"mean"', '"heavy"'))
     line, said = site.said_of("slow_plugin")
     assert line.endswith(" loaded")
-    assert re.fullmatch(r"takes 0\.[789] s to import; import what is heavy where it is used", said)
+    assert re.fullmatch(
+        r"takes 0\.[789] s to import; import what is heavy where it is used", said
+    )
     _, said = site.said_of("heavy_plugin")
     assert re.fullmatch(
         r"takes \d\.\d s to import and loads `torch` at module level; import what is heavy where it is used",
@@ -159,7 +175,9 @@ def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(site
     ]
 
 
-def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(site: Site) -> None:
+def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(
+    site: Site,
+) -> None:
     lazy = "import sentbed\nfrom sentbed.protocols import Lazy\n\n\n@sentbed.hookimpl\ndef poolers():\n"
     lazy += "    return {'late': Lazy('late_part:Mean', 'Another mean.')}\n"
     site.install("late-plugin", lazy)
@@ -168,7 +186,9 @@ def test_a_component_that_is_slow_to_import_is_named_where_a_recipe_uses_it(site
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
     code, output = site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=late")
     assert code == 0
-    assert output.startswith(f"{FINE}hint: the pooler `late` of `late-plugin` 1.2 takes 0.")
+    assert output.startswith(
+        f"{FINE}hint: the pooler `late` of `late-plugin` 1.2 takes 0."
+    )
 
 
 def test_one_that_misspells_a_hook(site: Site) -> None:
@@ -182,23 +202,37 @@ def test_one_that_misspells_a_hook(site: Site) -> None:
 
 @pytest.mark.parametrize("api", ["4.0", "3.1"])
 def test_one_that_needs_a_newer_api(api: str, site: Site) -> None:
-    site.install("newer-plugin", f'sentbed_api = "{api}"\n' + POOLER.replace('"mean"', '"newer"'))
+    site.install(
+        "newer-plugin", f'sentbed_api = "{api}"\n' + POOLER.replace('"mean"', '"newer"')
+    )
     reason = (
         f"it is made for API {api} of sentbed, and sentbed {__version__} has API {API_VERSION}; "
         "upgrade sentbed (`pip install --upgrade sentbed`), or get a release of `newer-plugin` for API 3"
     )
-    assert site.said_of("newer_plugin") == ["newer_plugin – newer-plugin 1.2 refused", reason]
+    assert site.said_of("newer_plugin") == [
+        "newer_plugin – newer-plugin 1.2 refused",
+        reason,
+    ]
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
-    code, output = site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=newer")
+    code, output = site.sentbed(
+        "check", QUICKSTART, "--set", "encoder.pooler.use=newer"
+    )
     assert code == 2
-    assert f"the pooler `newer` belongs to `newer-plugin`, which is refused: {reason}" in output
+    assert (
+        f"the pooler `newer` belongs to `newer-plugin`, which is refused: {reason}"
+        in output
+    )
 
 
 def test_one_that_imports_what_only_a_newer_sentbed_has(site: Site) -> None:
-    file = site.install("early-plugin", "from sentbed import tomorrow\n", "sentbed>=0.9", "attrs")
+    file = site.install(
+        "early-plugin", "from sentbed import tomorrow\n", "sentbed>=0.9", "attrs"
+    )
     line, reason = site.said_of("early_plugin")
     assert line.endswith(" broken")
-    assert reason.startswith("ImportError: cannot import name 'tomorrow' from 'sentbed'")
+    assert reason.startswith(
+        "ImportError: cannot import name 'tomorrow' from 'sentbed'"
+    )
     assert reason.endswith(
         f"; it asks for sentbed>=0.9, and this is sentbed {__version__}: install the sentbed that it asks "
         f"for, or another release of `early-plugin` @ {file}:1"
@@ -227,29 +261,49 @@ def test_one_that_registers_mean_again(site: Site) -> None:
     assert code == 2
     assert output == f"{claims}; {choice} @ {POOLER_AT}\n"
     without = site.path / "without-mean.toml"
-    without.write_text((ROOT / QUICKSTART).read_text().replace('{ use = "mean" }', '{ use = "first" }'))
+    without.write_text(
+        (ROOT / QUICKSTART).read_text().replace('{ use = "mean" }', '{ use = "first" }')
+    )
     assert site.sentbed("check", str(without)) == (0, f"{without}: no problems\n")
-    assert site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=first") == (0, FINE)
+    assert site.sentbed("check", QUICKSTART, "--set", "encoder.pooler.use=first") == (
+        0,
+        FINE,
+    )
 
     site.configure('[plugins]\nprefer = { "pooler/mean" = "sentbed-poolers" }\n')
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
     code, output = site.sentbed("plugins")
-    assert output.splitlines()[-1] == f"chosen: {claims}; {site.config}:2 prefers `sentbed-poolers`"
+    assert (
+        output.splitlines()[-1]
+        == f"chosen: {claims}; {site.config}:2 prefers `sentbed-poolers`"
+    )
 
     site.configure('[plugins]\ndisable = ["second-mean"]\n')
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
-    assert site.said_of("second_mean")[1] == f"disabled by {site.config}:2; take it out there"
+    assert (
+        site.said_of("second_mean")[1]
+        == f"disabled by {site.config}:2; take it out there"
+    )
 
 
 @pytest.mark.slow
-def test_with_all_of_them_installed_another_recipe_still_runs(site: Site, tmp_path: Path) -> None:
+def test_with_all_of_them_installed_another_recipe_still_runs(
+    site: Site, tmp_path: Path
+) -> None:
     site.install("raising-plugin", "raise RuntimeError('no GPU here')\n")
     site.install("misspelt-plugin", POOLER.replace("def poolers", "def poolres"))
     site.install("newer-plugin", 'sentbed_api = "4.0"\n')
     site.install("second-mean", POOLER)
-    short = ["encoder.pooler.use=first", "stage.0.epochs=", "stage.0.steps=1", "stage.0.validate="]
+    short = [
+        "encoder.pooler.use=first",
+        "stage.0.epochs=",
+        "stage.0.steps=1",
+        "stage.0.validate=",
+    ]
     settings = [word for setting in short for word in ("--set", setting)]
-    code, output = site.sentbed("run", "recipes/scratch.toml", "--out", str(tmp_path / "run"), *settings)
+    code, output = site.sentbed(
+        "run", "recipes/scratch.toml", "--out", str(tmp_path / "run"), *settings
+    )
     assert code == 0
     assert str(tmp_path / "run" / "report.html") in output.splitlines()
     listed = json.loads((tmp_path / "run" / "manifest.json").read_text())["plugins"]
@@ -264,7 +318,9 @@ def test_with_all_of_them_installed_another_recipe_still_runs(site: Site, tmp_pa
 
 def test_ours_disabled_in_favour_of_it(site: Site) -> None:
     site.install("second-mean", POOLER)
-    code, output = site.sentbed("show", "pooler", "mean", SENTBED_PLUGINS_DISABLE="sentbed-poolers")
+    code, output = site.sentbed(
+        "show", "pooler", "mean", SENTBED_PLUGINS_DISABLE="sentbed-poolers"
+    )
     assert code == 0
     assert output.startswith("pooler mean  (second-mean 1.2)\n")
 

@@ -28,7 +28,9 @@ class Pooling(torch.nn.Module):
         if mask is None:
             return hidden.mean(1)
         if self.fault == "shape by number":
-            rows = [row[kept.bool()].mean(0) for row, kept in zip(hidden, mask, strict=True)]
+            rows = [
+                row[kept.bool()].mean(0) for row, kept in zip(hidden, mask, strict=True)
+            ]
             return torch.stack(rows)
         pooled = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
         return pooled - pooled.mean(0) if self.fault == "batch mean" else pooled
@@ -59,14 +61,19 @@ def said_of(cls: type[Any], rule: str, **options: Any) -> str:
 
 def test_a_pooler_that_mixes_rows_breaks_gradient_caching() -> None:
     said = said_of(Pooler, "grad-cache", example={"fault": "batch mean"})
-    assert "\n  grad-cache: bert/faulty-mean/info-nce: the loss is not the whole batch's" in said
+    assert (
+        "\n  grad-cache: bert/faulty-mean/info-nce: the loss is not the whole batch's"
+        in said
+    )
     assert "compute each row from its own states" in said
     assert said_of(Pooler, "grad-cache") == ""
 
 
 @pytest.mark.jax
 @pytest.mark.parametrize("pooler", [Mean, WeightedMean])
-def test_under_jax_a_pooler_has_the_gradient_of_one_processor(pooler: type[Any]) -> None:
+def test_under_jax_a_pooler_has_the_gradient_of_one_processor(
+    pooler: type[Any],
+) -> None:
     report = check_component(pooler, jax=True)
     assert report.not_run == {}
 
@@ -101,7 +108,9 @@ class Blind(torch.nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> TokenStates:
         return self.module(input_ids, None)._replace(attention_mask=attention_mask)
 
 
@@ -110,8 +119,12 @@ class Built:
 
     def __init__(self, built: BuiltBackbone, fault: str) -> None:
         self.built, self.fault = built, fault
-        self.module = Blind(built.module) if fault == "blind to the mask" else built.module
-        self.tokenizer = Longer(built.tokenizer) if fault == "longer" else built.tokenizer
+        self.module = (
+            Blind(built.module) if fault == "blind to the mask" else built.module
+        )
+        self.tokenizer = (
+            Longer(built.tokenizer) if fault == "longer" else built.tokenizer
+        )
         self.width = built.width + 1 if fault == "wider" else built.width
 
     def __getattr__(self, name: str) -> Any:
@@ -151,17 +164,33 @@ class Backbone(Bert):
     ("fault", "rule", "what"),
     [
         ("wider", "built", "the states are (5, 16, 128), not (5, 16, 129)"),
-        ("no layers", "offers", "it offers `layers`, and `layers` of its states is None"),
+        (
+            "no layers",
+            "offers",
+            "it offers `layers`, and `layers` of its states is None",
+        ),
         ("blind to the mask", "padding", "let no token attend to padding"),
-        ("forgets", "save", "save every weight, and read them from `BuildContext.saved`"),
-        ("drops when encoding", "inference", "return a copy in eval mode with the same weights"),
+        (
+            "forgets",
+            "save",
+            "save every weight, and read them from `BuildContext.saved`",
+        ),
+        (
+            "drops when encoding",
+            "inference",
+            "return a copy in eval mode with the same weights",
+        ),
         ("longer", "tokenizer", "tokens where 16 are allowed"),
     ],
 )
-def test_a_fault_of_a_backbone_breaks_its_rule(fault: str, rule: str, what: str) -> None:
+def test_a_fault_of_a_backbone_breaks_its_rule(
+    fault: str, rule: str, what: str
+) -> None:
     example = {"init": "random", "vocab_size": 512, "fault": fault}
     assert what in said_of(Backbone, rule, kind="backbone", example=example)
-    assert said_of(Backbone, rule, kind="backbone", example={**example, "fault": ""}) == ""
+    assert (
+        said_of(Backbone, rule, kind="backbone", example={**example, "fault": ""}) == ""
+    )
 
 
 class BuiltPredictor(Built):
@@ -202,8 +231,13 @@ class Predictor(Opt):
         ("not finite", "`logits` gives NaN or infinity"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
+@pytest.mark.filterwarnings(
+    "ignore:divide by zero:RuntimeWarning", "ignore:invalid value:RuntimeWarning"
+)
 def test_a_fault_of_a_head_breaks_its_rule(fault: str, what: str) -> None:
     example = {"init": "random", "vocab_size": 512, "fault": fault}
     assert what in said_of(Predictor, "logits", kind="backbone", example=example)
-    assert said_of(Predictor, "logits", kind="backbone", example={**example, "fault": ""}) == ""
+    assert (
+        said_of(Predictor, "logits", kind="backbone", example={**example, "fault": ""})
+        == ""
+    )

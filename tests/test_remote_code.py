@@ -12,7 +12,13 @@ import pytest
 from click.testing import CliRunner
 from sentbed import Encoder, ModelError, resume
 from sentbed._cli.main import main
-from sentbed.tools import EncoderRecipe, component_of, load_plugins, load_recipe, resolved_toml
+from sentbed.tools import (
+    EncoderRecipe,
+    component_of,
+    load_plugins,
+    load_recipe,
+    resolved_toml,
+)
 from sentbed_interop.export_and_import import export_encoder, import_encoder
 from sentbed_interop.lazy_encoder import LazyEncoder
 from sklearn.base import clone
@@ -43,9 +49,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plugins = load_plugins()
     recipe = component_of(EncoderRecipe, table, plugins, "encoder")
     engine = plugins.find("runtime", "cpu").cls().build()
-    Encoder.build(recipe, engine, lambda: ["one sentence", "two of them", "three are more"] * 9).save(
-        directory
-    )
+    Encoder.build(
+        recipe, engine, lambda: ["one sentence", "two of them", "three are more"] * 9
+    ).save(directory)
     return directory
 
 
@@ -60,7 +66,11 @@ def hostile(plain: Path, tmp_path: Path) -> tuple[Path, Path]:
     changes = {"model_type": "own-bert", "auto_map": maps}
     config.write_text(json.dumps(json.loads(config.read_text()) | changes))
     toml = encoder / "encoder.toml"
-    toml.write_text(toml.read_text().replace("trust_remote_code = false", "trust_remote_code = true"))
+    toml.write_text(
+        toml.read_text().replace(
+            "trust_remote_code = false", "trust_remote_code = true"
+        )
+    )
     (encoder / "checksums.json").unlink()
     return encoder, trace
 
@@ -72,32 +82,71 @@ def test_an_encoder_that_trusts_itself_is_not_loaded_unless_the_caller_trusts_it
     with pytest.raises(ModelError, match=REFUSED):
         Encoder.load(encoder)
     assert not trace.exists()
-    assert Encoder.load(encoder, trust_remote_code=True).encode(["a sentence"]).shape[0] == 1
+    assert (
+        Encoder.load(encoder, trust_remote_code=True).encode(["a sentence"]).shape[0]
+        == 1
+    )
     assert trace.exists()
 
 
-def test_code_without_trust_in_the_recipe_does_not_run_either(hostile: tuple[Path, Path]) -> None:
+def test_code_without_trust_in_the_recipe_does_not_run_either(
+    hostile: tuple[Path, Path],
+) -> None:
     encoder, trace = hostile
     toml = encoder / "encoder.toml"
-    toml.write_text(toml.read_text().replace("trust_remote_code = true", "trust_remote_code = false"))
+    toml.write_text(
+        toml.read_text().replace(
+            "trust_remote_code = true", "trust_remote_code = false"
+        )
+    )
     with pytest.raises(ModelError, match="brings Python code of its own"):
         Encoder.load(encoder, trust_remote_code=True)
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("command", ["encode-file", "encode-directory", "evaluate", "export"])
+@pytest.mark.parametrize(
+    "command", ["encode-file", "encode-directory", "evaluate", "export"]
+)
 def test_a_command_runs_code_only_when_told(
-    command: str, hostile: tuple[Path, Path], put: Callable[[str, str], Path], tmp_path: Path
+    command: str,
+    hostile: tuple[Path, Path],
+    put: Callable[[str, str], Path],
+    tmp_path: Path,
 ) -> None:
     encoder, trace = hostile
     texts = str(put("texts.txt", "one\ntwo\n"))
     pairs = str(
-        put("pairs.tsv", "sentence1\tsentence2\tscore\na b\tc d\t1.0\na c\tb d\t2.0\nx y\tx z\t3.0\n")
+        put(
+            "pairs.tsv",
+            "sentence1\tsentence2\tscore\na b\tc d\t1.0\na c\tb d\t2.0\nx y\tx z\t3.0\n",
+        )
     )
     arguments = {
-        "encode-file": ["encode", str(encoder), "--input", texts, "--output", str(tmp_path / "v.npy")],
-        "encode-directory": ["encode", str(encoder), "--input", texts, "--output", str(tmp_path / "v")],
-        "evaluate": ["evaluate", str(encoder), "--with", "sts", "--set", f"path={pairs}", "--no-cache"],
+        "encode-file": [
+            "encode",
+            str(encoder),
+            "--input",
+            texts,
+            "--output",
+            str(tmp_path / "v.npy"),
+        ],
+        "encode-directory": [
+            "encode",
+            str(encoder),
+            "--input",
+            texts,
+            "--output",
+            str(tmp_path / "v"),
+        ],
+        "evaluate": [
+            "evaluate",
+            str(encoder),
+            "--with",
+            "sts",
+            "--set",
+            f"path={pairs}",
+            "--no-cache",
+        ],
         "export": ["export", str(encoder), str(tmp_path / "exported")],
     }[command]
     refused = CliRunner().invoke(main, arguments)
@@ -110,14 +159,20 @@ def test_a_command_runs_code_only_when_told(
     assert trace.exists()
 
 
-def test_an_imported_folder_cannot_name_a_backbone_of_its_own(plain: Path, tmp_path: Path) -> None:
+def test_an_imported_folder_cannot_name_a_backbone_of_its_own(
+    plain: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "folder"
     export_encoder(plain, folder, "sentence-transformers")
     own = folder / "sentbed" / "encoder.json"
     own.parent.mkdir(exist_ok=True)
     backbone = {"use": "bert", "model": str(folder), "trust_remote_code": True}
-    own.write_text(json.dumps({"pooler": {"use": "mean"}, "max_length": 16, "backbone": backbone}))
-    with pytest.raises(ModelError, match="has `backbone`, which `sentbed export` does not write"):
+    own.write_text(
+        json.dumps({"pooler": {"use": "mean"}, "max_length": 16, "backbone": backbone})
+    )
+    with pytest.raises(
+        ModelError, match="has `backbone`, which `sentbed export` does not write"
+    ):
         import_encoder(folder, tmp_path / "imported")
 
 
@@ -138,9 +193,14 @@ path = "{pairs}"
 
 
 @pytest.fixture
-def stopped(hostile: tuple[Path, Path], put: Callable[[str, str], Path], tmp_path: Path) -> Path:
+def stopped(
+    hostile: tuple[Path, Path], put: Callable[[str, str], Path], tmp_path: Path
+) -> Path:
     """A stranger's run directory, stopped before its first step, whose recipe trusts the model's code."""
-    pairs = put("pairs.tsv", "sentence1\tsentence2\tscore\na b\tc d\t1.0\na c\tb d\t2.0\nx y\tx z\t3.0\n")
+    pairs = put(
+        "pairs.tsv",
+        "sentence1\tsentence2\tscore\na b\tc d\t1.0\na c\tb d\t2.0\nx y\tx z\t3.0\n",
+    )
     run = tmp_path / "run"
     run.mkdir()
     recipe = put("recipe.toml", RUN.format(model=hostile[0] / "backbone", pairs=pairs))
@@ -149,7 +209,9 @@ def stopped(hostile: tuple[Path, Path], put: Callable[[str, str], Path], tmp_pat
     return run
 
 
-def test_a_run_directory_does_not_decide_that_code_runs(stopped: Path, hostile: tuple[Path, Path]) -> None:
+def test_a_run_directory_does_not_decide_that_code_runs(
+    stopped: Path, hostile: tuple[Path, Path]
+) -> None:
     _, trace = hostile
     refused = CliRunner().invoke(main, ["run", "--resume", str(stopped)])
     assert refused.exit_code == 1, refused.output
@@ -164,7 +226,9 @@ def test_a_run_directory_does_not_decide_that_code_runs(stopped: Path, hostile: 
 
 
 @pytest.mark.parametrize("by", ["option", "recipe"])
-def test_its_user_does(by: str, stopped: Path, hostile: tuple[Path, Path], tmp_path: Path) -> None:
+def test_its_user_does(
+    by: str, stopped: Path, hostile: tuple[Path, Path], tmp_path: Path
+) -> None:
     own = tmp_path / "own.toml"
     own.write_bytes((stopped / "resolved.toml").read_bytes())
     arguments = {"option": [TRUST], "recipe": [str(own)]}[by]
@@ -173,7 +237,9 @@ def test_its_user_does(by: str, stopped: Path, hostile: tuple[Path, Path], tmp_p
     assert hostile[1].exists()
 
 
-def test_the_classes_for_other_libraries_run_code_only_when_told(hostile: tuple[Path, Path]) -> None:
+def test_the_classes_for_other_libraries_run_code_only_when_told(
+    hostile: tuple[Path, Path],
+) -> None:
     from sentbed_interop.sklearn import SentbedVectorizer
 
     encoder, trace = hostile

@@ -90,7 +90,9 @@ at = ["start", "end"]
 
 
 @pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subprocess.Popen[bytes]]:
+def start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., subprocess.Popen[bytes]]:
     """Start `sentbed run` in a process of its own."""
     pytest.importorskip("pyarrow", reason="streams from disk")
     (tmp_path / "survivor.toml").write_text(RECIPE)
@@ -98,7 +100,9 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., subp
 
     def run(*arguments: object) -> subprocess.Popen[bytes]:
         command = [str(SENTBED), "run", *map(str, arguments)]
-        return subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        return subprocess.Popen(
+            command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     return run
 
@@ -161,7 +165,10 @@ def test_a_run_that_was_killed_ten_times_ends_bit_identical(
         states, before = broken / "states", steps_of(broken)
         if kill % 2:
             # While a checkpoint is being written: its directory has its name only when it is whole.
-            kill_at(process, lambda: any(states.glob(".*")) and steps_of(broken) > before)  # noqa: B023
+            def is_writing(before: int = before, states: Path = states) -> bool:
+                return any(states.glob(".*")) and steps_of(broken) > before
+
+            kill_at(process, is_writing)
             writing += any(states.glob(".*"))
         else:
             pause = chance.uniform(0, 0.5)
@@ -177,7 +184,11 @@ def test_a_run_that_was_killed_ten_times_ends_bit_identical(
 def assert_identical(whole: Path, broken: Path) -> None:
     """Both runs have the same weights, to the bit, and the same log."""
     for name in ("en", "source"):
-        files = [p.relative_to(whole) for p in (whole / "encoder" / name).rglob("*") if p.is_file()]
+        files = [
+            p.relative_to(whole)
+            for p in (whole / "encoder" / name).rglob("*")
+            if p.is_file()
+        ]
         assert any(path.suffix == ".safetensors" for path in files)
         for path in files:
             assert (whole / path).read_bytes() == (broken / path).read_bytes(), path
@@ -228,7 +239,9 @@ class StopAfterTwoSteps:
 
 
 @pytest.mark.slow
-def test_a_run_does_not_go_on_with_a_tokenizer_that_is_trained_on_other_texts(tmp_path: Path) -> None:
+def test_a_run_does_not_go_on_with_a_tokenizer_that_is_trained_on_other_texts(
+    tmp_path: Path,
+) -> None:
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(TRAINED_TOKENIZER)
     (tmp_path / "first.tsv").write_text("a\tb\n" + "a cat sits\tthe cat sat\n" * 4)
@@ -244,7 +257,9 @@ def test_a_run_does_not_go_on_with_a_tokenizer_that_is_trained_on_other_texts(tm
 
     text = second.read_text()
     second.write_text(text.replace("dog", "quick zebra"))
-    with pytest.raises(sentbed.RunError, match="the tokenizer of `encoder` is not the one"):
+    with pytest.raises(
+        sentbed.RunError, match="the tokenizer of `encoder` is not the one"
+    ):
         sentbed.resume(tmp_path / "out", plugins=plugins)
     second.write_text(text)
     sentbed.resume(tmp_path / "out", plugins=plugins)

@@ -39,15 +39,23 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def swapped(weights: Weights) -> Weights:
     names = [name for name in weights if name.endswith("query.weight")]
-    return weights | dict(zip(names, [weights[name] for name in reversed(names)], strict=True))
+    return weights | dict(
+        zip(names, [weights[name] for name in reversed(names)], strict=True)
+    )
 
 
 CHANGES: dict[str, Callable[[Weights], Weights]] = {
     "zeroed": lambda weights: {name: value * 0 for name, value in weights.items()},
     "swapped": swapped,
-    "integer": lambda weights: {name: value.to(torch.int32) for name, value in weights.items()},
-    "nan": lambda weights: {name: value * float("nan") for name, value in weights.items()},
-    "overflowing": lambda weights: {name: value * 1e37 for name, value in weights.items()},
+    "integer": lambda weights: {
+        name: value.to(torch.int32) for name, value in weights.items()
+    },
+    "nan": lambda weights: {
+        name: value * float("nan") for name, value in weights.items()
+    },
+    "overflowing": lambda weights: {
+        name: value * 1e37 for name, value in weights.items()
+    },
 }
 
 
@@ -59,9 +67,14 @@ def test_other_weights_in_the_same_places_are_refused(
     if (file, change) == ("modules.safetensors", "swapped"):
         pytest.skip("there is one matrix")
     shutil.copytree(saved, tmp_path / "e")
-    weights = {name: value.clone() for name, value in load_file(tmp_path / "e" / file).items()}
+    weights = {
+        name: value.clone() for name, value in load_file(tmp_path / "e" / file).items()
+    }
     save_file(CHANGES[change](weights), tmp_path / "e" / file, {"format": "pt"})
-    with pytest.raises(ModelError, match=f"has changed since it was saved: `{file}` is not what was written"):
+    with pytest.raises(
+        ModelError,
+        match=f"has changed since it was saved: `{file}` is not what was written",
+    ):
         Encoder.load(tmp_path / "e")
     if change in ("integer", "nan"):
         # Without checksums too, as encoders were saved before.
@@ -70,9 +83,15 @@ def test_other_weights_in_the_same_places_are_refused(
             Encoder.load(tmp_path / "e")
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(damage=damages(), choice=st.integers(0, 99))
-def test_any_damage_of_any_file_is_refused(damage: Damage, choice: int, saved: Path, tmp_path: Path) -> None:
+def test_any_damage_of_any_file_is_refused(
+    damage: Damage, choice: int, saved: Path, tmp_path: Path
+) -> None:
     if not (tmp_path / "e").exists():
         shutil.copytree(saved, tmp_path / "e")
     files = sorted(path for path in (tmp_path / "e").rglob("*") if path.is_file())

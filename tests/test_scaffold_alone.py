@@ -21,7 +21,10 @@ pytestmark = pytest.mark.alone
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/pyproject.toml"))
 
-DISTRIBUTIONS = ["core", *sorted(str(path.parent) for path in ROOT.glob("plugins/*/pyproject.toml"))]
+DISTRIBUTIONS = [
+    "core",
+    *sorted(str(path.parent) for path in ROOT.glob("plugins/*/pyproject.toml")),
+]
 
 COMMANDS = [
     "cache",
@@ -86,7 +89,10 @@ class Environment:
     def call(self, *words: str | Path, cwd: Path) -> str:
         """Run a command in it; returns what it prints."""
         binaries = self.root / ("Scripts" if sys.platform == "win32" else "bin")
-        environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+        environment = {
+            **os.environ,
+            "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+        }
         environment.pop("PYTHONPATH", None)
         program, *arguments = map(str, words)
         done = subprocess.run(
@@ -115,10 +121,21 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     wheels = tmp_path_factory.mktemp("wheels")
     quiet = ("--quiet", "--disable-pip-version-check")
     environment.call("python", "-m", "pip", "install", *quiet, *BUILDING, cwd=ROOT)
-    build = ("wheel", *quiet, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels)
-    environment.call("python", "-m", "pip", *build, *(ROOT / one for one in DISTRIBUTIONS), cwd=ROOT)
+    build = (
+        "wheel",
+        *quiet,
+        "--no-deps",
+        "--no-build-isolation",
+        "--wheel-dir",
+        wheels,
+    )
+    environment.call(
+        "python", "-m", "pip", *build, *(ROOT / one for one in DISTRIBUTIONS), cwd=ROOT
+    )
     found = ("-c", "requirements/constraints.txt", "--find-links", wheels)
-    environment.install(*found, "sentbed[demo,standard]==0.1.0", "sentbed-testing==0.1.0")
+    environment.install(
+        *found, "sentbed[demo,standard]==0.1.0", "sentbed-testing==0.1.0"
+    )
     return environment
 
 
@@ -129,10 +146,18 @@ def commands_of(printed: str) -> list[list[str]]:
 
 
 def test_standard_has_every_command(clean: Environment, tmp_path: Path) -> None:
-    listed = clean.call("sentbed", "--help", cwd=tmp_path).partition("Commands:")[2].splitlines()
-    assert [line.split()[0] for line in listed if line[:2] == "  " and line[2:3].strip()] == COMMANDS
+    listed = (
+        clean.call("sentbed", "--help", cwd=tmp_path)
+        .partition("Commands:")[2]
+        .splitlines()
+    )
+    assert [
+        line.split()[0] for line in listed if line[:2] == "  " and line[2:3].strip()
+    ] == COMMANDS
     for command in COMMANDS:
-        assert clean.call("sentbed", command, "--help", cwd=tmp_path).startswith("Usage:"), command
+        assert clean.call("sentbed", command, "--help", cwd=tmp_path).startswith(
+            "Usage:"
+        ), command
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TEMPLATES if kind not in PLACES])
@@ -177,15 +202,21 @@ def require_used(kind: str, name: str, directory: Path) -> None:
     assert distributions[f"sentbed-{name}"] == "0.1.0"
     scores = json.loads((directory / "report.json").read_text("utf-8"))["scores"]
     lines = (directory / "log.jsonl").read_text("utf-8").splitlines()
-    steps = [event for event in map(json.loads, lines) if event["event"] == "step_finished"]
+    steps = [
+        event for event in map(json.loads, lines) if event["event"] == "step_finished"
+    ]
     assert len(steps) == 2
     match kind:
         case "backbone":
             assert manifest["weights"]["encoder"] == {"init": "random"}
         case "pooler":
-            assert {score["protocol"]["encoder"]["pooler"]["test"] for score in scores} == {name}
+            assert {
+                score["protocol"]["encoder"]["pooler"]["test"] for score in scores
+            } == {name}
         case "transform":
-            assert {score["protocol"]["encoder"]["transform"]["use"] for score in scores} == {name}
+            assert {
+                score["protocol"]["encoder"]["transform"]["use"] for score in scores
+            } == {name}
         case "loss":
             assert all("violations" in step["metrics"] for step in steps)
         case "data":
@@ -196,16 +227,31 @@ def require_used(kind: str, name: str, directory: Path) -> None:
             assert of_it == ["accuracy", "mrr"]
         case "runtime":
             facts = manifest["engine"]
-            assert (facts["runtime"], facts["threads"], facts["deterministic"]) == (name, 1, True)
+            assert (facts["runtime"], facts["threads"], facts["deterministic"]) == (
+                name,
+                1,
+                True,
+            )
         case "tracker":
             table = (directory / "losses.csv").read_text("utf-8").splitlines()
             assert [row.split(",")[1] for row in table] == ["step", "1", "2"]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_installs_and_its_tests_pass(example: Path, clean: Environment, tmp_path: Path) -> None:
+def test_an_example_installs_and_its_tests_pass(
+    example: Path, clean: Environment, tmp_path: Path
+) -> None:
     clean.install("--no-build-isolation", f"{example}[test]")
-    clean.call("pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts=", example, cwd=tmp_path)
+    clean.call(
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "addopts=",
+        example,
+        cwd=tmp_path,
+    )
 
 
 def test_there_is_an_example() -> None:

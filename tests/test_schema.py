@@ -30,7 +30,9 @@ def plugins() -> Plugins:
 
 @pytest.fixture(scope="module")
 def judge() -> jsonschema.Draft7Validator:
-    printed = subprocess.run([PROGRAM, "schema"], check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(
+        [PROGRAM, "schema"], check=True, capture_output=True, text=True
+    ).stdout
     schema = json.loads(printed)
     jsonschema.Draft7Validator.check_schema(schema)
     return jsonschema.Draft7Validator(schema)
@@ -39,7 +41,16 @@ def judge() -> jsonschema.Draft7Validator:
 def test_there_are_recipes_of_all_sorts() -> None:
     said = [tomllib.loads((ROOT / file).read_text("utf-8")).keys() for file in FILES]
     assert len(said) > 90
-    for sort in ("schema", "extends", "study", "encoders", "encoder", "search", "expected", "stage"):
+    for sort in (
+        "schema",
+        "extends",
+        "study",
+        "encoders",
+        "encoder",
+        "search",
+        "expected",
+        "stage",
+    ):
         assert sum(sort in keys for keys in said) > 0, sort
     assert sum("schema" not in keys for keys in said) > 30
 
@@ -52,17 +63,49 @@ def test_every_recipe_is_accepted(file: str, judge: jsonschema.Draft7Validator) 
 
 MISTAKES = {
     "a misspelt key of a table": ("seed = 42", "sede = 42", "run"),
-    "a misspelt key of a component": ("temperature = 0.05", "temprature = 0.05", "stage.0.loss"),
+    "a misspelt key of a component": (
+        "temperature = 0.05",
+        "temprature = 0.05",
+        "stage.0.loss",
+    ),
     "a misspelt table": ("[runtime]", "[run_time]", ""),
     "a misspelt component": ('use = "mean"', 'use = "maen"', "encoder.pooler.use"),
-    "a component of another kind": ('use = "info-nce"', 'use = "adamw"', "stage.0.loss.use"),
-    "a component without its name": ('schedule = { use = "linear", ', "schedule = { ", "stage.0.schedule"),
-    "a component by its name alone": ('pooler = { use = "mean" }', 'pooler = "mean"', "encoder.pooler"),
-    "a number in quotes": ("batch_size = 64", 'batch_size = "64"', "stage.0.batch_size"),
-    "a fraction for a whole number": ("max_length = 64", "max_length = 64.5", "encoder.max_length"),
+    "a component of another kind": (
+        'use = "info-nce"',
+        'use = "adamw"',
+        "stage.0.loss.use",
+    ),
+    "a component without its name": (
+        'schedule = { use = "linear", ',
+        "schedule = { ",
+        "stage.0.schedule",
+    ),
+    "a component by its name alone": (
+        'pooler = { use = "mean" }',
+        'pooler = "mean"',
+        "encoder.pooler",
+    ),
+    "a number in quotes": (
+        "batch_size = 64",
+        'batch_size = "64"',
+        "stage.0.batch_size",
+    ),
+    "a fraction for a whole number": (
+        "max_length = 64",
+        "max_length = 64.5",
+        "encoder.max_length",
+    ),
     "true for a number": ("warmup = 0.1", "warmup = true", "stage.0.schedule.warmup"),
-    "a number for true": ("normalize = true", "normalize = 1", "encoder.head.normalize"),
-    "a word for true": ("normalize = true", 'normalize = "yes"', "encoder.head.normalize"),
+    "a number for true": (
+        "normalize = true",
+        "normalize = 1",
+        "encoder.head.normalize",
+    ),
+    "a word for true": (
+        "normalize = true",
+        'normalize = "yes"',
+        "encoder.head.normalize",
+    ),
     "a negative batch": ("batch_size = 64", "batch_size = -64", "stage.0.batch_size"),
     "a temperature of the wrong kind": (
         "temperature = 0.05",
@@ -70,14 +113,30 @@ MISTAKES = {
         "stage.0.loss.temperature",
     ),
     "a seed that is too large": ("seed = 42", "seed = 5000000000", "run.seed"),
-    "a word that is none of the choices": ('keep = "best"', 'keep = "good"', "stage.0.validate.keep"),
+    "a word that is none of the choices": (
+        'keep = "best"',
+        'keep = "good"',
+        "stage.0.validate.keep",
+    ),
     "a string for an array": ('at = ["start", "end"]', 'at = "start"', "evaluate.0.at"),
-    "a wrong element of an array": ('at = ["start", "end"]', 'at = ["begin"]', "evaluate.0.at.0"),
+    "a wrong element of an array": (
+        'at = ["start", "end"]',
+        'at = ["begin"]',
+        "evaluate.0.at.0",
+    ),
     "a stage that is no array": ("[[stage]]", "[stage]", "stage"),
     "a required key that is missing": ("batch_size = 64\n", "", "stage.0"),
-    "a required field that is missing": ("lr = 5e-5", "weight_decay = 0.1", "stage.0.optimizer"),
+    "a required field that is missing": (
+        "lr = 5e-5",
+        "weight_decay = 0.1",
+        "stage.0.optimizer",
+    ),
     "an evaluation that does not say when": ("every = 10, ", "", "stage.0.validate"),
-    "a name that cannot be a directory": ('name = "quickstart"', 'name = "quick/start"', "run.name"),
+    "a name that cannot be a directory": (
+        'name = "quickstart"',
+        'name = "quick/start"',
+        "run.name",
+    ),
     "two ways to name encoders": ("[runtime]", "[encoders.en]\n[runtime]", ""),
     "another version": ("schema = 1", "schema = 2", "schema"),
     "an expectation of no number": (
@@ -95,7 +154,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_refused_where_it_stands(name: str, judge: jsonschema.Draft7Validator) -> None:
+def test_a_mistake_is_refused_where_it_stands(
+    name: str, judge: jsonschema.Draft7Validator
+) -> None:
     text = (ROOT / "recipes" / "quickstart.toml").read_text("utf-8")
     old, new, place = MISTAKES[name]
     assert old in text
@@ -108,16 +169,27 @@ def test_at_least_twenty_mistakes_are_tried() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_documentation_shows_is_what_the_commands_print(tmp_path: Path) -> None:
+def test_what_the_documentation_shows_is_what_the_commands_print(
+    tmp_path: Path,
+) -> None:
     page = (ROOT / "docs" / "howto" / "write-recipes.md").read_text("utf-8")
     (recipe,) = re.findall(r"```toml\n(#:schema .+?)```", page, re.DOTALL)
     (tmp_path / "warmer.toml").write_text(recipe)
-    subprocess.run([PROGRAM, "new", "recipe", "base.toml"], check=True, cwd=tmp_path, capture_output=True)
+    subprocess.run(
+        [PROGRAM, "new", "recipe", "base.toml"],
+        check=True,
+        cwd=tmp_path,
+        capture_output=True,
+    )
     blocks = re.findall(r"```console\n\$ sentbed (.+?)\n(.+?)```", page, re.DOTALL)
     assert len(blocks) == 4
     for command, printed in blocks:
         answer = subprocess.run(
-            [PROGRAM, *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+            [PROGRAM, *command.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert (answer.stdout, answer.stderr) == (printed, ""), command
     schema = json.loads((tmp_path / "sentbed.schema.json").read_text())

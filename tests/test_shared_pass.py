@@ -49,7 +49,12 @@ head = {head}
 use = "sts"
 path = "pkg:sentbed_data/sample/sts-test.tsv"
 """
-HEADS = ("{}", "{ normalize = true }", "{ projection = 16 }", "{ projection = 16, normalize = true }")
+HEADS = (
+    "{}",
+    "{ normalize = true }",
+    "{ projection = 16 }",
+    "{ projection = 16, normalize = true }",
+)
 POOLERS = {
     "bert": ["first", "mean", "last", "cls-mlp"],
     "bert, layers": ["mean-first-last"],
@@ -82,7 +87,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
     torch.manual_seed(0)
     for kind, cls in (("bert", Bert), ("opt", Opt)):
         backbone = cls(init="random", vocab_size=320)
-        Encoder.build(EncoderRecipe(backbone, Mean()), Cpu().build(), lambda: TEXTS).save(root / kind)
+        Encoder.build(
+            EncoderRecipe(backbone, Mean()), Cpu().build(), lambda: TEXTS
+        ).save(root / kind)
 
     def table(kind: str) -> str:
         return f'use = "{kind}", model = "{root / kind / "backbone"}"'
@@ -92,7 +99,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Callable[..., Recipe]:
-    def load(backbone: str, pooler: str = "mean", head: str = "{}", *changes: str) -> Recipe:
+    def load(
+        backbone: str, pooler: str = "mean", head: str = "{}", *changes: str
+    ) -> Recipe:
         path = tmp_path / "recipe.toml"
         table = pooler if pooler.startswith("{") else f'{{ use = "{pooler}" }}'
         path.write_text(RECIPE.format(backbone=backbone, pooler=table, head=head))
@@ -105,10 +114,14 @@ def recipe(tmp_path: Path) -> Callable[..., Recipe]:
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of texts in each pass through a backbone."""
     rows: list[int] = []
-    forward = {cls: cls._forward for cls in (TorchEncoder, *TorchEncoder.__subclasses__())}
+    forward = {
+        cls: cls._forward for cls in (TorchEncoder, *TorchEncoder.__subclasses__())
+    }
     for cls, original in forward.items():
 
-        def count(encoder: Any, replica: Any, batch: Any, original: Any = original) -> Any:
+        def count(
+            encoder: Any, replica: Any, batch: Any, original: Any = original
+        ) -> Any:
             rows.append(len(batch.input_ids))
             return original(encoder, replica, batch)
 
@@ -117,7 +130,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+@pytest.mark.parametrize(
+    "precision", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"]
+)
 @pytest.mark.parametrize("case", POOLERS)
 def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     case: str,
@@ -129,13 +144,17 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def build(self: Cpu) -> TorchEngine:
-        return TorchEngine(torch.device("cpu"), precision, False, {"precision": str(precision)})
+        return TorchEngine(
+            torch.device("cpu"), precision, False, {"precision": str(precision)}
+        )
 
     monkeypatch.setattr(Cpu, "build", build)
     poolers = POOLERS[case]
     kind, _, what = case.partition(", ")
     backbone = model(kind) + (', init = "random"' if what == "drawn" else "")
-    recipes = [recipe(backbone, pooler, head) for pooler in poolers for head in HEADS[1:3]]
+    recipes = [
+        recipe(backbone, pooler, head) for pooler in poolers for head in HEADS[1:3]
+    ]
     assert groups(recipes) == [list(range(len(recipes)))]
     plugins = load_plugins()
     alone, shared = [], []
@@ -151,7 +170,9 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
         directory = tmp_path / f"shared-{number}"
         directory.mkdir()
         share = partial(share_passes, one, recipes[number + 1 :], kept=keeping)
-        context = RunContext("shared", directory, one, share=share, built=keeping.built(one))
+        context = RunContext(
+            "shared", directory, one, share=share, built=keeping.built(one)
+        )
         shared.append(execute(context, plugins).scores)
         keeping.saved(one, directory)
         assert saved(directory) == saved(tmp_path / f"alone-{number}")
@@ -162,13 +183,22 @@ def test_runs_beside_each_other_have_the_scores_and_vectors_of_runs_alone(
 
 
 def saved(run: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(run)): path.read_bytes() for path in run.rglob("encoder/**/*.*")}
-    assert {"encoder/checksums.json", "encoder/backbone/model.safetensors"} <= found.keys()
+    found = {
+        str(path.relative_to(run)): path.read_bytes()
+        for path in run.rglob("encoder/**/*.*")
+    }
+    assert {
+        "encoder/checksums.json",
+        "encoder/backbone/model.safetensors",
+    } <= found.keys()
     return found
 
 
 def kept(root: Path) -> dict[str, bytes]:
-    found = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.vectors")}
+    found = {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*.vectors")
+    }
     assert found
     return found
 
@@ -177,11 +207,17 @@ def test_pooler_and_head_do_not_depend_on_what_the_backbone_drew(
     model: Callable[[str], str], recipe: Callable[..., Recipe]
 ) -> None:
     backbones = (model("bert"), model("bert") + ', init = "random"')
-    encoders: list[Any] = [build_encoder(recipe(backbone, "cls-mlp", HEADS[2])) for backbone in backbones]
+    encoders: list[Any] = [
+        build_encoder(recipe(backbone, "cls-mlp", HEADS[2])) for backbone in backbones
+    ]
     words = [one.backbone.model.embeddings.word_embeddings.weight for one in encoders]
     assert not torch.equal(*words)
     one, other = (encoder.placed.module.own_weights() for encoder in encoders)
-    assert one.keys() == {"pooler.dense.weight", "pooler.dense.bias", "projection.weight"}
+    assert one.keys() == {
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+        "projection.weight",
+    }
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -189,8 +225,14 @@ def test_a_model_from_files_is_shared_under_any_seed_unless_something_is_drawn(
     model: Callable[[str], str], recipe: Callable[..., Recipe]
 ) -> None:
     files = model("bert")
-    for more, shares in (("", True), (", lora = {}", False), (', init = "random"', False)):
-        one, other = (recipe(files + more, "mean", "{}", f"run.seed={seed}") for seed in (1, 2))
+    for more, shares in (
+        ("", True),
+        (", lora = {}", False),
+        (', init = "random"', False),
+    ):
+        one, other = (
+            recipe(files + more, "mean", "{}", f"run.seed={seed}") for seed in (1, 2)
+        )
         assert can_share(one, other) == shares
         assert can_share(one, recipe(files + more, "first", HEADS[2], "run.seed=1"))
 
@@ -205,9 +247,15 @@ def test_a_pooler_that_reads_more_of_the_backbone_does_not_share(
 def test_a_prefix_is_shared_too(
     model: Callable[[str], str], recipe: Callable[..., Recipe], tmp_path: Path
 ) -> None:
-    prompt = 'encoder.prompt={ template = \'This sentence : "{text}" means in one word:"\' }'
+    prompt = (
+        'encoder.prompt={ template = \'This sentence : "{text}" means in one word:"\' }'
+    )
     first = build_encoder(recipe(model("opt"), "last", "{}", prompt))
-    others = [recipe(model("opt"), pooler, head, prompt) for pooler in ("last", "mean") for head in HEADS]
+    others = [
+        recipe(model("opt"), pooler, head, prompt)
+        for pooler in ("last", "mean")
+        for head in HEADS
+    ]
     companions = SharedBackbone(first)
     for other in others:
         companions.add(other.encoders["encoder"], 3)

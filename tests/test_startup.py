@@ -39,7 +39,9 @@ def test_a_light_command_loads_no_heavy_library(name: str) -> None:
         f"main({COMMANDS[name]!r}, standalone_mode=False)\n"
         f"sys.exit(', '.join(m for m in {HEAVY!r} if m in sys.modules) or 0)\n"
     )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT
+    )
     assert (answer.returncode, answer.stderr) == (0, "")
     assert answer.stdout
 
@@ -52,15 +54,32 @@ def test_check_imports_only_the_components_of_the_recipe() -> None:
         "print(*(m for m in sys.modules if m.startswith('sentbed_')))\n"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=True,
     )
     loaded = set(answer.stdout.splitlines()[-1].split())
-    assert {"sentbed_backbones.bert", "sentbed_poolers.mean", "sentbed_losses.info_nce"} <= loaded
-    assert not loaded & {"sentbed_backbones.t5", "sentbed_poolers.decoder", "sentbed_evaluators.mteb"}
-    assert not any(module.startswith(("sentbed_interop.", "sentbed_studies.s")) for module in loaded)
+    assert {
+        "sentbed_backbones.bert",
+        "sentbed_poolers.mean",
+        "sentbed_losses.info_nce",
+    } <= loaded
+    assert not loaded & {
+        "sentbed_backbones.t5",
+        "sentbed_poolers.decoder",
+        "sentbed_evaluators.mteb",
+    }
+    assert not any(
+        module.startswith(("sentbed_interop.", "sentbed_studies.s"))
+        for module in loaded
+    )
 
 
 def test_importing_sentbed_loads_no_heavy_library() -> None:
     code = f"import sentbed, sys; sys.exit(', '.join(m for m in {HEAVY!r} if m in sys.modules) or 0)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True
+    )
     assert (answer.returncode, answer.stderr) == (0, "")

@@ -84,7 +84,11 @@ def scores(directory: Path) -> Scores:
     """Every score of every cell, to the last digit."""
     data = read_data(directory)
     assert data.finished == data.total
-    return {(run.cell, run.seed): [s.value for s in run.scores] for cell in data.cells for run in cell.runs}
+    return {
+        (run.cell, run.seed): [s.value for s in run.scores]
+        for cell in data.cells
+        for run in cell.runs
+    }
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +113,25 @@ def start(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Star
     # No number of threads in the environment may decide a score.
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
 
-    def run(*arguments: str, recipe: Path = recipe, out: str = "study") -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "sentbed", "study", str(recipe), "--out", out, *arguments]
+    def run(
+        *arguments: str, recipe: Path = recipe, out: str = "study"
+    ) -> subprocess.Popen[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "sentbed",
+            "study",
+            str(recipe),
+            "--out",
+            out,
+            *arguments,
+        ]
         return subprocess.Popen(
-            command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command,
+            cwd=tmp_path,
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     return run
@@ -133,11 +152,16 @@ def runs(directory: Path) -> list[Path]:
 
 def is_finished(run: Path) -> bool:
     manifest = run / "manifest.json"
-    return manifest.is_file() and json.loads(manifest.read_text())["status"] == "finished"
+    return (
+        manifest.is_file() and json.loads(manifest.read_text())["status"] == "finished"
+    )
 
 
 def times_started(run: Path) -> Counter[str]:
-    events = [json.loads(line)["event"] for line in (run / "log.jsonl").read_text().splitlines()]
+    events = [
+        json.loads(line)["event"]
+        for line in (run / "log.jsonl").read_text().splitlines()
+    ]
     return Counter(event for event in events if event in ("run_started", "run_resumed"))
 
 
@@ -157,11 +181,19 @@ def test_a_study_killed_twice_ends_with_the_table_of_one_that_was_not(
         time.sleep(chance.uniform(0, 0.3))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        assert all((run / "log.jsonl").read_bytes() == log for run, log in before.items())
-        before = {run: (run / "log.jsonl").read_bytes() for run in runs(study) if is_finished(run)}
+        assert all(
+            (run / "log.jsonl").read_bytes() == log for run, log in before.items()
+        )
+        before = {
+            run: (run / "log.jsonl").read_bytes()
+            for run in runs(study)
+            if is_finished(run)
+        }
         assert wanted <= len(before) < CELLS, kill
     said = finish(start())
-    assert sum("was finished" in line for line in said if " of 12: " in line) == len(before)
+    assert sum("was finished" in line for line in said if " of 12: " in line) == len(
+        before
+    )
     assert all((run / "log.jsonl").read_bytes() == log for run, log in before.items())
     assert scores(study) == expected
 
@@ -172,25 +204,38 @@ def test_two_processes_share_a_study_and_do_no_cell_twice(
     start: Start, expected: Scores, tmp_path: Path
 ) -> None:
     processes = [start(), start()]
-    did = [[re.sub(r" in .*", "", line) for line in finish(process)] for process in processes]
-    finished = [[line.split(": ")[1] for line in lines if line.endswith(": finished")] for lines in did]
+    did = [
+        [re.sub(r" in .*", "", line) for line in finish(process)]
+        for process in processes
+    ]
+    finished = [
+        [line.split(": ")[1] for line in lines if line.endswith(": finished")]
+        for lines in did
+    ]
     cells = [{name for name in names if ", seed " in name} for names in finished]
     assert all(cells), "one of the two did nothing"
     assert not cells[0] & cells[1]
     assert len(cells[0] | cells[1]) == CELLS
     # Each cell goes on once from the stage that it shares, which was begun once.
-    assert all(times_started(run) == {"run_started": 1, "run_resumed": 1} for run in runs(tmp_path / "study"))
+    assert all(
+        times_started(run) == {"run_started": 1, "run_resumed": 1}
+        for run in runs(tmp_path / "study")
+    )
     assert scores(tmp_path / "study") == expected
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("executor", "name"), [("local", "spawn_main"), ("ray", "ray::_Actor")])
+@pytest.mark.parametrize(
+    ("executor", "name"), [("local", "spawn_main"), ("ray", "ray::_Actor")]
+)
 def test_the_cell_of_a_worker_that_was_killed_is_done_again(
     executor: str, name: str, start: Start, expected: Scores, tmp_path: Path
 ) -> None:
     if executor == "ray":
         pytest.importorskip("ray", reason="needs the package ray (the extra `ray`)")
-    process = start("--executor", executor, "--workers", "2", "--set", "study.seeds=[1, 2]")
+    process = start(
+        "--executor", executor, "--workers", "2", "--set", "study.seeds=[1, 2]"
+    )
     study = tmp_path / "study"
     while sum(map(is_finished, runs(study))) < 2:
         assert process.poll() is None, process.communicate()[1]
@@ -200,8 +245,12 @@ def test_the_cell_of_a_worker_that_was_killed_is_done_again(
     assert len(workers) == 2
     workers[0].send_signal(signal.SIGKILL)
     said = finish(process)
-    assert any(re.match(r"a worker .*: done again by a new one$", line) for line in said), said
-    assert scores(study) == {cell: found for cell, found in expected.items() if cell[1] != 3}
+    assert any(
+        re.match(r"a worker .*: done again by a new one$", line) for line in said
+    ), said
+    assert scores(study) == {
+        cell: found for cell, found in expected.items() if cell[1] != 3
+    }
 
 
 # --- early stopping ----------------------------------------------------------------------------------------
@@ -261,9 +310,16 @@ def test_a_study_that_stops_cells_decides_the_same_killed_with_two_workers_and_o
     chance = random.Random(int(pytestconfig.getoption("--seed")))
     for _ in range(2):
         process = stopping("--workers", "1", out="killed")
-        done = sum(map(is_finished, runs(tmp_path / "killed"))) if (tmp_path / "killed").is_dir() else 0
+        done = (
+            sum(map(is_finished, runs(tmp_path / "killed")))
+            if (tmp_path / "killed").is_dir()
+            else 0
+        )
         wanted = done + chance.randint(1, 3)
-        while process.poll() is None and sum(map(is_finished, runs(tmp_path / "killed"))) < wanted:
+        while (
+            process.poll() is None
+            and sum(map(is_finished, runs(tmp_path / "killed"))) < wanted
+        ):
             time.sleep(0.01)
         time.sleep(chance.uniform(0, 0.5))
         process.send_signal(signal.SIGKILL)

@@ -31,13 +31,17 @@ def run(module: ModuleType, monkeypatch: pytest.MonkeyPatch, *words: str) -> Non
     module.main()
 
 
-def test_simulated_variances_over_items_are_those_of_the_product(sequential: ModuleType) -> None:
+def test_simulated_variances_over_items_are_those_of_the_product(
+    sequential: ModuleType,
+) -> None:
     sequential.require_variances_of_the_product()
     # Of studies that are drawn together, each has its own.
     values = np.random.default_rng(1).normal(size=(2, 3, 4, 20))
     together = sequential.VariancesOverItems.of(values).after((0, 2, 3))
     for study in range(2):
-        alone = sequential.VariancesOverItems.of(values[study][:, [0, 2, 3]]).after(range(3))
+        alone = sequential.VariancesOverItems.of(values[study][:, [0, 2, 3]]).after(
+            range(3)
+        )
         assert together[study] == pytest.approx(alone)
 
 
@@ -59,21 +63,35 @@ def test_studies_that_are_said_to_claim_nothing_claim_nothing(
     rng = np.random.default_rng(0)
     claiming = silent = 0
     for history in ("planned", "exchanged"):
-        setting = settings.Setting(4, 3, 20, seed_factors=(3.0, 1.0, 1.0, 1.0), history=history)
+        setting = settings.Setting(
+            4, 3, 20, seed_factors=(3.0, 1.0, 1.0, 1.0), history=history
+        )
         drawn = settings.Drawn.of(setting, 40, rng)
         for mode in ("best", "baseline", "stays"):
             may_claim = settings.may_claim(drawn, mode)
             claims = [settings.decide(drawn, study, mode).claims for study in range(40)]
-            assert not any(count for count, may in zip(claims, may_claim, strict=True) if not may)
+            assert not any(
+                count for count, may in zip(claims, may_claim, strict=True) if not may
+            )
             claiming += sum(map(bool, claims))
             silent += int((~may_claim).sum())
     assert claiming > 20
     assert silent > 20
 
 
-def test_stopping_settings_run(settings: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_stopping_settings_run(
+    settings: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     names = ("one 2 x", "seeds one by one, one 4 x")
-    run(settings, monkeypatch, *names, "--studies", "3", "--json", str(tmp_path / "out.json"))
+    run(
+        settings,
+        monkeypatch,
+        *names,
+        "--studies",
+        "3",
+        "--json",
+        str(tmp_path / "out.json"),
+    )
     rows = json.loads((tmp_path / "out.json").read_text())
     assert [row["mode"] for row in rows] == 2 * ["best", "baseline", "stays"]
     assert all(row["studies"] == 3 for row in rows)

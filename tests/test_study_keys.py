@@ -17,12 +17,31 @@ def test_code_and_versions_of_a_recipe_are_those_of_what_computes() -> None:
     plugins = load_plugins()
     recipe = load_recipe(RECIPES / "quickstart.toml", plugins=plugins, look=False)
     code = computing_code(components_of(recipe), plugins)
-    assert {"sentbed", "sentbed-common", "sentbed-backbones", "sentbed-hardware", "sentbed-losses"} <= set(
-        code
-    )
-    libraries = {"numpy", "python", "scikit-learn", "scipy", "tokenizers", "torch", "transformers"}
+    assert {
+        "sentbed",
+        "sentbed-common",
+        "sentbed-backbones",
+        "sentbed-hardware",
+        "sentbed-losses",
+    } <= set(code)
+    libraries = {
+        "numpy",
+        "python",
+        "scikit-learn",
+        "scipy",
+        "tokenizers",
+        "torch",
+        "transformers",
+    }
     assert libraries <= set(code)
-    shown = {"sentbed-report", "sentbed-studies", "sentbed-workbench", "sentbed-trackers", "rich", "click"}
+    shown = {
+        "sentbed-report",
+        "sentbed-studies",
+        "sentbed-workbench",
+        "sentbed-trackers",
+        "rich",
+        "click",
+    }
     assert not shown & set(code)
 
 
@@ -72,7 +91,9 @@ def test_an_evaluator_added_to_trained_encoders_gives_the_scores_that_it_would_h
         found: dict[str, set[tuple[str, str, str, float]]] = {}
         for cell in read_data(directory).cells:
             (run,) = cell.runs
-            found[cell.name] = {(s.encoder, s.task, s.metric, s.value) for s in run.scores}
+            found[cell.name] = {
+                (s.encoder, s.task, s.metric, s.value) for s in run.scores
+            }
         return found
 
     run_study(study("sts"), tmp_path / "added")

@@ -25,9 +25,12 @@ pytestmark = [
     pytest.mark.slow,
     # mteb and sentence-transformers warn of their own arguments.
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`"),
     pytest.mark.skipif(
-        importlib.util.find_spec("sentence_transformers") is None, reason="needs sentence-transformers"
+        importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`"
+    ),
+    pytest.mark.skipif(
+        importlib.util.find_spec("sentence_transformers") is None,
+        reason="needs sentence-transformers",
     ),
 ]
 
@@ -68,13 +71,17 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Encoder:
 
 def with_prompts(encoder: Encoder, prompts: dict[str, str]) -> Encoder:
     task_prompts = {key: Prompt(f"{prompt}{{text}}") for key, prompt in prompts.items()}
-    return attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, task_prompts=task_prompts))
+    return attrs.evolve(
+        encoder, recipe=attrs.evolve(encoder.recipe, task_prompts=task_prompts)
+    )
 
 
 @pytest.fixture(scope="module")
 def theirs(encoder: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The same model in MTEB's wrapper of sentence-transformers, with the same prompts."""
-    from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
+    from mteb.models.sentence_transformer_wrapper import (
+        SentenceTransformerEncoderWrapper,
+    )
     from sentence_transformers import SentenceTransformer
 
     folder = tmp_path_factory.mktemp("folder") / "folder"
@@ -108,13 +115,17 @@ def test_ids_and_vectors_are_those_of_mteb(
     }
     ours = as_mteb_model(with_prompts(encoder, PROMPTS))
     vectors = ours.encode(batches(TEXTS), **where)
-    expected = theirs.encode(batches(TEXTS), batch_size=2, show_progress_bar=False, **where)
+    expected = theirs.encode(
+        batches(TEXTS), batch_size=2, show_progress_bar=False, **where
+    )
     np.testing.assert_allclose(vectors, np.asarray(expected), atol=1e-5)
 
     name = theirs.get_prompt_name(metadata, prompt_type)
     assert (name is None) == (task == "STS13")
     texts = [PROMPTS.get(name or "", "") + text for text in TEXTS]
-    with_prompt = with_prompts(encoder, PROMPTS).for_task(text_task(metadata, prompt_type))
+    with_prompt = with_prompts(encoder, PROMPTS).for_task(
+        text_task(metadata, prompt_type)
+    )
     tokens = with_prompt.tokenizer().encode(TEXTS, 64)
     their_ids = theirs.model.tokenizer(texts)["input_ids"]
     starts = np.cumsum([0, *tokens.lengths])
@@ -133,5 +144,7 @@ def test_instructions_are_those_of_mteb(task: str, side: str | None) -> None:
     prompt_type = None if side is None else PromptType(side)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where a side has no instruction
-        expected = AbsEncoder.get_instruction(SimpleNamespace(prompts_dict=None), metadata, prompt_type)
+        expected = AbsEncoder.get_instruction(
+            SimpleNamespace(prompts_dict=None), metadata, prompt_type
+        )
     assert text_task(metadata, prompt_type).instruction == expected

@@ -26,12 +26,18 @@ TPU = (
     "runtime={ use = 'tpu', platform = 'cpu', precision = 'fp32', lengths = [8, 16, 32], "
     "token_budget = 1024, parallel = 'fsdp' }"
 )
-SHORT = ("stage.triplets.epochs=", "stage.triplets.steps=12", "stage.triplets.validate.every=6")
+SHORT = (
+    "stage.triplets.epochs=",
+    "stage.triplets.steps=12",
+    "stage.triplets.validate.every=6",
+)
 
 
 def run(out: Path, *overrides: str) -> sentbed.RunResult:
     recipe = ROOT / "recipes" / "scratch.toml"
-    return sentbed.run(sentbed.load_recipe(recipe, ["encoder.backbone.dropout=0", *overrides]), out)
+    return sentbed.run(
+        sentbed.load_recipe(recipe, ["encoder.backbone.dropout=0", *overrides]), out
+    )
 
 
 def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -> None:
@@ -39,7 +45,11 @@ def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -
     theirs = run(tmp_path / "tpu", TPU, *SHORT)
     assert len(ours.scores) == len(theirs.scores) > 4
     for expected, found in zip(ours.scores, theirs.scores, strict=True):
-        assert (found.encoder, found.task, found.metric) == (expected.encoder, expected.task, expected.metric)
+        assert (found.encoder, found.task, found.metric) == (
+            expected.encoder,
+            expected.task,
+            expected.metric,
+        )
         assert found.value == pytest.approx(expected.value, abs=0.05), found.task
     manifest = json.loads((tmp_path / "tpu" / "manifest.json").read_text())
     assert manifest["engine"]["runtime"] == "tpu"
@@ -48,7 +58,13 @@ def test_one_line_changes_the_runtime_and_nothing_else_changes(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("backbone", "pooler"),
-    [("t5", "mean"), ("t5", "decoder"), ("bert", "first"), ("opt", "last"), ("causal", "last")],
+    [
+        ("t5", "mean"),
+        ("t5", "decoder"),
+        ("bert", "first"),
+        ("opt", "last"),
+        ("causal", "last"),
+    ],
 )
 def test_a_training_step_lowers_to_tpu(backbone: str, pooler: str) -> None:
     plugins = load_plugins()
@@ -57,37 +73,79 @@ def test_a_training_step_lowers_to_tpu(backbone: str, pooler: str) -> None:
         return plugins.find(kind, name).cls(**fields)
 
     base = part("runtime", "tpu", platform="cpu", devices=8, parallel="fsdp").build()
-    engine = ahead(base, list(base.layout.mesh.devices.flat), sharded=True, compiles=False)
-    parts = part("backbone", backbone, init="random", size="tiny"), part("pooler", pooler)
-    texts = ("the river is high after the rain", "two children count the boats", "nobody is at home")
+    engine = ahead(
+        base, list(base.layout.mesh.devices.flat), sharded=True, compiles=False
+    )
+    parts = (
+        part("backbone", backbone, init="random", size="tiny"),
+        part("pooler", pooler),
+    )
+    texts = (
+        "the river is high after the rain",
+        "two children count the boats",
+        "nobody is at home",
+    )
     encoder = Encoder.build(EncoderRecipe(*parts, Head(64)), engine, lambda: texts)
     towers = dict.fromkeys(("anchor", "positive"), "encoder")
-    loss, optimizer = part("loss", "momentum", size=64, temperature=0.05), part("optimizer", "adamw", lr=1e-4)
-    training = Training(loss, optimizer, part("schedule", "constant"), total_steps=1, towers=towers)
+    loss, optimizer = (
+        part("loss", "momentum", size=64, temperature=0.05),
+        part("optimizer", "adamw", lr=1e-4),
+    )
+    training = Training(
+        loss, optimizer, part("schedule", "constant"), total_steps=1, towers=towers
+    )
     trainer: Any = engine.trainer({"encoder": encoder.placed}, training)
     tokens = encoder.tokenizer().encode(texts, 16)
     columns: dict[str, Any] = dict.fromkeys(towers, tokens)
     columns |= {f"{name}.id": np.arange(len(texts)) for name in towers}
     lowered = lower_step(trainer, columns)
     names = {found["function"].rpartition(".")[2] for found in lowered}
-    assert {"forward_and_back", "keys", "backward", "_loss_and_slopes", "_updated"} <= names
+    assert {
+        "forward_and_back",
+        "keys",
+        "backward",
+        "_loss_and_slopes",
+        "_updated",
+    } <= names
 
 
 @pytest.mark.slow
-def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(tmp_path: Path) -> None:
+def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(
+    tmp_path: Path,
+) -> None:
     ours = run(tmp_path / "cpu", *SHORT)
-    sets = [part for text in ("encoder.backbone.dropout=0", TPU, *SHORT) for part in ("--set", text)]
+    sets = [
+        part
+        for text in ("encoder.backbone.dropout=0", TPU, *SHORT)
+        for part in ("--set", text)
+    ]
     recipe = ROOT / "recipes" / "scratch.toml"
-    run_it = ["-m", "sentbed", "run", str(recipe), "--out", str(tmp_path / "two"), *sets]
+    run_it = [
+        "-m",
+        "sentbed",
+        "run",
+        str(recipe),
+        "--out",
+        str(tmp_path / "two"),
+        *sets,
+    ]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     # Each process takes one of its two devices.
-    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+    }
     done = subprocess.run(
-        [sys.executable, *torchrun, *run_it], capture_output=True, text=True, env=environment
+        [sys.executable, *torchrun, *run_it],
+        capture_output=True,
+        text=True,
+        env=environment,
     )
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "two" / "report.json").read_text())
-    assert [score["task"] for score in report["scores"]] == [score.task for score in ours.scores]
+    assert [score["task"] for score in report["scores"]] == [
+        score.task for score in ours.scores
+    ]
     for expected, found in zip(ours.scores, report["scores"], strict=True):
         assert found["value"] == pytest.approx(expected.value, abs=0.05), expected.task
     manifest = json.loads((tmp_path / "two" / "manifest.json").read_text())
@@ -98,10 +156,20 @@ def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(tmp_path: 
 def test_an_epoch_over_real_sentences_compiles_no_more_shapes_than_there_are_buckets(
     tmp_path: Path, data_directory: Path
 ) -> None:
-    file = data_directory / "senteval" / "downstream" / "STS" / "STSBenchmark" / "sts-train.csv"
+    file = (
+        data_directory
+        / "senteval"
+        / "downstream"
+        / "STS"
+        / "STSBenchmark"
+        / "sts-train.csv"
+    )
     rows = [line.split("\t")[5:7] for line in file.read_text("utf-8").splitlines()]
     pairs = tmp_path / "pairs.tsv"
-    pairs.write_text("anchor\tpositive\n" + "".join("\t".join(pair[:2]) + "\n" for pair in rows), "utf-8")
+    pairs.write_text(
+        "anchor\tpositive\n" + "".join("\t".join(pair[:2]) + "\n" for pair in rows),
+        "utf-8",
+    )
     run(
         tmp_path / "run",
         TPU,
@@ -111,8 +179,15 @@ def test_an_epoch_over_real_sentences_compiles_no_more_shapes_than_there_are_buc
         "evaluate.0.at=['end']",
         "evaluate.1.at=['end']",
     )
-    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
-    steps = [line["metrics"]["compiled_shapes"] for line in lines if line["event"] == "step_finished"]
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    ]
+    steps = [
+        line["metrics"]["compiled_shapes"]
+        for line in lines
+        if line["event"] == "step_finished"
+    ]
     assert len(steps) == -(-len(rows) // 64) == 90
     buckets = Buckets((8, 16, 32), 1024)
     assert 3 <= steps[-1] <= buckets.shapes(32)

@@ -39,9 +39,7 @@ use = "sts"
 path = "pkg:sentbed_data/sample/sts-dev.tsv"
 """
 
-WHITENING = (
-    '{ use = "whitening", dimensions = 7, data = { use = "sample", kind = "sentences", limit = 150 } }'
-)
+WHITENING = '{ use = "whitening", dimensions = 7, data = { use = "sample", kind = "sentences", limit = 150 } }'
 
 
 @attrs.frozen
@@ -59,11 +57,15 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Model]:
     root = tmp_path_factory.mktemp("models")
     put = root / "recipe.toml"
     put.write_text(
-        RECIPE.replace("MODEL", "x").replace('use = "KIND", model = "x"', 'use = "opt", init = "random"')
+        RECIPE.replace("MODEL", "x").replace(
+            'use = "KIND", model = "x"', 'use = "opt", init = "random"'
+        )
     )
     recipe = load_recipe(put, ["encoder.backbone.vocab_size=500"]).encoders["encoder"]
     engine = load_plugins().find("runtime", "cpu").cls().build()
-    tokenizer = Encoder.build(recipe, engine, lambda: SENTENCES).backbone.tokenizer.original
+    tokenizer = Encoder.build(
+        recipe, engine, lambda: SENTENCES
+    ).backbone.tokenizer.original
     shape = {
         "vocab_size": len(tokenizer),
         "hidden_size": 32,
@@ -74,7 +76,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Model]:
     opt, llama = transformers.OPTConfig, transformers.LlamaConfig
     configs = {
         "opt": opt(**shape, ffn_dim=64, word_embed_proj_dim=32),
-        "opt-350m": opt(**shape, ffn_dim=64, word_embed_proj_dim=16, do_layer_norm_before=False),
+        "opt-350m": opt(
+            **shape, ffn_dim=64, word_embed_proj_dim=16, do_layer_norm_before=False
+        ),
         "causal": llama(**shape, intermediate_size=64, tie_word_embeddings=False),
     }
     found = {}
@@ -91,7 +95,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Model]:
 @pytest.fixture
 def recipe_of(tmp_path: Path) -> Callable[..., Any]:
     def load(kind: str, model: Path | str, *overrides: str) -> Any:
-        text = RECIPE.replace("KIND", kind.removesuffix("-350m")).replace("MODEL", str(model))
+        text = RECIPE.replace("KIND", kind.removesuffix("-350m")).replace(
+            "MODEL", str(model)
+        )
         (tmp_path / "recipe.toml").write_text(text)
         return load_recipe(tmp_path / "recipe.toml", overrides)
 
@@ -105,17 +111,26 @@ def states_of(model: Model) -> NDArray[np.float64]:
     for text in PROMPTS:
         prompt = TEMPLATES["prompt-eol"].replace("{text}", text)
         ids = torch.tensor([model.tokenizer(prompt)["input_ids"]])
-        rows.append(model.whole.model(input_ids=ids).last_hidden_state[0, -1].double().numpy())
+        rows.append(
+            model.whole.model(input_ids=ids).last_hidden_state[0, -1].double().numpy()
+        )
     return np.stack(rows)
 
 
 @pytest.mark.parametrize("kind", ["opt", "opt-350m", "causal"])
 @pytest.mark.parametrize("tau", [2, 4])
 def test_filtered_vectors_are_those_of_a_loop_over_transformers(
-    kind: str, tau: int, models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
+    kind: str,
+    tau: int,
+    models: Mapping[str, Model],
+    recipe_of: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
     model = models[kind]
-    projecting = ("encoder.head.transform.reduce=false", f"encoder.head.transform.tau={tau}")
+    projecting = (
+        "encoder.head.transform.reduce=false",
+        f"encoder.head.transform.tau={tau}",
+    )
     run(recipe_of(kind, model.directory, *projecting), tmp_path / "out")
     encoder = Encoder.load(tmp_path / "out" / "encoder")
     states = states_of(model)
@@ -134,11 +149,16 @@ def test_filtered_vectors_are_those_of_a_loop_over_transformers(
     run(recipe_of(kind, model.directory, projecting[1]), tmp_path / "narrow")
     narrow = Encoder.load(tmp_path / "narrow" / "encoder").encode(TEXTS)
     assert narrow.shape == (len(TEXTS), kept)
-    np.testing.assert_allclose(narrow @ narrow.T, expected @ expected.T, rtol=0, atol=1e-5)
-    wide, reduced = (
-        json.loads((tmp_path / name / "report.json").read_text())["scores"] for name in ("out", "narrow")
+    np.testing.assert_allclose(
+        narrow @ narrow.T, expected @ expected.T, rtol=0, atol=1e-5
     )
-    assert [s["value"] for s in wide] == pytest.approx([s["value"] for s in reduced], abs=0.05)
+    wide, reduced = (
+        json.loads((tmp_path / name / "report.json").read_text())["scores"]
+        for name in ("out", "narrow")
+    )
+    assert [s["value"] for s in wide] == pytest.approx(
+        [s["value"] for s in reduced], abs=0.05
+    )
 
 
 def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
@@ -146,10 +166,15 @@ def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
 ) -> None:
     transform = f"encoder.head.transform={WHITENING}"
     model = models["causal"]
-    run(recipe_of("causal", model.directory, transform, "encoder.head.normalize=false"), tmp_path / "out")
+    run(
+        recipe_of("causal", model.directory, transform, "encoder.head.normalize=false"),
+        tmp_path / "out",
+    )
     encoder = Encoder.load(tmp_path / "out" / "encoder")
     fitted_on = list(
-        load_recipe(tmp_path / "recipe.toml", [transform]).encoders["encoder"].head.transform.texts(32)
+        load_recipe(tmp_path / "recipe.toml", [transform])
+        .encoders["encoder"]
+        .head.transform.texts(32)
     )
     vectors = encoder.encode(fitted_on).astype(np.float64)
     assert vectors.shape == (len(fitted_on), 7)
@@ -157,25 +182,42 @@ def test_whitened_vectors_have_the_identity_as_covariance_on_the_texts(
     np.testing.assert_allclose(np.cov(vectors.T, bias=True), np.eye(7), atol=1e-4)
     (score, *_) = json.loads((tmp_path / "out" / "report.json").read_text())["scores"]
     said = score["protocol"]["encoder"]["transform"]
-    assert (said["use"], said["dimensions"], said["texts"]) == ("whitening", 7, len(fitted_on))
+    assert (said["use"], said["dimensions"], said["texts"]) == (
+        "whitening",
+        7,
+        len(fitted_on),
+    )
     assert len(said["data"]) == 64
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize("transform", ['{ use = "embed-filter" }', WHITENING], ids=["filter", "whitening"])
+@pytest.mark.parametrize(
+    "transform", ['{ use = "embed-filter" }', WHITENING], ids=["filter", "whitening"]
+)
 def test_jax_fits_and_computes_what_the_processor_does(
-    transform: str, models: Mapping[str, Model], recipe_of: Callable[..., Any], tmp_path: Path
+    transform: str,
+    models: Mapping[str, Model],
+    recipe_of: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
-    tpu = 'runtime={ use = "tpu", platform = "cpu", precision = "fp32", lengths = [64] }'
+    tpu = (
+        'runtime={ use = "tpu", platform = "cpu", precision = "fp32", lengths = [64] }'
+    )
     found = {}
     for name, runtime in (("cpu", ()), ("tpu", (tpu,))):
-        recipe = recipe_of("opt", models["opt"].directory, f"encoder.head.transform={transform}", *runtime)
+        recipe = recipe_of(
+            "opt",
+            models["opt"].directory,
+            f"encoder.head.transform={transform}",
+            *runtime,
+        )
         run(recipe, tmp_path / name)
         encoder = Encoder.load(tmp_path / name / "encoder")
         found[name] = encoder.encode(TEXTS)
         on_jax = Encoder.load(
-            tmp_path / name / "encoder", {"use": "tpu", "platform": "cpu", "precision": "fp32"}
+            tmp_path / name / "encoder",
+            {"use": "tpu", "platform": "cpu", "precision": "fp32"},
         )
         np.testing.assert_allclose(on_jax.encode(TEXTS), found[name], rtol=0, atol=1e-5)
     np.testing.assert_allclose(found["tpu"], found["cpu"], rtol=0, atol=1e-5)
@@ -188,7 +230,10 @@ def test_the_store_of_vectors_tells_an_encoder_from_its_transform(
     engine = load_plugins().find("runtime", "cpu").cls().build()
     encoder = Encoder.build(recipe, engine)
     before = fingerprint_of(encoder)
-    after, again = fingerprint_of(encoder.fit_transform()), fingerprint_of(encoder.fit_transform())
+    after, again = (
+        fingerprint_of(encoder.fit_transform()),
+        fingerprint_of(encoder.fit_transform()),
+    )
     assert before is not None
     assert after is not None
     assert again is not None
@@ -221,15 +266,25 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
     directions = np.linalg.svd(trained.detach().numpy())[2][8:24]
     matrix = encoder.placed.module.transform.weight.detach().double().numpy()
     np.testing.assert_allclose(np.abs(np.diag(matrix @ directions.T)), 1, atol=1e-5)
-    untrained = np.linalg.svd(models["opt"].whole.lm_head.weight.detach().double().numpy())[2][8:24]
+    untrained = np.linalg.svd(
+        models["opt"].whole.lm_head.weight.detach().double().numpy()
+    )[2][8:24]
     assert np.abs(np.abs(np.diag(matrix @ untrained.T)) - 1).max() > 1e-5
 
 
 @pytest.mark.parametrize(
     ("overrides", "path", "said"),
     [
-        (['encoder.backbone={ use = "causal", init = "random" }'], "encoder.head", "use a pretrained causal"),
-        (["encoder.backbone.layers=[1]"], "encoder.head", "or reads other layers than the last"),
+        (
+            ['encoder.backbone={ use = "causal", init = "random" }'],
+            "encoder.head",
+            "use a pretrained causal",
+        ),
+        (
+            ["encoder.backbone.layers=[1]"],
+            "encoder.head",
+            "or reads other layers than the last",
+        ),
         (["encoder.head.projection=8"], "encoder.head", "take `projection` out"),
         (["encoder.head.transform.tau=1"], "encoder.head.transform.tau", "must be > 1"),
         (
@@ -243,25 +298,41 @@ def test_after_training_the_filter_is_that_of_the_trained_embedding(
             "keeps 7 dimensions of vectors that are 6 wide",
         ),
         (
-            ['encoder.head.transform={ use = "whitening", data = { use = "pairs", path = "none.tsv" } }'],
+            [
+                'encoder.head.transform={ use = "whitening", data = { use = "pairs", path = "none.tsv" } }'
+            ],
             "encoder.head.transform.data",
             "none.tsv",
         ),
-        (['encoder.head.transform={ use = "whitening" }'], "encoder.head.transform", "key `data` is missing"),
         (
-            [f"encoder.head.transform={WHITENING}", 'encoder.prompt=["prompt-eol", "prompt"]'],
+            ['encoder.head.transform={ use = "whitening" }'],
+            "encoder.head.transform",
+            "key `data` is missing",
+        ),
+        (
+            [
+                f"encoder.head.transform={WHITENING}",
+                'encoder.prompt=["prompt-eol", "prompt"]',
+            ],
             "encoder.prompt",
             "expected",
         ),
     ],
 )
 def test_what_cannot_work_is_refused_by_check(
-    overrides: list[str], path: str, said: str, models: Mapping[str, Model], recipe_of: Callable[..., Any]
+    overrides: list[str],
+    path: str,
+    said: str,
+    models: Mapping[str, Model],
+    recipe_of: Callable[..., Any],
 ) -> None:
     with pytest.raises(RecipeError) as caught:
         recipe_of("opt", models["opt"].directory, *overrides)
     problems = caught.value.problems
-    assert any(problem.path.startswith(path) and said in problem.message for problem in problems), problems
+    assert any(
+        problem.path.startswith(path) and said in problem.message
+        for problem in problems
+    ), problems
 
 
 def test_what_only_the_model_or_the_data_can_tell_is_refused_before_training(
@@ -269,8 +340,16 @@ def test_what_only_the_model_or_the_data_can_tell_is_refused_before_training(
 ) -> None:
     few = WHITENING.replace("150", "9")
     with pytest.raises(DataError, match="32 wide is fitted on 9 different texts"):
-        run(recipe_of("opt", models["opt"].directory, f"encoder.head.transform={few}"), tmp_path / "few")
+        run(
+            recipe_of("opt", models["opt"].directory, f"encoder.head.transform={few}"),
+            tmp_path / "few",
+        )
     wide = WHITENING.replace("7", "40")
-    with pytest.raises(ModelError, match="keeps 40 dimensions of vectors that are 32 wide"):
-        run(recipe_of("opt", models["opt"].directory, f"encoder.head.transform={wide}"), tmp_path / "wide")
+    with pytest.raises(
+        ModelError, match="keeps 40 dimensions of vectors that are 32 wide"
+    ):
+        run(
+            recipe_of("opt", models["opt"].directory, f"encoder.head.transform={wide}"),
+            tmp_path / "wide",
+        )
     assert not (tmp_path / "few" / "encoder").exists()

@@ -50,34 +50,54 @@ def load(tmp_path: Path, *settings: str) -> Any:
     return sentbed.load_recipe(file, settings)
 
 
-def test_what_is_evaluated_is_the_state_of_the_first_token_itself(tmp_path: Path) -> None:
+def test_what_is_evaluated_is_the_state_of_the_first_token_itself(
+    tmp_path: Path,
+) -> None:
     run = sentbed.run(load(tmp_path), tmp_path / "run")
     encoder = sentbed.Encoder.load(run.directory / "encoder" / "en")
     # The trained backbone, read without a pooler or head of its own.
-    built = Bert(init="random").build(BuildContext(tuple, run.directory / "encoder" / "en" / "backbone"))
+    built = Bert(init="random").build(
+        BuildContext(tuple, run.directory / "encoder" / "en" / "backbone")
+    )
     states = []
     for sentence in SENTENCES:
         tokens = built.tokenizer.encode([sentence], 16)
         ids = torch.from_numpy(tokens.ids[None].astype(np.int64))
-        states.append(built.module.eval()(ids, None).last_hidden_state[0, 0].detach().numpy())
+        states.append(
+            built.module.eval()(ids, None).last_hidden_state[0, 0].detach().numpy()
+        )
     np.testing.assert_allclose(encoder.encode(SENTENCES), states, atol=1e-5)
 
 
-def test_a_projection_that_would_be_applied_to_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="`projection` is trained on what the pooler `cls-mlp` computes"):
-        load(tmp_path, "encoders.en.pooler.mlp_width=", "encoders.en.head.projection=256")
+def test_a_projection_that_would_be_applied_to_something_else_is_refused(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(
+        RecipeError,
+        match="`projection` is trained on what the pooler `cls-mlp` computes",
+    ):
+        load(
+            tmp_path, "encoders.en.pooler.mlp_width=", "encoders.en.head.projection=256"
+        )
 
 
 def test_a_teacher_has_the_mlp_of_its_own_model(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    Bert(init="random", vocab_size=100).build(BuildContext(lambda: SENTENCES)).save(tmp_path / "model")
+    Bert(init="random", vocab_size=100).build(BuildContext(lambda: SENTENCES)).save(
+        tmp_path / "model"
+    )
     file = tmp_path / "model" / "model.safetensors"
     weight, bias = torch.randn(128, 128) / 10, torch.randn(128)
-    save_file({**load_file(file), "pooler.dense.weight": weight, "pooler.dense.bias": bias}, file)
+    save_file(
+        {**load_file(file), "pooler.dense.weight": weight, "pooler.dense.bias": bias},
+        file,
+    )
 
     def encoder(**pooler: Any) -> sentbed.Encoder:
         model = {"use": "bert", "model": str(tmp_path / "model")}
-        return sentbed.Encoder.of({"backbone": model, "pooler": pooler, "max_length": 16})
+        return sentbed.Encoder.of(
+            {"backbone": model, "pooler": pooler, "max_length": 16}
+        )
 
     teacher = encoder(use="cls-mlp", pretrained=True)
     states = torch.from_numpy(encoder(use="first").encode(SENTENCES))

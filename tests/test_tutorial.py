@@ -22,13 +22,17 @@ def _matches(shown: str, printed: str) -> bool:
     for line in shown.strip().splitlines():
         # A mark of significance follows from the figures.
         pattern = (
-            re.escape(" ".join(line.split()).removesuffix(" *")).replace(r"\ ", " ").replace(r"\.\.\.", ".*")
+            re.escape(" ".join(line.split()).removesuffix(" *"))
+            .replace(r"\ ", " ")
+            .replace(r"\.\.\.", ".*")
         )
         pattern = re.sub(r"(?:\\-|−)?\d+\\\.\d+", r"[-−]?\\d+\\.\\d+", pattern)
         lines.append(r"(?:.*\n)*" if line.strip() == "..." else f"{pattern}\n")
     # Progress is printed where something takes long enough.
     progress = re.compile(r"\S+: (encode|step) \d+ of \d+.*")
-    told = [line for line in printed.strip().splitlines() if not progress.fullmatch(line)]
+    told = [
+        line for line in printed.strip().splitlines() if not progress.fullmatch(line)
+    ]
     squeezed = "\n".join(" ".join(line.split()).removesuffix(" *") for line in told)
     return re.fullmatch("".join(lines), f"{squeezed}\n") is not None
 
@@ -44,7 +48,9 @@ def test_what_a_page_shows_is_compared_with_what_was_printed() -> None:
     assert not _matches("a 1\n...", printed.replace("a", "z"))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="the commands are for a POSIX shell"
+)
 def test_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
     environment = environment_on_top(tmp_path / "environment")
     directory = tmp_path / "work"
@@ -59,14 +65,20 @@ def test_the_tutorial_does_what_it_shows(tmp_path: Path) -> None:
             printed = ""
             expected = re.fullmatch(r"exits with (\d+)", block.note or "")
             for line in block.text.splitlines():
-                assert line.startswith("$ "), f"{block.name}: a command begins with `$ `"
+                assert line.startswith("$ "), (
+                    f"{block.name}: a command begins with `$ `"
+                )
                 done = paste(line[2:], directory, environment)
                 commands += 1
                 printed += done.stdout
                 wanted = int(expected[1]) if expected else 0
                 assert done.returncode == wanted, f"{block.name}: {line}\n{done.stdout}"
         elif block.language == "text":
-            assert _matches(block.text, printed), f"{block.name}: shown\n{block.text}\nprinted\n{printed}"
+            assert _matches(block.text, printed), (
+                f"{block.name}: shown\n{block.text}\nprinted\n{printed}"
+            )
         else:
-            pytest.fail(f"{block.name}: a block that is neither a file, nor a command, nor its output")
+            pytest.fail(
+                f"{block.name}: a block that is neither a file, nor a command, nor its output"
+            )
     assert commands > 8

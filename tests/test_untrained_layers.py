@@ -51,7 +51,10 @@ def test_a_new_layer_that_no_stage_trains_is_a_warning(
     warnings = list(untrained_layers(load_recipe(file, overrides)))
     assert len(warnings) == count
     for warning in warnings:
-        assert "the pooler `cls-mlp` of the encoder `encoder` begins with a new layer" in warning
+        assert (
+            "the pooler `cls-mlp` of the encoder `encoder` begins with a new layer"
+            in warning
+        )
 
 
 def test_check_says_so(tmp_path: Path) -> None:

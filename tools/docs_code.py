@@ -20,7 +20,9 @@ def cli() -> str:
     main = program.load()
     parts = [
         "# Command line",
-        *_command(main, click.Context(main, info_name="sentbed", **main.context_settings)),
+        *_command(
+            main, click.Context(main, info_name="sentbed", **main.context_settings)
+        ),
     ]
     return page(parts)
 
@@ -29,7 +31,9 @@ def _command(command: click.Command, context: click.Context) -> list[str]:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     parts = [f"```text\n{usage}\n```", prose(inspect.cleandoc(command.help or ""))]
     records = [
-        record for parameter in command.get_params(context) if (record := parameter.get_help_record(context))
+        record
+        for parameter in command.get_params(context)
+        if (record := parameter.get_help_record(context))
     ]
     if records:
         parts.append(
@@ -58,7 +62,9 @@ def public_names(module: types.ModuleType) -> list[str]:
     ]
 
 
-def module_page(title: str, intro: str, module: types.ModuleType, names: list[str]) -> str:
+def module_page(
+    title: str, intro: str, module: types.ModuleType, names: list[str]
+) -> str:
     """Return the page of what a module offers under these names."""
     parts = [f"# {title}", intro]
     for name in names:
@@ -67,10 +73,15 @@ def module_page(title: str, intro: str, module: types.ModuleType, names: list[st
         if inspect.isclass(thing):
             parts += _class(thing)
         elif inspect.isroutine(thing):
-            parts += [f"```python\n{_called(name, thing)}\n```", prose(inspect.getdoc(thing) or "")]
+            parts += [
+                f"```python\n{_called(name, thing)}\n```",
+                prose(inspect.getdoc(thing) or ""),
+            ]
         else:
             value = getattr(thing, "__supertype__", thing)
-            parts.append(f"`{name} = {type_name(value) if not isinstance(value, str) else repr(value)}`")
+            parts.append(
+                f"`{name} = {type_name(value) if not isinstance(value, str) else repr(value)}`"
+            )
     return page(parts)
 
 
@@ -92,7 +103,9 @@ def _class(cls: type[Any]) -> list[str]:
         parts.append(table(["attribute", "meaning"], rows))
     for name, member in vars(cls).items():
         function = getattr(member, "__func__", member)
-        if name.startswith("_") or not (inspect.isfunction(function) or isinstance(member, property)):
+        if name.startswith("_") or not (
+            inspect.isfunction(function) or isinstance(member, property)
+        ):
             continue
         shown = name if isinstance(member, property) else _called(name, function)
         text = prose(inspect.getdoc(member) or "")

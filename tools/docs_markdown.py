@@ -9,12 +9,23 @@ from typing import Any
 
 import attrs
 from sentbed_common import field_docs
-from sentbed_workbench.component_docs import OPTIONAL, REQUIRED, default_text, hints_of, type_name
+from sentbed_workbench.component_docs import (
+    OPTIONAL,
+    REQUIRED,
+    default_text,
+    hints_of,
+    type_name,
+)
 
 
 def prose(text: str) -> str:
     """Turn a docstring into Markdown: nothing but code, lists and paragraphs has a meaning in it."""
-    text = re.sub(r"^(Raises|Returns|Yields|Args):\n((?: {4}.*\n?)+)", _items, text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^(Raises|Returns|Yields|Args):\n((?: {4}.*\n?)+)",
+        _items,
+        text,
+        flags=re.MULTILINE,
+    )
     parts = re.split(r"(`[^`]+`)", text)
     parts[::2] = [re.sub(r"([<*_\[\]])", r"\\\1", part) for part in parts[::2]]
     return "".join(parts)
@@ -23,7 +34,9 @@ def prose(text: str) -> str:
 def _items(match: re.Match[str]) -> str:
     lines = [line[4:] for line in match[2].splitlines()]
     return (
-        f"{match[1]}:\n\n" + "\n".join(line if line.startswith(" ") else f"- {line}" for line in lines) + "\n"
+        f"{match[1]}:\n\n"
+        + "\n".join(line if line.startswith(" ") else f"- {line}" for line in lines)
+        + "\n"
     )
 
 
@@ -37,7 +50,11 @@ def cell(text: str) -> str:
 
 def _type(hint: Any) -> str:
     """Return a type as a recipe's author reads it: choices as they are written, what may be left out."""
-    text = re.sub(r"Literal\[(.*?)\]", lambda match: match[1].replace(", ", " | "), type_name(hint))
+    text = re.sub(
+        r"Literal\[(.*?)\]",
+        lambda match: match[1].replace(", ", " | "),
+        type_name(hint),
+    )
     return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text).replace("'", '"')
 
 
@@ -80,4 +97,6 @@ def first_line(thing: Any) -> str:
 
 def signature(name: str, function: Any) -> str:
     """Return how a function is called, with its types."""
-    return f"{name}{inspect.signature(function)}".replace("'", "").replace("<class tuple>", "tuple")
+    return f"{name}{inspect.signature(function)}".replace("'", "").replace(
+        "<class tuple>", "tuple"
+    )

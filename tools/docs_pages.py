@@ -20,7 +20,8 @@ _log = logging.getLogger("mkdocs.hooks.docs_pages")
 
 # A fence is matched to be passed over: what looks like a link in code is none.
 _LINK = re.compile(
-    r"^ *```.*?^ *```|(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)", re.DOTALL | re.MULTILINE
+    r"^ *```.*?^ *```|(!?)\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)",
+    re.DOTALL | re.MULTILINE,
 )
 
 
@@ -32,7 +33,9 @@ def included() -> dict[str, Path]:
         "CHANGELOG.md": "changelog.md",
     }
     found = {page: ROOT / name for name, page in names.items()}
-    for readme in sorted([*ROOT.glob("core/README.md"), *ROOT.glob("plugins/*/README.md")]):
+    for readme in sorted(
+        [*ROOT.glob("core/README.md"), *ROOT.glob("plugins/*/README.md")]
+    ):
         found[f"distributions/{readme.parent.name}.md"] = readme
     for readme in sorted(ROOT.glob("examples/*/README.md")):
         found[f"distributions/example-{readme.parent.name}.md"] = readme
@@ -42,7 +45,10 @@ def included() -> dict[str, Path]:
 @cache
 def generated() -> Mapping[str, str]:
     """Return the pages that are made, by their paths in the site, with links to other pages of the site."""
-    pages = {page: relink(path.read_text("utf-8"), path, page) for page, path in included().items()}
+    pages = {
+        page: relink(path.read_text("utf-8"), path, page)
+        for page, path in included().items()
+    }
     return {**pages, **reference(_plugins(), (DOCS / "hooks.md").read_text("utf-8"))}
 
 
@@ -62,7 +68,9 @@ def missing(site: Path, plugins: Plugins) -> list[str]:
 
 def relink(text: str, source: Path, page: str) -> str:
     """Turn links between files of the repository into links between pages; one to no page to its text."""
-    pages = {path: name for name, path in included().items()} | {ROOT / "README.md": "index.md"}
+    pages = {path: name for name, path in included().items()} | {
+        ROOT / "README.md": "index.md"
+    }
 
     def replace(match: re.Match[str]) -> str:
         if match[3] is None:
@@ -102,7 +110,11 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn a written page's links to files outside docs/ into links to their pages."""
     written = page.file.src_uri not in generated()
-    return relink(markdown, DOCS / page.file.src_uri, page.file.src_uri) if written else markdown
+    return (
+        relink(markdown, DOCS / page.file.src_uri, page.file.src_uri)
+        if written
+        else markdown
+    )
 
 
 def _expand(nav: list[Any], pages: list[str]) -> list[Any]:
@@ -130,6 +142,8 @@ def _section(prefix: str, pages: list[str]) -> Iterator[Any]:
         key=lambda p: (not p.endswith("index.md"), p),
     )
     for directory in dict.fromkeys(
-        page[len(prefix) :].partition("/")[0] for page in here if "/" in page[len(prefix) :]
+        page[len(prefix) :].partition("/")[0]
+        for page in here
+        if "/" in page[len(prefix) :]
     ):
         yield {directory: list(_section(f"{prefix}{directory}/", pages))}

@@ -30,10 +30,16 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             public_names(protocols),
         ),
         "reference/python.md": module_page(
-            "Python", "What `import sentbed` gives, beside `__version__`.", sentbed, public_names(sentbed)
+            "Python",
+            "What `import sentbed` gives, beside `__version__`.",
+            sentbed,
+            public_names(sentbed),
         ),
         "reference/helpers.md": module_page(
-            "Helpers", "What components may import from `sentbed.helpers`.", helpers, public_names(helpers)
+            "Helpers",
+            "What components may import from `sentbed.helpers`.",
+            helpers,
+            public_names(helpers),
         ),
         "reference/common.md": module_page(
             "Shared",
@@ -60,7 +66,11 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
 
 def hooks() -> dict[str, Any]:
     """Return the hooks by name, in the order of a run."""
-    return {name: hook for name, hook in vars(hookspecs).items() if hasattr(hook, "sentbed_spec")}
+    return {
+        name: hook
+        for name, hook in vars(hookspecs).items()
+        if hasattr(hook, "sentbed_spec")
+    }
 
 
 def component(info: ComponentInfo) -> str:
@@ -70,7 +80,11 @@ def component(info: ComponentInfo) -> str:
         f"# {info.name}",
         f"{kind} of `{info.distribution}` {info.version}, class `{info.cls.__qualname__}`",
     ]
-    parts += [prose(inspect.getdoc(info.cls) or ""), *_traits(info), *fields(info.cls, "##")]
+    parts += [
+        prose(inspect.getdoc(info.cls) or ""),
+        *_traits(info),
+        *fields(info.cls, "##"),
+    ]
     language = "console" if KINDS[info.kind].on_command_line else "toml"
     sign = "$ " if language == "console" else ""
     parts += [
@@ -113,7 +127,8 @@ def _front(plugins: Plugins) -> str:
 def _kind(kind: str, plugins: Plugins) -> str:
     found = [plugins.find(kind, name) for name in plugins.names(kind)]
     rows = (
-        [f"[{info.name}]({info.name}.md)", cell(info.summary), f"`{info.distribution}`"] for info in found
+        [f"[{info.name}]({info.name}.md)", cell(info.summary), f"`{info.distribution}`"]
+        for info in found
     )
     protocol, hook = KINDS[kind].base.__name__, KINDS[kind].hook
     return page(
@@ -121,29 +136,52 @@ def _kind(kind: str, plugins: Plugins) -> str:
             f"# {kind}",
             f"Offered by the hook [{hook}](../hooks/{hook}.md), as classes that inherit from "
             f"[{protocol}](../protocols.md#{protocol.lower()}).",
-            table(["name", "what it is", "distribution"], rows) if found else "None is installed.",
+            table(["name", "what it is", "distribution"], rows)
+            if found
+            else "None is installed.",
         ]
     )
 
 
 def _hooks_index() -> str:
-    rows = ([f"[{name}]({name}.md)", cell(first_line(hook))] for name, hook in hooks().items())
-    return page(["# Hooks", prose(inspect.getdoc(hookspecs) or ""), table(["hook", "what it is for"], rows)])
+    rows = (
+        [f"[{name}]({name}.md)", cell(first_line(hook))]
+        for name, hook in hooks().items()
+    )
+    return page(
+        [
+            "# Hooks",
+            prose(inspect.getdoc(hookspecs) or ""),
+            table(["hook", "what it is for"], rows),
+        ]
+    )
 
 
 def _hook(name: str, hook: Any, hooks_page: str, plugins: Plugins) -> str:
-    section = re.search(rf"^## {name}\n(.*?)(?=^##? |\Z)", hooks_page, re.DOTALL | re.MULTILINE)
+    section = re.search(
+        rf"^## {name}\n(.*?)(?=^##? |\Z)", hooks_page, re.DOTALL | re.MULTILINE
+    )
     # The prose has the docstring's first line too, and says more than the rest of it.
-    body = section[1].partition("\n```\n")[2].strip() if section else prose(inspect.getdoc(hook) or "")
+    body = (
+        section[1].partition("\n```\n")[2].strip()
+        if section
+        else prose(inspect.getdoc(hook) or "")
+    )
     body = re.sub(r"\]\((?=[\w-]+\.md)", "](../../", body)
     parts = [f"# {name}", f"```python\n{signature(name, hook)}\n```", body]
     kind = next((kind for kind in KINDS.values() if kind.hook == name), None)
     if kind:
         names = (
-            ", ".join(f"[{part}](../{kind.name}/{part}.md)" for part in plugins.names(kind.name)) or "none"
+            ", ".join(
+                f"[{part}](../{kind.name}/{part}.md)"
+                for part in plugins.names(kind.name)
+            )
+            or "none"
         )
         protocol = kind.base.__name__
-        parts.append(f"Base class: [{protocol}](../protocols.md#{protocol.lower()}). Installed: {names}.")
+        parts.append(
+            f"Base class: [{protocol}](../protocols.md#{protocol.lower()}). Installed: {names}."
+        )
     return page(parts)
 
 

@@ -52,7 +52,10 @@ from typing import Any, NamedTuple
 
 PAPERS = Path(__file__).parent.parent / "recipes" / "papers"
 MAPPING = "published.toml"
-PLACES = {"row": ("rows", "elsewhere", "left_out"), "column": ("columns", "left_out_columns")}
+PLACES = {
+    "row": ("rows", "elsewhere", "left_out"),
+    "column": ("columns", "left_out_columns"),
+}
 VERIFY = "verify"
 """Name of a paper's recipe with its rows that need no training."""
 SAID = ("tolerance", "source", "hardware", "hours", "note")
@@ -84,20 +87,30 @@ def read_numbers(path: Path) -> Tables:
     with path.open(encoding="utf-8", newline="") as file:
         for i, line in enumerate(csv.DictReader(file), start=2):
             try:
-                table = tables.setdefault(line["paper"], {}).setdefault(line["table"], [])
-                before = table[-1].column if table and table[-1].row == line["row"] else ""
+                table = tables.setdefault(line["paper"], {}).setdefault(
+                    line["table"], []
+                )
+                before = (
+                    table[-1].column if table and table[-1].row == line["row"] else ""
+                )
                 table.append(
-                    Number(line["row"], line["column"], float(line["value"]), line["note"] or "", before)
+                    Number(
+                        line["row"],
+                        line["column"],
+                        float(line["value"]),
+                        line["note"] or "",
+                        before,
+                    )
                 )
             except (KeyError, TypeError, ValueError) as error:
-                message = (
-                    f"{path}:{i}: expected paper, table, row, column, a number and a note, found {line!r}"
-                )
+                message = f"{path}:{i}: expected paper, table, row, column, a number and a note, found {line!r}"
                 raise FaultsError(message) from error
     return tables
 
 
-def fragments(numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any]) -> dict[str, str]:
+def fragments(
+    numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any]
+) -> dict[str, str]:
     """Return the name of each study's file -> its content. Raises `FaultsError` with all that is wrong."""
     written: dict[str, list[str]] = {}
     references: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
@@ -111,31 +124,47 @@ def fragments(numbers: Mapping[str, Sequence[Number]], mapping: Mapping[str, Any
         wrong = list(_faults(found, own))
         faults += [f"`[{name}]`: {fault}" for fault in wrong]
         if not wrong:
-            for study, said in {name: own, **own.get("studies", {}), **_verified(own)}.items():
+            for study, said in {
+                name: own,
+                **own.get("studies", {}),
+                **_verified(own),
+            }.items():
                 written.setdefault(f"{study}.toml", []).append(
                     _fragment(table, found, {**said, "columns": own["columns"]})
                 )
             for study, rows in own.get("references", {}).items():
                 systems = references.setdefault(study, {})
-                for _, system, key, value, _ in _scores(found, {"rows": rows, "columns": own["columns"]}):
+                for _, system, key, value, _ in _scores(
+                    found, {"rows": rows, "columns": own["columns"]}
+                ):
                     systems.setdefault(system, {}).setdefault(table, {})[key] = value
     for study, systems in references.items():
         parts = written.setdefault(f"{study}.toml", [])
         parts += (_reference(system, tables) for system, tables in systems.items())
-    known = {table.replace(" ", "-") for table in numbers} | {"columns", "left_out_columns"}
-    faults += [f"`[{name}]` is no table of the paper" for name in mapping if name not in known]
+    known = {table.replace(" ", "-") for table in numbers} | {
+        "columns",
+        "left_out_columns",
+    }
+    faults += [
+        f"`[{name}]` is no table of the paper" for name in mapping if name not in known
+    ]
     if faults:
         raise FaultsError(*faults)
     head = f"# Written by tools/published.py from ../{MAPPING} and the published numbers: change those.\n"
     return {name: head + "\n".join(parts) for name, parts in written.items()}
 
 
-def _columns(paper: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _columns(
+    paper: Mapping[str, Any], table: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
     """Return `columns` and `left_out_columns`, those of the table before those of the paper."""
     taken, left = table.get("columns", {}), table.get("left_out_columns", {})
     return {
-        "columns": {k: v for k, v in paper.get("columns", {}).items() if k not in left} | taken,
-        "left_out_columns": {k: v for k, v in paper.get("left_out_columns", {}).items() if k not in taken}
+        "columns": {k: v for k, v in paper.get("columns", {}).items() if k not in left}
+        | taken,
+        "left_out_columns": {
+            k: v for k, v in paper.get("left_out_columns", {}).items() if k not in taken
+        }
         | left,
     }
 
@@ -143,7 +172,9 @@ def _columns(paper: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, di
 def rows_of(own: Mapping[str, Any]) -> dict[str, set[str]]:
     """Return the places of a table -> their rows: `rows`, `elsewhere`, `left_out`, and each of `studies`."""
     places = {place: set(own.get(place, {})) for place in PLACES["row"]}
-    return places | {f"studies.{name}": set(said.get("rows", {})) for name, said in _studies(own)}
+    return places | {
+        f"studies.{name}": set(said.get("rows", {})) for name, said in _studies(own)
+    }
 
 
 def _verified(own: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -156,7 +187,15 @@ def _studies(own: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
-    known = (*SAID, *PLACES["row"], *PLACES["column"], "contradicted", "studies", "references", VERIFY)
+    known = (
+        *SAID,
+        *PLACES["row"],
+        *PLACES["column"],
+        "contradicted",
+        "studies",
+        "references",
+        VERIFY,
+    )
     yield from (f"unknown key `{key}`" for key in own if key not in known)
     for name, study in _studies(own):
         for key in study:
@@ -169,18 +208,30 @@ def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
         for row in place.get("contradicted", {}):
             if row not in place.get("rows", {}):
                 yield f"the row {row!r} of `contradicted` is not in the `rows` beside it"
-    rows, columns = dict.fromkeys(n.row for n in numbers), dict.fromkeys(n.column for n in numbers)
+    rows, columns = (
+        dict.fromkeys(n.row for n in numbers),
+        dict.fromkeys(n.column for n in numbers),
+    )
     names_of = {place: set(own.get(place, {})) for place in PLACES["column"]}
-    for what, names, places in (("row", rows, rows_of(own)), ("column", columns, names_of)):
+    for what, names, places in (
+        ("row", rows, rows_of(own)),
+        ("column", columns, names_of),
+    ):
         *most, last = (f"`{place}`" for place in places)
         for name in names:
             having = [f"`{place}`" for place, there in places.items() if name in there]
             if len(having) != 1:
-                found = f"both {' and '.join(having)}" if having else f"none of {', '.join(most)} and {last}"
+                found = (
+                    f"both {' and '.join(having)}"
+                    if having
+                    else f"none of {', '.join(most)} and {last}"
+                )
                 yield f"the {what} {name!r} is in {found}"
     named = [*rows_of(own).values(), *map(set, own.get("references", {}).values())]
     named += [set(verified.get("rows", {})) for verified in _verified(own).values()]
-    yield from (f"there is no row {n!r}" for there in named for n in there if n not in rows)
+    yield from (
+        f"there is no row {n!r}" for there in named for n in there if n not in rows
+    )
     for number in numbers:
         keys = own["columns"].get(number.column, "")
         if not isinstance(keys, str) and number.before not in keys:
@@ -188,7 +239,9 @@ def _faults(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[str]:
             return
     values: dict[tuple[str, str, str], float] = {}
     for name, said in (("", own), *_studies(own), *_verified(own).items()):
-        for row, cell, key, value, _ in _scores(numbers, {**said, "columns": own["columns"]}):
+        for row, cell, key, value, _ in _scores(
+            numbers, {**said, "columns": own["columns"]}
+        ):
             if values.setdefault((name, cell, key), value) != value:
                 yield f"{cell!r} has {key!r} {values[name, cell, key]} and, in the row {row!r}, {value}"
 
@@ -199,7 +252,9 @@ def key_of(columns: Mapping[str, Any], column: str, before: str) -> str | None:
     return key[before] if isinstance(key, Mapping) else key
 
 
-def _scores(numbers: Sequence[Number], own: Mapping[str, Any]) -> Iterator[tuple[str, str, str, float, str]]:
+def _scores(
+    numbers: Sequence[Number], own: Mapping[str, Any]
+) -> Iterator[tuple[str, str, str, float, str]]:
     """Yield row, cell, key, value and note of each number that the recipes are to have."""
     for number in numbers:
         cells = own.get("rows", {}).get(number.row, [])
@@ -222,7 +277,9 @@ def _fragment(table: str, numbers: Sequence[Number], own: Mapping[str, Any]) -> 
             notes.setdefault(cell, {})[note] = None
     if contradicted := _contradicted(own):
         lines += ["", f"[study.expected.{_text(table)}.contradicted]"]
-        lines += [f"{_text(cell)} = {_text(reason)}" for cell, reason in contradicted.items()]
+        lines += [
+            f"{_text(cell)} = {_text(reason)}" for cell, reason in contradicted.items()
+        ]
     for cell, scores in cells.items():
         lines += ["", *(f"# {note}" for note in notes.get(cell, ()))]
         lines.append(f"[study.expected.{_text(table)}.cells.{_text(cell)}]")
@@ -245,8 +302,17 @@ def _contradicted(own: Mapping[str, Any]) -> dict[str, str]:
 def _reference(system: str, tables: Mapping[str, Mapping[str, float]]) -> str:
     """Return what a study has of a system: table -> key of a score -> number."""
     name = f"study.references.{_text(system)}"
-    lines = [f"[{name}]", f"source = {_text(', '.join(tables))}", "", f"[{name}.scores]"]
-    lines += [f"{_key(key)} = {value!r}" for scores in tables.values() for key, value in scores.items()]
+    lines = [
+        f"[{name}]",
+        f"source = {_text(', '.join(tables))}",
+        "",
+        f"[{name}.scores]",
+    ]
+    lines += [
+        f"{_key(key)} = {value!r}"
+        for scores in tables.values()
+        for key, value in scores.items()
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -266,10 +332,19 @@ def main() -> int:
     """Write or compare the files of every paper; 1 where something does not fit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("csv", type=Path, help="the published numbers")
-    parser.add_argument("--paper", action="append", help="only this paper; may be repeated")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where a file would change")
     parser.add_argument(
-        "--recipes", type=Path, default=PAPERS, help="the directory with one directory a paper"
+        "--paper", action="append", help="only this paper; may be repeated"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail where a file would change",
+    )
+    parser.add_argument(
+        "--recipes",
+        type=Path,
+        default=PAPERS,
+        help="the directory with one directory a paper",
     )
     options = parser.parse_args()
     faults: list[str] = []
@@ -278,7 +353,11 @@ def main() -> int:
     except (OSError, FaultsError) as error:
         print(error, file=sys.stderr)
         return 1
-    faults += [f"the table has no paper {name!r}" for name in options.paper or () if name not in tables]
+    faults += [
+        f"the table has no paper {name!r}"
+        for name in options.paper or ()
+        if name not in tables
+    ]
     for paper, numbers in tables.items():
         if options.paper and paper not in options.paper:
             continue
@@ -301,9 +380,14 @@ def _put(directory: Path, written: Mapping[str, str], check: bool) -> list[str]:
     """Write the files of one paper and take away those of no table, or return what differs."""
     there = {path.name: path.read_text("utf-8") for path in directory.glob("*.toml")}
     if check:
-        differ = [name for name in {**written, **there} if written.get(name) != there.get(name)]
+        differ = [
+            name
+            for name in {**written, **there}
+            if written.get(name) != there.get(name)
+        ]
         return [
-            f"{directory / name} is not what the table gives; run this without --check" for name in differ
+            f"{directory / name} is not what the table gives; run this without --check"
+            for name in differ
         ]
     directory.mkdir(exist_ok=True)
     for name in there.keys() - written.keys():

@@ -34,8 +34,13 @@ class Numbered(Dataset):
     def __len__(self) -> int:
         return self.length
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
-        return {column: [f"{column} {i} {epoch}" for i in indices] for column in self.columns}
+    def rows(
+        self, indices: Sequence[int], epoch: int = 0
+    ) -> Mapping[str, Sequence[str]]:
+        return {
+            column: [f"{column} {i} {epoch}" for i in indices]
+            for column in self.columns
+        }
 
     def texts(self, columns: Any = None) -> Iterator[str]:
         raise AssertionError("a sampler reads only the rows of a batch")
@@ -66,7 +71,9 @@ buffers = st.none() | st.integers(2, 70)
 def mixtures(draw: st.DrawFn) -> Numbered:
     sizes = draw(st.lists(st.integers(1, 30), min_size=2, max_size=4))
     takes = draw(st.lists(st.integers(2, 60), min_size=len(sizes), max_size=len(sizes)))
-    return mixed(sizes, takes, in_turn=draw(st.booleans()), whole_batches=draw(st.booleans()))
+    return mixed(
+        sizes, takes, in_turn=draw(st.booleans()), whole_batches=draw(st.booleans())
+    )
 
 
 # --- a plain data set ---
@@ -79,7 +86,9 @@ def test_an_epoch_is_the_permutation_of_its_key_cut_into_batches(
     sampler = Sampler(Numbered(rows), ["anchor"], batch_size, key)
     for epoch in range(3):
         order = np.random.default_rng([*key, epoch]).permutation(rows).tolist()
-        expected = [order[start : start + batch_size] for start in range(0, rows, batch_size)]
+        expected = [
+            order[start : start + batch_size] for start in range(0, rows, batch_size)
+        ]
         if len(expected[-1]) == 1:
             expected.pop()
         found = epoch_of(sampler)
@@ -100,11 +109,18 @@ def test_a_batch_has_the_texts_of_the_wanted_columns_in_its_epoch() -> None:
 # --- bounded shuffle ---
 
 
-@given(rows=st.integers(2, 300), buffer=st.integers(2, 320), batch_size=sizes_of_batches, key=seeds)
+@given(
+    rows=st.integers(2, 300),
+    buffer=st.integers(2, 320),
+    batch_size=sizes_of_batches,
+    key=seeds,
+)
 def test_a_bounded_shuffle_has_every_row_once_an_epoch(
     rows: int, buffer: int, batch_size: int, key: tuple[int, int]
 ) -> None:
-    sampler = Sampler(Numbered(rows), ["anchor"], batch_size, key, shuffle_buffer=buffer)
+    sampler = Sampler(
+        Numbered(rows), ["anchor"], batch_size, key, shuffle_buffer=buffer
+    )
     for _ in range(2):
         found = rows_of(epoch_of(sampler))
         assert len(set(found)) == len(found) == rows - (rows % batch_size == 1)
@@ -112,13 +128,19 @@ def test_a_bounded_shuffle_has_every_row_once_an_epoch(
 
 
 @given(rows=st.integers(2, 60), more=st.integers(0, 5), batch_size=sizes_of_batches)
-def test_a_buffer_of_all_rows_is_the_full_shuffle(rows: int, more: int, batch_size: int) -> None:
-    bounded = Sampler(Numbered(rows), ["anchor"], batch_size, KEY, shuffle_buffer=rows + more)
+def test_a_buffer_of_all_rows_is_the_full_shuffle(
+    rows: int, more: int, batch_size: int
+) -> None:
+    bounded = Sampler(
+        Numbered(rows), ["anchor"], batch_size, KEY, shuffle_buffer=rows + more
+    )
     full = Sampler(Numbered(rows), ["anchor"], batch_size, KEY)
     assert rows_of(epoch_of(bounded)) == rows_of(epoch_of(full))
 
 
-def test_a_window_of_a_bounded_shuffle_comes_from_few_places_and_is_shuffled_itself() -> None:
+def test_a_window_of_a_bounded_shuffle_comes_from_few_places_and_is_shuffled_itself() -> (
+    None
+):
     rows, buffer = 100_003, 3200
     sampler = Sampler(Numbered(rows), ["anchor"], buffer, KEY, shuffle_buffer=buffer)
     for batch in epoch_of(sampler):
@@ -131,7 +153,9 @@ def test_a_window_of_a_bounded_shuffle_comes_from_few_places_and_is_shuffled_its
     assert abs(np.mean(first[:buffer]) / rows - 0.5) < 0.25
 
 
-def test_ten_million_rows_are_shuffled_in_little_memory_and_from_any_position_at_once() -> None:
+def test_ten_million_rows_are_shuffled_in_little_memory_and_from_any_position_at_once() -> (
+    None
+):
     rows = 10_000_000
     tracemalloc.start()
     began = time.perf_counter()
@@ -161,7 +185,10 @@ def test_every_part_gives_its_share_and_goes_through_all_rows_before_it_repeats(
         batches = epoch_of(sampler)
         counts = Counter(part_of(row, mixture.sizes) for row in rows_of(batches))
         if mixture.whole_batches:
-            assert all(len({part_of(row, mixture.sizes) for row in batch.rows}) == 1 for batch in batches)
+            assert all(
+                len({part_of(row, mixture.sizes) for row in batch.rows}) == 1
+                for batch in batches
+            )
             alone = [take % batch_size == 1 for take in mixture.takes]
             assert [counts[part] for part in range(len(alone))] == [
                 take - out for take, out in zip(mixture.takes, alone, strict=True)
@@ -170,7 +197,10 @@ def test_every_part_gives_its_share_and_goes_through_all_rows_before_it_repeats(
         else:
             out = sum(mixture.takes) % batch_size == 1
             assert sum(counts.values()) == sum(mixture.takes) - out
-            assert all(0 <= take - counts[part] <= out for part, take in enumerate(mixture.takes))
+            assert all(
+                0 <= take - counts[part] <= out
+                for part, take in enumerate(mixture.takes)
+            )
             left_out += out
         for row in rows_of(batches):
             drawn[part_of(row, mixture.sizes)].append(row)
@@ -184,7 +214,12 @@ def test_every_part_gives_its_share_and_goes_through_all_rows_before_it_repeats(
 def test_parts_in_turn_alternate_until_they_are_used_up(whole_batches: bool) -> None:
     scale = 4 if whole_batches else 1
     sizes, takes = (100, 100, 100), (3 * scale, 1 * scale, 2 * scale)
-    sampler = Sampler(mixed(sizes, takes, in_turn=True, whole_batches=whole_batches), ["anchor"], 4, KEY)
+    sampler = Sampler(
+        mixed(sizes, takes, in_turn=True, whole_batches=whole_batches),
+        ["anchor"],
+        4,
+        KEY,
+    )
     for _ in range(2):
         parts = [part_of(row, sizes) for row in rows_of(epoch_of(sampler))]
         assert parts[::scale] == [0, 1, 2, 0, 2, 0]
@@ -193,7 +228,9 @@ def test_parts_in_turn_alternate_until_they_are_used_up(whole_batches: bool) -> 
 def test_parts_out_of_turn_come_in_another_order_in_every_epoch() -> None:
     sizes = (50, 50)
     sampler = Sampler(mixed(sizes, sizes), ["anchor"], 10, KEY)
-    orders = [[part_of(row, sizes) for row in rows_of(epoch_of(sampler))] for _ in range(3)]
+    orders = [
+        [part_of(row, sizes) for row in rows_of(epoch_of(sampler))] for _ in range(3)
+    ]
     assert len({tuple(order) for order in orders}) == 3
     assert all(sorted(order) == [0] * 50 + [1] * 50 for order in orders)
 
@@ -202,7 +239,9 @@ def test_the_order_of_many_parts_is_exact_and_even_over_pieces() -> None:
     sizes = (150_000, 30_000, 1)
     sampler = Sampler(mixed(sizes, sizes), ["anchor"], 1000, KEY)
     batches = epoch_of(sampler)
-    assert len(set(rows_of(batches))) == len(rows_of(batches)) == 180_000  # one row alone is left out
+    assert (
+        len(set(rows_of(batches))) == len(rows_of(batches)) == 180_000
+    )  # one row alone is left out
     shares = [np.mean(batch.rows < 150_000) for batch in batches]
     # Of 1,000 draws at 5/6 the standard deviation is 0.0118.
     assert 0.78 < min(shares) < max(shares) < 0.89
@@ -226,18 +265,31 @@ def tables(draw: st.DrawFn) -> ToyDataset:
     rows = draw(st.integers(2, 30))
     text = st.integers(0, draw(st.integers(3, 60))).map(str)
     column = st.lists(text, min_size=rows, max_size=rows)
-    return ToyDataset({"anchor": draw(column), "positive": draw(column), "negative": draw(column)})
+    return ToyDataset(
+        {"anchor": draw(column), "positive": draw(column), "negative": draw(column)}
+    )
 
 
 def clashes(batch: Batch) -> list[tuple[int, int]]:
     rows = list(zip(*batch.columns.values(), strict=True))
-    return [(i, j) for j in range(len(rows)) for i in range(j) if set(rows[i]) & set(rows[j])]
+    return [
+        (i, j)
+        for j in range(len(rows))
+        for i in range(j)
+        if set(rows[i]) & set(rows[j])
+    ]
 
 
-def naive_distinct(table: ToyDataset, batch_size: int, key: tuple[int, int]) -> Iterator[list[int] | None]:
+def naive_distinct(
+    table: ToyDataset, batch_size: int, key: tuple[int, int]
+) -> Iterator[list[int] | None]:
     """Row by row, of those that wait up to four batches, then an endless list; None where no row fits."""
     rows, wanted = len(table), min(batch_size, len(table))
-    stream = (row for e in count() for row in np.random.default_rng([*key, e]).permutation(rows).tolist())
+    stream = (
+        row
+        for e in count()
+        for row in np.random.default_rng([*key, e]).permutation(rows).tolist()
+    )
     texts = [{column[row] for column in table.data.values()} for row in range(rows)]
     waiting: list[int] = []
     while True:
@@ -257,7 +309,9 @@ def naive_distinct(table: ToyDataset, batch_size: int, key: tuple[int, int]) -> 
             if vain > 3 * rows:
                 yield None
                 return
-        waiting = [row for row in waiting if row not in batch and row not in later] + later
+        waiting = [
+            row for row in waiting if row not in batch and row not in later
+        ] + later
         yield batch
 
 
@@ -278,15 +332,27 @@ def test_distinct_batches_are_those_of_a_naive_loop(
         assert not clashes(batch)
 
 
-@given(table=tables(), data=mixtures(), buffer=buffers, batch_size=st.integers(2, 6), key=seeds)
+@given(
+    table=tables(),
+    data=mixtures(),
+    buffer=buffers,
+    batch_size=st.integers(2, 6),
+    key=seeds,
+)
 def test_distinct_batches_of_mixtures_share_no_text(
-    table: ToyDataset, data: Numbered, buffer: int | None, batch_size: int, key: tuple[int, int]
+    table: ToyDataset,
+    data: Numbered,
+    buffer: int | None,
+    batch_size: int,
+    key: tuple[int, int],
 ) -> None:
     mixture = data.mixture
     assert mixture is not None
 
     class Mixed(Numbered):
-        def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
+        def rows(
+            self, indices: Sequence[int], epoch: int = 0
+        ) -> Mapping[str, Sequence[str]]:
             return table.rows([i % len(table) for i in indices])
 
     sampler = Sampler(
@@ -317,8 +383,12 @@ def test_a_row_that_clashes_waits_for_the_next_batch() -> None:
         assert len(set(rows)) == 9 or sampler.state()["lanes"][0]["deferred"]
 
 
-def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_at_all() -> None:
-    crossed = ToyDataset({"anchor": [*"abcd"], "positive": [*"xyzw"], "negative": [*"yuvs"]})
+def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_at_all() -> (
+    None
+):
+    crossed = ToyDataset(
+        {"anchor": [*"abcd"], "positive": [*"xyzw"], "negative": [*"yuvs"]}
+    )
     for seed in range(10):
         batch = Sampler(crossed, crossed.columns, 3, (seed, 0), distinct=True).next()
         assert not {0, 1} <= set(batch.rows.tolist())
@@ -326,10 +396,17 @@ def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_a
     assert len(Sampler(own, own.columns, 4, KEY, distinct=True).next().rows) == 4
 
 
-def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct() -> None:
-    table = ToyDataset({"anchor": [*"aaaaabbbbbccccc"], "positive": [str(i) for i in range(15)]})
+def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct() -> (
+    None
+):
+    table = ToyDataset(
+        {"anchor": [*"aaaaabbbbbccccc"], "positive": [str(i) for i in range(15)]}
+    )
     sampler = Sampler(table, table.columns, 4, KEY, distinct=True)
-    with pytest.raises(DataError, match=r"4 rows .* only 3 distinct rows.* set `batch_size` to 3 or less"):
+    with pytest.raises(
+        DataError,
+        match=r"4 rows .* only 3 distinct rows.* set `batch_size` to 3 or less",
+    ):
         sampler.next()
     assert len(Sampler(table, table.columns, 3, KEY, distinct=True).next().rows) == 3
 
@@ -337,7 +414,9 @@ def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct()
 def test_a_text_that_most_rows_share_does_not_make_batches_slow() -> None:
     """Nine rows in ten wait; they are not all looked at for every batch."""
     rows = 20_000
-    table = ToyDataset({"anchor": ["same" if i % 10 else f"text {i}" for i in range(rows)]})
+    table = ToyDataset(
+        {"anchor": ["same" if i % 10 else f"text {i}" for i in range(rows)]}
+    )
     sampler = Sampler(table, ["anchor"], 8, KEY, distinct=True)
     began = time.perf_counter()
     for _ in range(1000):
@@ -350,11 +429,17 @@ def test_a_text_that_most_rows_share_does_not_make_batches_slow() -> None:
 
 
 @settings(max_examples=40)
-@given(data=mixtures() | st.integers(2, 40).map(Numbered), batch_size=sizes_of_batches, buffer=buffers)
+@given(
+    data=mixtures() | st.integers(2, 40).map(Numbered),
+    batch_size=sizes_of_batches,
+    buffer=buffers,
+)
 def test_from_every_position_a_restored_sampler_goes_on_alike(
     data: Numbered, batch_size: int, buffer: int | None
 ) -> None:
-    _goes_on_alike(lambda: Sampler(data, ["anchor"], batch_size, KEY, shuffle_buffer=buffer))
+    _goes_on_alike(
+        lambda: Sampler(data, ["anchor"], batch_size, KEY, shuffle_buffer=buffer)
+    )
 
 
 @settings(max_examples=40)
@@ -363,7 +448,9 @@ def test_from_every_position_a_restored_distinct_sampler_goes_on_alike(
     table: ToyDataset, batch_size: int, buffer: int | None
 ) -> None:
     _goes_on_alike(
-        lambda: Sampler(table, table.columns, batch_size, KEY, distinct=True, shuffle_buffer=buffer)
+        lambda: Sampler(
+            table, table.columns, batch_size, KEY, distinct=True, shuffle_buffer=buffer
+        )
     )
 
 
@@ -393,13 +480,16 @@ def _goes_on_alike(make: Callable[[], Sampler]) -> None:
 
 def test_a_sampler_depends_on_each_part_of_its_key() -> None:
     orders = [
-        rows_of(epoch_of(Sampler(Numbered(30), ["anchor"], 30, key))) for key in [(1, 0), (1, 1), (2, 0)]
+        rows_of(epoch_of(Sampler(Numbered(30), ["anchor"], 30, key)))
+        for key in [(1, 0), (1, 1), (2, 0)]
     ]
     assert len({tuple(order) for order in orders}) == 3
 
 
 def test_going_on_in_a_late_epoch_of_a_mixture_is_immediate() -> None:
-    sampler = Sampler(mixed((200_000, 300_000), (300_000, 100_000)), ["anchor"], 64, KEY)
+    sampler = Sampler(
+        mixed((200_000, 300_000), (300_000, 100_000)), ["anchor"], 64, KEY
+    )
     sampler.restore({**sampler.state(), "epoch": 10_000, "done": 6000})
     began = time.perf_counter()
     assert sampler.next().epoch == 10_000
@@ -410,13 +500,21 @@ def test_going_on_in_a_late_epoch_of_a_mixture_is_immediate() -> None:
 
 
 def test_a_missing_column_is_an_error_before_the_first_batch() -> None:
-    with pytest.raises(DataError, match="no column `negative`; it has anchor, positive"):
+    with pytest.raises(
+        DataError, match="no column `negative`; it has anchor, positive"
+    ):
         Sampler(Numbered(5), ["anchor", "negative"], 2, KEY)
 
 
 @pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize(
-    "data", [Numbered(0), Numbered(1), mixed((5, 5), (1, 1), whole_batches=True), mixed((5, 5), (1, 0))]
+    "data",
+    [
+        Numbered(0),
+        Numbered(1),
+        mixed((5, 5), (1, 1), whole_batches=True),
+        mixed((5, 5), (1, 0)),
+    ],
 )
 def test_data_without_a_batch_are_an_error(data: Numbered, distinct: bool) -> None:
     with pytest.raises(DataError, match=r"row\(s\) an epoch, a batch needs at least 2"):
@@ -426,12 +524,17 @@ def test_data_without_a_batch_are_an_error(data: Numbered, distinct: bool) -> No
 @pytest.mark.parametrize("distinct", [False, True])
 def test_a_source_that_runs_dry_is_named_with_epoch_and_batch(distinct: bool) -> None:
     class Dry(Numbered):
-        def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
+        def rows(
+            self, indices: Sequence[int], epoch: int = 0
+        ) -> Mapping[str, Sequence[str]]:
             return super().rows(indices[: len(indices) - epoch], epoch)
 
     sampler = Sampler(Dry(8), ["anchor"], 4, KEY, distinct=distinct)
     epoch_of(sampler)
-    with pytest.raises(DataError, match=r"asked for 4 rows of `anchor`, it gave 3, in epoch 2, batch 1 of 2"):
+    with pytest.raises(
+        DataError,
+        match=r"asked for 4 rows of `anchor`, it gave 3, in epoch 2, batch 1 of 2",
+    ):
         sampler.next()
 
 
@@ -459,6 +562,7 @@ def test_the_state_of_other_data_is_refused() -> None:
 def test_a_position_that_is_none_is_refused(position: dict[str, Any]):
     sampler = Sampler(Numbered(30), ["anchor"], 4, KEY)
     with pytest.raises(
-        DataError, match=r"of the sampler has the position .*, expected a whole number from 0 to"
+        DataError,
+        match=r"of the sampler has the position .*, expected a whole number from 0 to",
     ):
         sampler.restore({**sampler.state(), **position})

@@ -42,14 +42,18 @@ def test_every_row_is_in_exactly_one_batch(lengths: list[int], budget: int):
 
 
 @given(LENGTHS, st.integers(1, 300))
-def test_a_batch_holds_at_most_the_budget_of_padded_tokens_or_one_row(lengths: list[int], budget: int):
+def test_a_batch_holds_at_most_the_budget_of_padded_tokens_or_one_row(
+    lengths: list[int], budget: int
+):
     for rows in plan(lengths, budget):
         assert len(rows) >= 1
         assert len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= budget
 
 
 @given(LENGTHS, st.integers(1, 300))
-def test_batches_come_longest_first_and_rows_of_a_length_in_order(lengths: list[int], budget: int):
+def test_batches_come_longest_first_and_rows_of_a_length_in_order(
+    lengths: list[int], budget: int
+):
     order = np.concatenate(plan(lengths, budget)).tolist()
     assert order == sorted(range(len(lengths)), key=lambda row: -lengths[row])
 
@@ -73,12 +77,16 @@ def cheapest(lengths: list[int], budget: int) -> float:
         cost = 0
         for group in groups:
             rows = sum(lengths.count(length) for length in group)
-            cost += rows * group[0] + BATCH_COST * math.ceil(rows / max(1, budget // group[0]))
+            cost += rows * group[0] + BATCH_COST * math.ceil(
+                rows / max(1, budget // group[0])
+            )
         best = min(best, cost)
     return best
 
 
-def group_cost(lengths: list[int], batches: list[NDArray[np.int64]], budget: int) -> float:
+def group_cost(
+    lengths: list[int], batches: list[NDArray[np.int64]], budget: int
+) -> float:
     """The least cost at which these batches can be had: batches of one group pad to the group's longest."""
     longest = [max(lengths[row] for row in rows) for rows in batches]
     shortest = [min(lengths[row] for row in rows) for rows in batches]
@@ -101,8 +109,12 @@ def group_cost(lengths: list[int], batches: list[NDArray[np.int64]], budget: int
     st.lists(st.sampled_from([1, 2, 5, 9, 20, 33, 60, 100]), min_size=1, max_size=40),
     st.sampled_from([1, 64, 120, 200, 400]),
 )
-def test_the_cuts_cost_as_little_as_the_best_of_all_partitions(lengths: list[int], budget: int):
-    assert group_cost(lengths, plan(lengths, budget), budget) == cheapest(lengths, budget)
+def test_the_cuts_cost_as_little_as_the_best_of_all_partitions(
+    lengths: list[int], budget: int
+):
+    assert group_cost(lengths, plan(lengths, budget), budget) == cheapest(
+        lengths, budget
+    )
 
 
 def test_lengths_share_a_batch_where_padding_is_cheaper_than_a_batch():
@@ -154,23 +166,41 @@ def test_shorter_rows_are_padded_on_the_right_and_masked():
     assert (batch.input_ids.dtype, batch.attention_mask.dtype) == (np.int64, np.int64)
 
 
-@given(st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=9), st.data())
-def test_what_the_mask_keeps_of_a_row_is_that_row(rows: list[list[int]], data: st.DataObject):
-    chosen = data.draw(st.lists(st.sampled_from(range(len(rows))), min_size=1, max_size=9))
+@given(
+    st.lists(
+        st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=9
+    ),
+    st.data(),
+)
+def test_what_the_mask_keeps_of_a_row_is_that_row(
+    rows: list[list[int]], data: st.DataObject
+):
+    chosen = data.draw(
+        st.lists(st.sampled_from(range(len(rows))), min_size=1, max_size=9)
+    )
     batch = pad(tokens(*rows), np.array(chosen), 0)
-    mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
-    assert [ids[kept == 1].tolist() for ids, kept in zip(batch.input_ids, mask, strict=True)] == [
-        rows[row] for row in chosen
-    ]
+    mask = (
+        np.ones_like(batch.input_ids)
+        if batch.attention_mask is None
+        else batch.attention_mask
+    )
+    assert [
+        ids[kept == 1].tolist() for ids, kept in zip(batch.input_ids, mask, strict=True)
+    ] == [rows[row] for row in chosen]
     assert (batch.input_ids[mask == 0] == 0).all()
-    assert (batch.attention_mask is None) == (len({len(rows[row]) for row in chosen}) == 1)
+    assert (batch.attention_mask is None) == (
+        len({len(rows[row]) for row in chosen}) == 1
+    )
 
 
 # --- shared_prefix_length ----------------------------------------------------------------------------------
 
 
 def rows_of(found: TokenIds) -> list[list[int]]:
-    return [found.ids[start:stop].tolist() for start, stop in pairwise(found.offsets.tolist())]
+    return [
+        found.ids[start:stop].tolist()
+        for start, stop in pairwise(found.offsets.tolist())
+    ]
 
 
 def prefix_of(*rows: list[int]) -> list[int] | None:
@@ -179,8 +209,19 @@ def prefix_of(*rows: list[int]) -> list[int] | None:
 
 
 def test_the_shared_prefix_is_what_every_text_begins_with():
-    assert prefix_of([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7, 8], [1, 2, 3, 4, 5, 9]) == [1, 2, 3, 4, 5]
-    assert prefix_of([1, 2, 3, 4, 9, 9], [1, 2, 3, 4, 5, 9], [1, 2, 3, 4, 5, 9]) == [1, 2, 3, 4]
+    assert prefix_of([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7, 8], [1, 2, 3, 4, 5, 9]) == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+    assert prefix_of([1, 2, 3, 4, 9, 9], [1, 2, 3, 4, 5, 9], [1, 2, 3, 4, 5, 9]) == [
+        1,
+        2,
+        3,
+        4,
+    ]
 
 
 def test_a_token_that_only_some_texts_hide_is_not_shared():
@@ -214,14 +255,20 @@ def test_one_text_alone_shares_nothing():
 SIMILAR = st.builds(
     lambda head, tails: [head + tail for tail in tails],
     st.lists(st.integers(0, 1), max_size=9),
-    st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=1, max_size=6),
+    st.lists(
+        st.lists(st.integers(0, 1), min_size=1, max_size=4), min_size=1, max_size=6
+    ),
 )
 
 
 @given(SIMILAR)
-def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(rows: list[list[int]]):
+def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(
+    rows: list[list[int]],
+):
     counts = range(min(len(row) for row in rows))
-    longest = max(count for count in counts if all(row[:count] == rows[0][:count] for row in rows))
+    longest = max(
+        count for count in counts if all(row[:count] == rows[0][:count] for row in rows)
+    )
     expected = rows[0][:longest] if longest >= PREFIX_PAYS and len(rows) > 1 else None
     assert prefix_of(*rows) == expected
 
@@ -243,13 +290,19 @@ TEXTS = [
 
 @pytest.fixture
 def placed() -> Placed:
-    return Placed(Characters(6).build(BuildContext(tuple)), Average().build(6), None, False)
+    return Placed(
+        Characters(6).build(BuildContext(tuple)), Average().build(6), None, False
+    )
 
 
-def one_by_one(placed: Placed, texts: Sequence[str], max_length: int) -> NDArray[np.float32]:
+def one_by_one(
+    placed: Placed, texts: Sequence[str], max_length: int
+) -> NDArray[np.float32]:
     """Encode naively: each text alone, without padding, batches or repeats."""
     tokenizer = CharacterTokenizer()
-    alone = [pad(tokenizer.encode([text], max_length), np.arange(1), 0) for text in texts]
+    alone = [
+        pad(tokenizer.encode([text], max_length), np.arange(1), 0) for text in texts
+    ]
     rows = [placed.encode(batch)[0] for batch in alone]
     placed.batches.clear()
     return np.stack(rows)
@@ -276,10 +329,14 @@ def test_a_repeated_text_is_encoded_once(placed: Placed):
     assert sum(len(batch.input_ids) for batch in placed.batches) == len(set(TEXTS))
 
 
-def test_repeats_are_dropped_within_a_window_of_texts(placed: Placed, monkeypatch: pytest.MonkeyPatch):
+def test_repeats_are_dropped_within_a_window_of_texts(
+    placed: Placed, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(encode, "WINDOW", 3)
     tokenizer = CharacterTokenizer()
-    encode_into(np.empty((7, 6), np.float32), list("aabbbca"), tokenizer, placed, 12, 64)
+    encode_into(
+        np.empty((7, 6), np.float32), list("aabbbca"), tokenizer, placed, 12, 64
+    )
     assert tokenizer.seen == ["a", "b", "b", "c", "a"]
 
 
@@ -298,22 +355,41 @@ def test_progress_adds_up_to_the_number_of_texts(
 
 
 def test_vectors_can_go_into_a_memory_map(placed: Placed, tmp_path: Path):
-    output = np.lib.format.open_memmap(tmp_path / "v.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 6))
+    output = np.lib.format.open_memmap(
+        tmp_path / "v.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 6)
+    )
     encode_into(output, TEXTS, CharacterTokenizer(), placed, 12, 64)
     output.flush()
-    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), one_by_one(placed, TEXTS, 12), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "v.npy"), one_by_one(placed, TEXTS, 12), rtol=1e-6
+    )
 
 
 def test_no_texts_need_no_batch(placed: Placed):
     done: list[int] = []
-    encode_into(np.empty((0, 6), np.float32), [], CharacterTokenizer(), placed, 12, 64, done.append)
+    encode_into(
+        np.empty((0, 6), np.float32),
+        [],
+        CharacterTokenizer(),
+        placed,
+        12,
+        64,
+        done.append,
+    )
     assert (done, placed.batches) == ([], [])
 
 
 def test_no_batch_is_over_the_budget_of_the_engine(placed: Placed):
     engine = Toy(token_budget=30).build()
     texts = [chr(97 + i % 26) * (1 + i % 9) for i in range(200)]
-    encode_into(np.empty((200, 6), np.float32), texts, CharacterTokenizer(), placed, 12, engine.token_budget)
+    encode_into(
+        np.empty((200, 6), np.float32),
+        texts,
+        CharacterTokenizer(),
+        placed,
+        12,
+        engine.token_budget,
+    )
     assert max(batch.input_ids.size for batch in placed.batches) <= 30
     assert len(placed.batches) < len(set(texts))
 
@@ -331,7 +407,9 @@ class Sharing(Placed):
         if prefix is not None:
             ids = np.concatenate([np.tile(prefix, (len(ids), 1)), ids], axis=1)
             if mask is not None:
-                mask = np.concatenate([np.ones((len(ids), len(prefix)), np.int64), mask], axis=1)
+                mask = np.concatenate(
+                    [np.ones((len(ids), len(prefix)), np.int64), mask], axis=1
+                )
         vectors = super().encode(TokenBatch(ids, mask))
         self.batches[-1] = batch
         return vectors
@@ -341,27 +419,41 @@ def encoded_rows(encoder: Placed) -> list[list[int]]:
     """The ids of every row, with the prefix, without padding; sorted."""
     rows = []
     for batch in encoder.batches:
-        mask = np.ones_like(batch.input_ids) if batch.attention_mask is None else batch.attention_mask
+        mask = (
+            np.ones_like(batch.input_ids)
+            if batch.attention_mask is None
+            else batch.attention_mask
+        )
         prefix = [] if batch.prefix is None else batch.prefix.tolist()
-        rows += [prefix + ids[kept == 1].tolist() for ids, kept in zip(batch.input_ids, mask, strict=True)]
+        rows += [
+            prefix + ids[kept == 1].tolist()
+            for ids, kept in zip(batch.input_ids, mask, strict=True)
+        ]
     return sorted(rows)
 
 
 def prefix_lengths(encoder: Placed) -> list[int | None]:
-    return [None if batch.prefix is None else len(batch.prefix) for batch in encoder.batches]
+    return [
+        None if batch.prefix is None else len(batch.prefix) for batch in encoder.batches
+    ]
 
 
 def ids_of(texts: Sequence[str]) -> list[list[int]]:
     return sorted(rows_of(CharacterTokenizer().encode(list(dict.fromkeys(texts)), 40)))
 
 
-def encode_all(texts: Sequence[str], encoder: Placed, budget: int = 64) -> NDArray[np.float32]:
+def encode_all(
+    texts: Sequence[str], encoder: Placed, budget: int = 64
+) -> NDArray[np.float32]:
     output = np.full((len(texts), 6), np.nan, np.float32)
     encode_into(output, texts, CharacterTokenizer(), encoder, 40, budget)
     return output
 
 
-PROMPTED = [f"This sentence : {text}." for text in ("one", "three", "", "one", "a longer text", "two")]
+PROMPTED = [
+    f"This sentence : {text}."
+    for text in ("one", "three", "", "one", "a longer text", "two")
+]
 
 
 @pytest.fixture
@@ -370,7 +462,9 @@ def sharing(placed: Placed) -> Sharing:
 
 
 @pytest.mark.parametrize("budget", [1, 20, 10_000])
-def test_prefix_and_rows_are_the_ids_of_the_texts(budget: int, placed: Placed, sharing: Sharing):
+def test_prefix_and_rows_are_the_ids_of_the_texts(
+    budget: int, placed: Placed, sharing: Sharing
+):
     vectors = encode_all(PROMPTED, sharing, budget)
     np.testing.assert_allclose(vectors, one_by_one(placed, PROMPTED, 40), rtol=1e-5)
     assert encoded_rows(sharing) == ids_of(PROMPTED)
@@ -378,14 +472,19 @@ def test_prefix_and_rows_are_the_ids_of_the_texts(budget: int, placed: Placed, s
     assert set(prefix_lengths(sharing)) == {17}
 
 
-@given(st.lists(st.text("ab", max_size=4), min_size=1, max_size=8), st.text("ab", max_size=6))
+@given(
+    st.lists(st.text("ab", max_size=4), min_size=1, max_size=8),
+    st.text("ab", max_size=6),
+)
 def test_every_row_is_whole_whatever_the_texts_share(texts: list[str], head: str):
     texts = [head + text for text in texts]
     parts = Characters(6).build(BuildContext(tuple)), Average().build(6), None, False
     sharing = Sharing(*parts)
     vectors = encode_all(texts, sharing, 20)
     assert encoded_rows(sharing) == ids_of(texts)
-    np.testing.assert_allclose(vectors, one_by_one(Placed(*parts), texts, 40), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        vectors, one_by_one(Placed(*parts), texts, 40), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_an_encoder_that_takes_no_prefix_gets_whole_rows(
@@ -417,7 +516,9 @@ def test_a_text_that_the_others_begin_with_keeps_its_last_token(sharing: Sharing
     assert encoded_rows(sharing) == ids_of(texts)
 
 
-def test_each_window_has_its_own_prefix(sharing: Sharing, monkeypatch: pytest.MonkeyPatch):
+def test_each_window_has_its_own_prefix(
+    sharing: Sharing, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(encode, "WINDOW", 2)
     texts = ["aaaaax", "aaaaay", "bbbbbbx", "bbbbbby", "ccccc"]
     encode_all(texts, sharing)
@@ -433,7 +534,9 @@ class Ahead(Placed):
 
     asynchronous = True
 
-    def encode_batches(self, batches: Iterator[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(
+        self, batches: Iterator[TokenBatch]
+    ) -> Iterator[NDArray[np.float32]]:
         waiting: list[NDArray[np.float32]] = []
         for batch in batches:
             waiting.append(self.encode(batch))
@@ -462,7 +565,11 @@ def ahead(placed: Placed) -> Ahead:
 @pytest.mark.parametrize("budget", [1, 20, 10_000])
 @pytest.mark.parametrize("window", [1, 2, 4, 100])
 def test_vectors_that_come_later_go_to_their_places(
-    budget: int, window: int, placed: Placed, ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+    budget: int,
+    window: int,
+    placed: Placed,
+    ahead: Ahead,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(encode, "WINDOW", window)
     done: list[int] = []
@@ -475,7 +582,9 @@ def test_vectors_that_come_later_go_to_their_places(
     assert main_thread().name not in tokenizer.threads
 
 
-def test_the_next_window_is_tokenised_while_one_is_encoded(ahead: Ahead, monkeypatch: pytest.MonkeyPatch):
+def test_the_next_window_is_tokenised_while_one_is_encoded(
+    ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(encode, "WINDOW", 1)
     second = Event()
 
@@ -491,11 +600,15 @@ def test_the_next_window_is_tokenised_while_one_is_encoded(ahead: Ahead, monkeyp
             return super().encode(batch)
 
     waits = Waits(ahead.backbone, ahead.weights, None, False)
-    encode_into(np.empty((3, 6), np.float32), ["one", "two", "three"], Tells(), waits, 12, 64)
+    encode_into(
+        np.empty((3, 6), np.float32), ["one", "two", "three"], Tells(), waits, 12, 64
+    )
     assert len(waits.batches) == 3
 
 
-def test_what_goes_wrong_in_the_thread_is_raised_here(ahead: Ahead, monkeypatch: pytest.MonkeyPatch):
+def test_what_goes_wrong_in_the_thread_is_raised_here(
+    ahead: Ahead, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(encode, "WINDOW", 1)
 
     class Fails(CharacterTokenizer):
@@ -505,5 +618,7 @@ def test_what_goes_wrong_in_the_thread_is_raised_here(ahead: Ahead, monkeypatch:
             return super().encode(texts, max_length)
 
     with pytest.raises(DataError, match="no tokens"):
-        encode_into(np.empty((2, 6), np.float32), ["one", "two"], Fails(), ahead, 12, 64)
+        encode_into(
+            np.empty((2, 6), np.float32), ["one", "two"], Fails(), ahead, 12, 64
+        )
     assert len(ahead.batches) == 1

@@ -51,27 +51,37 @@ def test_every_mode_of_two_towers_is_a_recipe(mode: str, recipe_of: Load):
     recipe = recipe_of(TOWERS, *MODES[mode])
     towers = recipe.towers(recipe.stage[0])
     assert towers == {"anchor": "zh" if "shared" in mode else "en", "positive": "zh"}
-    assert recipe.trained(recipe.stage[0]) == (("en", "zh") if mode == "dual" else ("zh",))
+    assert recipe.trained(recipe.stage[0]) == (
+        ("en", "zh") if mode == "dual" else ("zh",)
+    )
 
 
 @pytest.mark.parametrize("source", ["pairs", "pretrained"])
-def test_weights_come_from_an_earlier_stage_or_from_before_the_first(source: str, recipe_of: Load):
+def test_weights_come_from_an_earlier_stage_or_from_before_the_first(
+    source: str, recipe_of: Load
+):
     recipe = recipe_of(TOWERS, f"stage.tune.weights.zh={source}")
     assert recipe.stage[1].weights == {"zh": source}
 
 
 def test_a_validation_that_chooses_nothing_may_see_test_data(recipe_of: Load):
-    recipe = recipe_of(TOWERS, f'stage.tune.validate={{ every = 1, {TEST_GAP}, keep = "last" }}')
+    recipe = recipe_of(
+        TOWERS, f'stage.tune.validate={{ every = 1, {TEST_GAP}, keep = "last" }}'
+    )
     assert recipe.stage[1].validate is not None
 
 
 def test_watch_may_see_test_data_of_an_encoder_that_is_not_trained(recipe_of: Load):
-    watch = f'[{{ every = 1, {TEST_GAP}, encoder = "en" }}, {{ every = 2, {TEST_GAP} }}]'
+    watch = (
+        f'[{{ every = 1, {TEST_GAP}, encoder = "en" }}, {{ every = 2, {TEST_GAP} }}]'
+    )
     recipe = recipe_of(TOWERS, f"stage.tune.watch={watch}")
     assert [w.encoder for w in recipe.stage[1].watch] == ["en", None]
 
 
-def test_a_moving_average_may_follow_the_tower_that_another_column_trains(recipe_of: Load):
+def test_a_moving_average_may_follow_the_tower_that_another_column_trains(
+    recipe_of: Load,
+):
     recipe_of(TOWERS, 'stage.tune.loss={ use = "chase" }')
 
 
@@ -90,9 +100,17 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
     ("overrides", "path", "message"),
     [
         # names that lead nowhere
-        (["stage.tune.train=fr"], "stage.tune.train", f"there is no encoder `fr`, {TWO_ENCODERS}"),
+        (
+            ["stage.tune.train=fr"],
+            "stage.tune.train",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
         (["stage.tune.train="], "stage.tune.train", f"{MANY} `train`"),
-        (["stage.pairs.freeze=fr"], "stage.pairs.freeze", f"there is no encoder `fr`, {TWO_ENCODERS}"),
+        (
+            ["stage.pairs.freeze=fr"],
+            "stage.pairs.freeze",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
         (
             ["stage.pairs.columns.anchor=fr"],
             "stage.pairs.columns.anchor",
@@ -118,7 +136,11 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "stage.tune.watch.0.second",
             f"there is no encoder `fr`, {TWO_ENCODERS}",
         ),
-        (["evaluate.0.second=fr"], "evaluate.0.second", f"there is no encoder `fr`, {TWO_ENCODERS}"),
+        (
+            ["evaluate.0.second=fr"],
+            "evaluate.0.second",
+            f"there is no encoder `fr`, {TWO_ENCODERS}",
+        ),
         (["evaluate.0.encoder="], "evaluate.0.encoder", f"{MANY} `encoder`"),
         (
             [*DUAL, f"stage.pairs.validate={{ every = 1, {GAP} }}"],
@@ -143,12 +165,18 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
         ),
         # towers and columns
         (
-            ["stage.pairs.freeze=zh", 'stage.pairs.columns={ anchor = "zh", positive = "zh" }'],
+            [
+                "stage.pairs.freeze=zh",
+                'stage.pairs.columns={ anchor = "zh", positive = "zh" }',
+            ],
             "stage.pairs.freeze",
             "the encoder `zh` is trained and frozen; name it once",
         ),
         (
-            ['stage.tune.train=["zh", "zh"]', 'stage.tune.columns={ anchor = "zh", positive = "zh" }'],
+            [
+                'stage.tune.train=["zh", "zh"]',
+                'stage.tune.columns={ anchor = "zh", positive = "zh" }',
+            ],
             "stage.tune.train",
             "the encoder `zh` is named twice; name it once",
         ),
@@ -181,7 +209,11 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "the columns are anchor, positive",
         ),
         (
-            ["stage.pairs.cache_frozen=true", "stage.pairs.freeze=", "stage.pairs.columns.anchor=zh"],
+            [
+                "stage.pairs.cache_frozen=true",
+                "stage.pairs.freeze=",
+                "stage.pairs.columns.anchor=zh",
+            ],
             "stage.pairs.cache_frozen",
             "`cache_frozen` is on, but the stage freezes no encoder; take it out",
         ),
@@ -214,7 +246,11 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
             "the stage does not train `en`, whose validation would choose nothing; "
             "name one that it trains, or use `watch`",
         ),
-        ([VALIDATE + f"{{ every = 1, {TEST_GAP} }}"], "stage.tune.validate.with", DEVELOPMENT),
+        (
+            [VALIDATE + f"{{ every = 1, {TEST_GAP} }}"],
+            "stage.tune.validate.with",
+            DEVELOPMENT,
+        ),
         (
             [VALIDATE + f'{{ every = 1, {TEST_GAP}, keep = "last", patience = 2 }}'],
             "stage.tune.validate.with",
@@ -242,7 +278,10 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
         ),
         # an evaluator and the encoder that it scores
         (
-            [VALIDATE + '{ every = 1, with = { use = "across", poolers = ["first"] } }'],
+            [
+                VALIDATE
+                + '{ every = 1, with = { use = "across", poolers = ["first"] } }'
+            ],
             "stage.tune.validate",
             "`characters` with `average` cannot be scored; use another pooler",
         ),
@@ -258,7 +297,9 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
         ),
         # a transform and the encoder that it is fitted to
         (
-            ['encoders.zh.head.transform={ use = "centre", dimensions = 5, data = { use = "words" } }'],
+            [
+                'encoders.zh.head.transform={ use = "centre", dimensions = 5, data = { use = "words" } }'
+            ],
             "encoders.zh.head",
             "5 of 4 dimensions cannot be left; lower `dimensions`",
         ),
@@ -298,8 +339,17 @@ def moving(column: str, tower: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
-        ((), [("stage.pairs.loss", "the anchor is fixed; train its encoder"), moving("positive", "zh")]),
-        (('stage.pairs.columns={ anchor = "zh", positive = "en" }',), [moving("positive", "en")]),
+        (
+            (),
+            [
+                ("stage.pairs.loss", "the anchor is fixed; train its encoder"),
+                moving("positive", "zh"),
+            ],
+        ),
+        (
+            ('stage.pairs.columns={ anchor = "zh", positive = "en" }',),
+            [moving("positive", "en")],
+        ),
         (DUAL, [moving("positive", "zh")]),
         (
             ('stage.pairs.loss.keys=["anchor", "positive"]', *MODES["shared"]),
@@ -310,15 +360,23 @@ def moving(column: str, tower: str) -> tuple[str, str]:
 def test_a_moving_average_needs_another_column_that_trains_its_tower(
     overrides: tuple[str, ...], expected: Problems, recipe_of: Load
 ):
-    assert problems(recipe_of, TOWERS, 'stage.pairs.loss={ use = "chase" }', *overrides) == expected
+    assert (
+        problems(recipe_of, TOWERS, 'stage.pairs.loss={ use = "chase" }', *overrides)
+        == expected
+    )
 
 
 def test_a_label_is_no_text_for_an_encoder(recipe_of: Load):
-    table = '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
+    table = (
+        '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
+    )
     overrides = (f"stage.0.data={table}", 'stage.0.loss={ use = "sort" }')
     recipe_of(RECIPE, *overrides)
     assert problems(recipe_of, RECIPE, *overrides, "stage.0.columns.label=encoder") == [
-        ("stage.pull.columns.label", "the column `label` holds no text; the columns are anchor, positive")
+        (
+            "stage.pull.columns.label",
+            "the column `label` holds no text; the columns are anchor, positive",
+        )
     ]
 
 
@@ -349,7 +407,9 @@ def test_texts_and_numbers_are_where_the_loss_takes_them(
     numbers: list[str], loss: str, message: str | None, recipe_of: Load
 ):
     columns = '["anchor", "positive", "score"]'
-    table = f'{{ use = "table", path = "x.tsv", columns = {columns}, numbers = {numbers} }}'
+    table = (
+        f'{{ use = "table", path = "x.tsv", columns = {columns}, numbers = {numbers} }}'
+    )
     overrides = (f"stage.0.data={table}", f'stage.0.loss={{ use = "{loss}" }}')
     if message is None:
         recipe_of(RECIPE, *overrides)
@@ -362,15 +422,26 @@ def test_texts_and_numbers_are_where_the_loss_takes_them(
 
 def test_a_column_of_numbers_is_no_text_for_an_encoder(recipe_of: Load):
     columns = '["anchor", "positive", "score"]'
-    table = f'{{ use = "table", path = "x.tsv", columns = {columns}, numbers = ["score"] }}'
-    overrides = (f"stage.0.data={table}", 'stage.0.loss={ use = "grade" }', "stage.0.columns.score=encoder")
+    table = (
+        f'{{ use = "table", path = "x.tsv", columns = {columns}, numbers = ["score"] }}'
+    )
+    overrides = (
+        f"stage.0.data={table}",
+        'stage.0.loss={ use = "grade" }',
+        "stage.0.columns.score=encoder",
+    )
     assert problems(recipe_of, RECIPE, *overrides) == [
-        ("stage.pull.columns.score", "the column `score` holds no text; the columns are anchor, positive")
+        (
+            "stage.pull.columns.score",
+            "the column `score` holds no text; the columns are anchor, positive",
+        )
     ]
 
 
 def test_a_loss_with_labels_must_say_which(recipe_of: Load):
-    table = '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
+    table = (
+        '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
+    )
     loss = 'stage.0.loss={ use = "sort", classes = [] }'
     assert problems(recipe_of, RECIPE, f"stage.0.data={table}", loss) == [
         (
@@ -382,15 +453,21 @@ def test_a_loss_with_labels_must_say_which(recipe_of: Load):
 
 
 def test_a_tracker_that_is_there_twice_is_a_problem(recipe_of: Load):
-    trackers = '\n[[tracker]]\nuse = "notes"\n\n[[tracker]]\nuse = "notes"\nfile = "b"\n'
+    trackers = (
+        '\n[[tracker]]\nuse = "notes"\n\n[[tracker]]\nuse = "notes"\nfile = "b"\n'
+    )
     recipe_of(RECIPE + trackers)
     assert problems(recipe_of, RECIPE + trackers, "tracker.1.file=notes.txt") == [
         ("tracker.1", "the tracker `notes` is there twice; take one out")
     ]
 
 
-def test_what_cannot_be_trained_is_a_problem_of_the_stage(recipe_of: Load, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Characters, "traits", BackboneTraits(untrainable="it is held in 3 bits; take 4"))
+def test_what_cannot_be_trained_is_a_problem_of_the_stage(
+    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(
+        Characters, "traits", BackboneTraits(untrainable="it is held in 3 bits; take 4")
+    )
     assert problems(recipe_of, TOWERS) == [
         ("stage.pairs", "it is held in 3 bits; take 4"),
         ("stage.tune", "it is held in 3 bits; take 4"),
@@ -400,12 +477,20 @@ def test_what_cannot_be_trained_is_a_problem_of_the_stage(recipe_of: Load, monke
 def test_a_runtime_that_cannot_train_is_a_problem_of_the_stage(
     recipe_of: Load, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Toy, "traits", RuntimeTraits(untrainable="it only encodes; take another"))
-    assert ("stage.pairs", "it only encodes; take another") in problems(recipe_of, TOWERS)
+    monkeypatch.setattr(
+        Toy, "traits", RuntimeTraits(untrainable="it only encodes; take another")
+    )
+    assert ("stage.pairs", "it only encodes; take another") in problems(
+        recipe_of, TOWERS
+    )
 
 
-def test_a_runtime_says_which_encoders_do_not_run_on_it(recipe_of: Load, monkeypatch: pytest.MonkeyPatch):
-    def misfits(runtime: Toy, backbone: Characters, pooler: Any, head: Any) -> Iterator[str]:
+def test_a_runtime_says_which_encoders_do_not_run_on_it(
+    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
+):
+    def misfits(
+        runtime: Toy, backbone: Characters, pooler: Any, head: Any
+    ) -> Iterator[str]:
         yield f"it has no graph of {backbone.name} and {pooler.name}, {head.normalize}; take another"
 
     monkeypatch.setattr(Toy, "misfits", misfits)
@@ -417,7 +502,9 @@ def test_a_runtime_that_knows_no_marked_tokens_gets_no_prompt_that_marks_them(
     recipe_of: Load, monkeypatch: pytest.MonkeyPatch
 ):
     twice = 'encoder.prompt={ template = "{text} again: {text}" }'
-    monkeypatch.setattr(Characters, "traits", BackboneTraits(offers=frozenset({"span"})))
+    monkeypatch.setattr(
+        Characters, "traits", BackboneTraits(offers=frozenset({"span"}))
+    )
     assert recipe_of(RECIPE, twice).encoders["encoder"].marks
     monkeypatch.setattr(Toy, "traits", RuntimeTraits(marked_tokens=False))
     assert problems(recipe_of, RECIPE, twice) == [
@@ -427,7 +514,11 @@ def test_a_runtime_that_knows_no_marked_tokens_gets_no_prompt_that_marks_them(
             "placeholder; use another, such as `cpu`, or another prompt",
         )
     ]
-    assert not recipe_of(RECIPE, 'encoder.prompt={ template = "{text}!" }').encoders["encoder"].marks
+    assert (
+        not recipe_of(RECIPE, 'encoder.prompt={ template = "{text}!" }')
+        .encoders["encoder"]
+        .marks
+    )
 
 
 def test_all_problems_of_all_stages_come_at_once(recipe_of: Load):
@@ -476,7 +567,9 @@ def test_texts_longer_than_the_positions_are_a_problem_before_anything_is_built(
 ):
     monkeypatch.setattr(Characters, "most_tokens", lambda self: 12)
     what = "is {}, and the backbone `characters` has positions for 12 tokens; set `max_length` to 12 or less"
-    assert problems(recipe_of, RECIPE) == [("encoder.max_length", f"`max_length` {what.format(16)}")]
+    assert problems(recipe_of, RECIPE) == [
+        ("encoder.max_length", f"`max_length` {what.format(16)}")
+    ]
     overrides = ("encoder.max_length=12", "stage.pull.max_length=1300")
     found = [("stage.pull.max_length", f"`max_length` {what.format('1,300')}")]
     assert problems(recipe_of, RECIPE, *overrides) == found
@@ -486,10 +579,17 @@ def test_texts_longer_than_the_positions_are_a_problem_before_anything_is_built(
 def test_a_run_on_an_unavailable_runtime_writes_nothing(
     recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Toy, "unavailable", lambda self: "there is no toy here; buy one")
+    monkeypatch.setattr(
+        Toy, "unavailable", lambda self: "there is no toy here; buy one"
+    )
     recipe = recipe_of(RECIPE)
-    with pytest.raises(RuntimeUnavailableError, match=r"^there is no toy here; buy one$"):
+    with pytest.raises(
+        RuntimeUnavailableError, match=r"^there is no toy here; buy one$"
+    ):
         run(recipe, tmp_path / "out", plugins)
     assert not (tmp_path / "out").exists()
     remarks, refused = remarks_of([recipe])
-    assert (remarks, refused) == (["not on this machine: there is no toy here; buy one"], [])
+    assert (remarks, refused) == (
+        ["not on this machine: there is no toy here; buy one"],
+        [],
+    )

@@ -18,7 +18,17 @@ from sentbed._cli import main as cli
 from sentbed.errors import LONGEST_MESSAGE
 from toy_plugin import RECIPE, quicken
 
-HEAVY = ("torch", "jax", "transformers", "tokenizers", "sklearn", "scipy", "matplotlib", "numpy", "datasets")
+HEAVY = (
+    "torch",
+    "jax",
+    "transformers",
+    "tokenizers",
+    "sklearn",
+    "scipy",
+    "matplotlib",
+    "numpy",
+    "datasets",
+)
 BROKEN = RECIPE.replace("seed = 7", "sede = 7").replace("width = 4", "width = 4.5")
 
 
@@ -27,7 +37,10 @@ def invoke(*arguments: str | Path) -> Result:
 
 
 def sentbed(
-    *arguments: str | Path, path: Sequence[Path] = (), code: str = "main()", cwd: Path | None = None
+    *arguments: str | Path,
+    path: Sequence[Path] = (),
+    code: str = "main()",
+    cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, with `path` before what is installed."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
@@ -60,7 +73,11 @@ def test_help_names_every_command():
     done = sentbed("--help")
     assert done.returncode == 0
     listed = done.stdout.partition("Commands:")[2].split("\n")
-    commands = {line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")}
+    commands = {
+        line.split()[0]
+        for line in listed
+        if line.startswith("  ") and not line.startswith("   ")
+    }
     assert commands == {
         "audit",
         "cache",
@@ -97,7 +114,9 @@ def test_every_command_and_option_has_a_help_text(command: str):
     found = cli.main.commands[command]
     assert found.help
     assert invoke(command, "-h").exit_code == 0
-    options = [parameter for parameter in found.params if isinstance(parameter, click.Option)]
+    options = [
+        parameter for parameter in found.params if isinstance(parameter, click.Option)
+    ]
     assert all(option.help for option in options)
 
 
@@ -105,15 +124,23 @@ def test_the_version_is_that_of_the_package():
     assert __version__ in invoke("--version").output
 
 
-@pytest.mark.parametrize("arguments", [["frobnicate"], ["run"], ["check"], ["plugins", "--what"]])
-def test_a_wrong_command_line_exits_with_2_and_says_how_it_is_used(arguments: list[str]):
+@pytest.mark.parametrize(
+    "arguments", [["frobnicate"], ["run"], ["check"], ["plugins", "--what"]]
+)
+def test_a_wrong_command_line_exits_with_2_and_says_how_it_is_used(
+    arguments: list[str],
+):
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert "Usage: " in result.output
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["plugins"], ["plugins", "--json"], ["check", "RECIPE"]])
-def test_what_only_looks_at_things_loads_nothing_heavy(arguments: list[str], tmp_path: Path):
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["plugins"], ["plugins", "--json"], ["check", "RECIPE"]]
+)
+def test_what_only_looks_at_things_loads_nothing_heavy(
+    arguments: list[str], tmp_path: Path
+):
     recipe = tmp_path / "recipe.toml"
     assert invoke("new", "recipe", recipe).exit_code == 0
     done = sentbed(
@@ -132,7 +159,9 @@ finally:
 # --- check -------------------------------------------------------------------------------------------------
 
 
-def test_check_of_a_good_recipe_says_so(installed_toy: Path, put: Callable[[str, str], Path]):
+def test_check_of_a_good_recipe_says_so(
+    installed_toy: Path, put: Callable[[str, str], Path]
+):
     recipe = put("good.toml", RECIPE)
     result = invoke("check", recipe)
     assert (result.exit_code, result.output) == (0, f"{recipe}: no problems\n")
@@ -145,14 +174,18 @@ def test_check_prints_every_problem_with_its_place_and_exits_with_2(
     done = sentbed("check", recipe.name, path=toy_path, cwd=recipe.parent)
     assert done.returncode == 2
     # On a busy machine the toy, which imports NumPy, is slow to import.
-    assert all(line.startswith("hint: the plugin `toy`") for line in done.stderr.splitlines())
+    assert all(
+        line.startswith("hint: the plugin `toy`") for line in done.stderr.splitlines()
+    )
     assert done.stdout.splitlines() == [
         "unknown key `sede`. Did you mean `seed`? @ broken.toml:5 run.sede",
         "found 4.5, expected a whole number @ broken.toml:12 encoder.backbone.width",
     ]
 
 
-def test_check_goes_on_to_the_next_recipe(installed_toy: Path, put: Callable[[str, str], Path]):
+def test_check_goes_on_to_the_next_recipe(
+    installed_toy: Path, put: Callable[[str, str], Path]
+):
     broken, good = put("broken.toml", BROKEN), put("good.toml", RECIPE)
     result = invoke("check", broken, good)
     assert result.exit_code == 2
@@ -162,7 +195,9 @@ def test_check_goes_on_to_the_next_recipe(installed_toy: Path, put: Callable[[st
 
 def test_check_applies_overrides(installed_toy: Path, put: Callable[[str, str], Path]):
     recipe = put("good.toml", RECIPE)
-    result = invoke("check", recipe, "--set", "stage.pull.epochs=many", "--set", "run.seed=1")
+    result = invoke(
+        "check", recipe, "--set", "stage.pull.epochs=many", "--set", "run.seed=1"
+    )
     assert result.exit_code == 2
     assert "found 'many', expected a whole number" in result.output
 
@@ -208,7 +243,9 @@ def test_check_of_a_fragment_that_is_named_says_what_it_lacks(
     assert "the recipe has no `schema`" in result.output
 
 
-def test_check_of_a_directory_without_recipes_is_no_success(put: Callable[[str, str], Path], tmp_path: Path):
+def test_check_of_a_directory_without_recipes_is_no_success(
+    put: Callable[[str, str], Path], tmp_path: Path
+):
     put("none/fragment.toml", "a = 1")
     result = invoke("check", tmp_path / "none")
     assert result.exit_code == 2
@@ -227,7 +264,9 @@ def test_check_of_a_study_checks_every_cell_and_says_which_are_excluded(
     installed_toy: Path, put: Callable[[str, str], Path]
 ):
     sizes = '[study.axes.size]\npath = "stage.0.batch_size"\nvalues = [4, 3]\n'
-    recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY + sizes)
+    recipe = put(
+        "s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY + sizes
+    )
     result = invoke("check", recipe)
     assert result.exit_code == 0
     assert result.output.splitlines() == [
@@ -238,7 +277,12 @@ def test_check_of_a_study_checks_every_cell_and_says_which_are_excluded(
     result = invoke("check", recipe, "--set", "study.axes.size.values=[4]")
     assert result.exit_code == 2
     assert "no cell with the label `few` of the axis `loss` can work" in result.output
-    result = invoke("check", recipe, "--set", "study.axes.loss.values=[{ use='pul' }, {}, { use='pull' }]")
+    result = invoke(
+        "check",
+        recipe,
+        "--set",
+        "study.axes.loss.values=[{ use='pul' }, {}, { use='pull' }]",
+    )
     assert result.exit_code == 2
     assert result.output.startswith("there is no loss `pul`. Did you mean `pull`? @ ")
     assert "of the cell `pull, 4`" in result.output
@@ -247,10 +291,14 @@ def test_check_of_a_study_checks_every_cell_and_says_which_are_excluded(
 # --- explain -----------------------------------------------------------------------------------------------
 
 
-def test_explain_says_where_each_value_comes_from(toy_path: list[Path], put: Callable[[str, str], Path]):
+def test_explain_says_where_each_value_comes_from(
+    toy_path: list[Path], put: Callable[[str, str], Path]
+):
     put("base.toml", RECIPE)
     recipe = put("top.toml", 'extends = "base.toml"\nrun.name = "top"\n' + STUDY)
-    done = sentbed("explain", recipe.name, "--set", "run.seed=1", path=toy_path, cwd=recipe.parent)
+    done = sentbed(
+        "explain", recipe.name, "--set", "run.seed=1", path=toy_path, cwd=recipe.parent
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[:4] == [
         "schema = 1   # base.toml:1",
@@ -259,7 +307,13 @@ def test_explain_says_where_each_value_comes_from(toy_path: list[Path], put: Cal
         "run.cache = true   # default",
     ]
     done = sentbed(
-        "explain", recipe.name, "stage.pull.loss", "--cell", "few", path=toy_path, cwd=recipe.parent
+        "explain",
+        recipe.name,
+        "stage.pull.loss",
+        "--cell",
+        "few",
+        path=toy_path,
+        cwd=recipe.parent,
     )
     assert done.stdout.splitlines()[:2] == [
         'stage.pull.loss.use = "chase"   # study.axes.loss few',
@@ -268,7 +322,13 @@ def test_explain_says_where_each_value_comes_from(toy_path: list[Path], put: Cal
 
 
 @pytest.mark.parametrize(
-    "arguments", [("encoder.pooler",), ("stage.0.loss", "run.toml"), ("encoder",), ("stage" + "." * 999,)]
+    "arguments",
+    [
+        ("encoder.pooler",),
+        ("stage.0.loss", "run.toml"),
+        ("encoder",),
+        ("stage" + "." * 999,),
+    ],
 )
 def test_explain_says_where_the_recipe_was_left_out(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -281,18 +341,24 @@ def test_explain_says_where_the_recipe_was_left_out(
     assert result.stderr.endswith(message)
 
 
-def test_explain_of_a_missing_recipe_says_that_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_explain_of_a_missing_recipe_says_that_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(tmp_path)
     for name in ("run.toml", "encodr.pooler"):
         assert "cannot read the recipe: No such file" in invoke("explain", name).stderr
 
 
-def test_explain_of_an_incomplete_study_hints_at_cells(toy_path: list[Path], put: Callable[[str, str], Path]):
+def test_explain_of_an_incomplete_study_hints_at_cells(
+    toy_path: list[Path], put: Callable[[str, str], Path]
+):
     recipe = put("s.toml", RECIPE.replace('loss = { use = "pull" }\n', "") + STUDY)
     done = sentbed("explain", recipe, path=toy_path)
     assert done.returncode == 2
     assert "the required key `loss` is missing" in done.stderr
-    assert done.stderr.splitlines()[-1].endswith('`--cell "LABELS"` explains one of its cells')
+    assert done.stderr.splitlines()[-1].endswith(
+        '`--cell "LABELS"` explains one of its cells'
+    )
     assert "Traceback" not in done.stderr
 
 
@@ -306,15 +372,21 @@ def test_the_help_of_diff_has_each_of_its_exit_codes():
 # --- run ---------------------------------------------------------------------------------------------------
 
 
-def test_run_prints_the_path_of_the_report_last(toy_path: list[Path], put: Callable[[str, str], Path]):
+def test_run_prints_the_path_of_the_report_last(
+    toy_path: list[Path], put: Callable[[str, str], Path]
+):
     recipe = put("r.toml", RECIPE)
     done = sentbed("run", recipe, "--out", "out", path=toy_path, cwd=recipe.parent)
     assert (done.returncode, done.stdout) == (0, "out/report.html\n")
     assert (recipe.parent / "out" / "report.html").is_file()
 
 
-def test_a_missed_expectation_exits_with_1(installed_toy: Path, put: Callable[[str, str], Path]):
-    recipe = put("r.toml", RECIPE + "\n[expected]\ngap = { value = 100, tolerance = 1 }\n")
+def test_a_missed_expectation_exits_with_1(
+    installed_toy: Path, put: Callable[[str, str], Path]
+):
+    recipe = put(
+        "r.toml", RECIPE + "\n[expected]\ngap = { value = 100, tolerance = 1 }\n"
+    )
     result = invoke("run", recipe, "--out", recipe.parent / "out")
     assert result.exit_code == 1
     assert "expected numbers that were not met: gap\n" in result.stderr
@@ -327,22 +399,37 @@ def test_run_of_a_broken_recipe_exits_with_2_without_a_traceback_or_a_directory(
     recipe = put("broken.toml", BROKEN)
     done = sentbed("run", recipe.name, "--out", "out", path=toy_path, cwd=recipe.parent)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: 2 problems in the recipe:\n  unknown key `sede`.")
+    assert done.stderr.startswith(
+        "error: 2 problems in the recipe:\n  unknown key `sede`."
+    )
     assert "Traceback" not in done.stderr
     assert not (recipe.parent / "out").exists()
 
 
-def test_a_run_that_fails_exits_with_1_and_says_why(toy_path: list[Path], put: Callable[[str, str], Path]):
+def test_a_run_that_fails_exits_with_1_and_says_why(
+    toy_path: list[Path], put: Callable[[str, str], Path]
+):
     recipe = put("r.toml", RECIPE)
     done = sentbed(
-        "run", recipe, "--out", "out", "--set", "stage.pull.loss.nan_at=2", path=toy_path, cwd=recipe.parent
+        "run",
+        recipe,
+        "--out",
+        "out",
+        "--set",
+        "stage.pull.loss.nan_at=2",
+        path=toy_path,
+        cwd=recipe.parent,
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("error: the loss of stage `pull` is nan at step 2 of 6")
+    assert done.stderr.splitlines()[-1].startswith(
+        "error: the loss of stage `pull` is nan at step 2 of 6"
+    )
     assert "Traceback" not in done.stderr
 
 
-def test_traceback_shows_where_an_error_was_raised(toy_path: list[Path], put: Callable[[str, str], Path]):
+def test_traceback_shows_where_an_error_was_raised(
+    toy_path: list[Path], put: Callable[[str, str], Path]
+):
     recipe = put("broken.toml", BROKEN)
     done = sentbed("--traceback", "run", recipe, path=toy_path)
     assert done.returncode == 1
@@ -350,27 +437,43 @@ def test_traceback_shows_where_an_error_was_raised(toy_path: list[Path], put: Ca
     assert "RecipeError: 2 problems in the recipe" in done.stderr
 
 
-def test_an_interrupted_run_exits_with_130(toy_path: list[Path], put: Callable[[str, str], Path]):
+def test_an_interrupted_run_exits_with_130(
+    toy_path: list[Path], put: Callable[[str, str], Path]
+):
     recipe = put("r.toml", RECIPE)
     interrupt = "stage.pull.loss.interrupt_at=2"
-    done = sentbed("run", recipe, "--out", "out", "--set", interrupt, path=toy_path, cwd=recipe.parent)
+    done = sentbed(
+        "run",
+        recipe,
+        "--out",
+        "out",
+        "--set",
+        interrupt,
+        path=toy_path,
+        cwd=recipe.parent,
+    )
     assert done.returncode == 130
     assert done.stderr.splitlines()[-1] == "interrupted"
     assert "Traceback" not in done.stderr
-    assert json.loads((recipe.parent / "out" / "report.json").read_text())["status"] == "interrupted"
+    assert (
+        json.loads((recipe.parent / "out" / "report.json").read_text())["status"]
+        == "interrupted"
+    )
 
 
 # --- resume ------------------------------------------------------------------------------------------------
 
-INTERRUPTED = RECIPE.replace('use = "pull" }', 'use = "pull", noise = 0.1, interrupt_at = 5 }').replace(
-    "[[stage]]", "[checkpoint]\nevery = 2\n\n[[stage]]"
-)
+INTERRUPTED = RECIPE.replace(
+    'use = "pull" }', 'use = "pull", noise = 0.1, interrupt_at = 5 }'
+).replace("[[stage]]", "[checkpoint]\nevery = 2\n\n[[stage]]")
 """Ctrl-C comes at the fifth of six steps; the state is that of the fourth, and two steps are left."""
 
 
 @pytest.fixture
 def interrupted(
-    installed_toy: Path, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    installed_toy: Path,
+    put: Callable[[str, str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
     """The directory of a run that was interrupted."""
     quicken(monkeypatch)
@@ -382,12 +485,16 @@ def interrupted(
 
 
 def losses(directory: Path) -> list[float]:
-    lines = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()
+    ]
     return [line["loss"] for line in lines if line["event"] == "step_finished"]
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_an_interrupted_run_is_resumed_with_or_without_its_recipe(named: bool, interrupted: Path):
+def test_an_interrupted_run_is_resumed_with_or_without_its_recipe(
+    named: bool, interrupted: Path
+):
     whole = invoke(
         "run",
         interrupted.parent / "r.toml",
@@ -416,15 +523,23 @@ def test_a_changed_recipe_is_refused_unless_changes_are_allowed(interrupted: Pat
     )
     result = invoke("run", "--resume", interrupted, *changes, "--allow-changes")
     assert result.exit_code == 0
-    assert "the recipe has changed since the run was started:\n  run.seed: 7 -> 8\n" in result.stderr
+    assert (
+        "the recipe has changed since the run was started:\n  run.seed: 7 -> 8\n"
+        in result.stderr
+    )
     assert json.loads((interrupted / "manifest.json").read_text())["seed"] == 8
 
 
-def test_a_problem_of_an_override_is_reported_before_anything_is_resumed(interrupted: Path):
+def test_a_problem_of_an_override_is_reported_before_anything_is_resumed(
+    interrupted: Path,
+):
     result = invoke("run", "--resume", interrupted, "--set", "run.sede=8")
     assert result.exit_code == 2
     assert "unknown key `sede`. Did you mean `seed`?" in result.stderr
-    assert json.loads((interrupted / "manifest.json").read_text())["status"] == "interrupted"
+    assert (
+        json.loads((interrupted / "manifest.json").read_text())["status"]
+        == "interrupted"
+    )
 
 
 def test_what_cannot_be_resumed_exits_with_1(interrupted: Path):
@@ -436,7 +551,10 @@ def test_what_cannot_be_resumed_exits_with_1(interrupted: Path):
     assert invoke("run", "--resume", interrupted).exit_code == 0
     finished = invoke("run", "--resume", interrupted)
     assert finished.exit_code == 1
-    assert finished.stderr == f"error: the run in `{interrupted}` has finished; there is nothing to resume\n"
+    assert (
+        finished.stderr
+        == f"error: the run in `{interrupted}` has finished; there is nothing to resume\n"
+    )
 
 
 def test_a_damaged_state_is_warned_of_on_the_console(interrupted: Path):
@@ -444,7 +562,9 @@ def test_a_damaged_state_is_warned_of_on_the_console(interrupted: Path):
     result = invoke("run", "--resume", interrupted)
     assert result.exit_code == 0
     state = f"{interrupted}/states/00-00000004"
-    assert f"the checkpoint `{state}` is damaged: `state.json` is missing" in result.stderr
+    assert (
+        f"the checkpoint `{state}` is damaged: `state.json` is missing" in result.stderr
+    )
 
 
 @pytest.mark.parametrize(
@@ -452,14 +572,19 @@ def test_a_damaged_state_is_warned_of_on_the_console(interrupted: Path):
     [
         ((), "name a RECIPE, or a run to go on with (`--resume DIR`)"),
         (("r.toml", "--allow-changes"), "`--allow-changes` is for `--resume`"),
-        (("--resume", "out", "--out", "other"), "a resumed run stays in its directory: take `--out` out"),
+        (
+            ("--resume", "out", "--out", "other"),
+            "a resumed run stays in its directory: take `--out` out",
+        ),
         (
             ("r.toml", "--resume", "out", "--out", "o"),
             "a resumed run stays in its directory: take `--out` out",
         ),
     ],
 )
-def test_a_wrong_use_of_resume_says_how_it_is_used(arguments: tuple[str, ...], message: str):
+def test_a_wrong_use_of_resume_says_how_it_is_used(
+    arguments: tuple[str, ...], message: str
+):
     result = invoke("run", *arguments)
     assert result.exit_code == 2
     assert result.stderr.startswith("Usage: ")
@@ -470,7 +595,9 @@ def test_a_wrong_use_of_resume_says_how_it_is_used(arguments: tuple[str, ...], m
 
 
 @pytest.fixture
-def encoder(installed_toy: Path, recipe_of: Callable[..., object], tmp_path: Path) -> Path:
+def encoder(
+    installed_toy: Path, recipe_of: Callable[..., object], tmp_path: Path
+) -> Path:
     """An encoder on disk."""
     build_encoder(recipe_of()).save(tmp_path / "encoder")
     return tmp_path / "encoder"
@@ -478,32 +605,61 @@ def encoder(installed_toy: Path, recipe_of: Callable[..., object], tmp_path: Pat
 
 def test_encode_writes_one_row_a_line(encoder: Path, put: Callable[[str, str], Path]):
     source, output = put("in.txt", "one\ntwo\nthree\n"), encoder.parent / "out.npy"
-    result = invoke("encode", encoder, "--input", source, "--output", output, "--runtime", "toy")
+    result = invoke(
+        "encode", encoder, "--input", source, "--output", output, "--runtime", "toy"
+    )
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"{output}: 3 x 4\n"
     assert np.load(output).shape == (3, 4)
 
 
-def test_encode_refuses_a_precision_that_the_runtime_lacks(encoder: Path, put: Callable[[str, str], Path]):
+def test_encode_refuses_a_precision_that_the_runtime_lacks(
+    encoder: Path, put: Callable[[str, str], Path]
+):
     source, output = put("in.txt", "one\n"), encoder.parent / "out.npy"
-    arguments = ("encode", encoder, "--input", source, "--output", output, "--runtime", "toy")
+    arguments = (
+        "encode",
+        encoder,
+        "--input",
+        source,
+        "--output",
+        output,
+        "--runtime",
+        "toy",
+    )
     assert invoke(*arguments, "--precision", "fp64").exit_code == 0
     output.unlink()
     result = invoke(*arguments, "--precision", "fp8")
     assert result.exit_code == 2
-    assert "found 'fp8'. Choose one of `fp32`, `fp64`. @ runtime.precision" in result.stderr
+    assert (
+        "found 'fp8'. Choose one of `fp32`, `fp64`. @ runtime.precision"
+        in result.stderr
+    )
     assert not output.exists()
 
 
-def test_encode_of_a_directory_that_is_no_encoder_exits_with_1(put: Callable[[str, str], Path]):
+def test_encode_of_a_directory_that_is_no_encoder_exits_with_1(
+    put: Callable[[str, str], Path],
+):
     source = put("in.txt", "one\n")
-    result = invoke("encode", source.parent, "--input", source, "--output", source.parent / "o.npy")
+    result = invoke(
+        "encode", source.parent, "--input", source, "--output", source.parent / "o.npy"
+    )
     assert result.exit_code == 1
     assert result.stderr.startswith(f"error: `{source.parent}` is not an encoder")
 
 
 def test_evaluate_prints_scores_for_people_and_for_programs(encoder: Path):
-    arguments = ("evaluate", encoder, "--with", "gap", "--set", "target=2.5", "--set", "runtime.use=toy")
+    arguments = (
+        "evaluate",
+        encoder,
+        "--with",
+        "gap",
+        "--set",
+        "target=2.5",
+        "--set",
+        "runtime.use=toy",
+    )
     result = invoke(*arguments)
     assert result.exit_code == 0
     task, metric, protocol, value = result.output.split()
@@ -536,8 +692,13 @@ def test_evaluate_reports_every_wrong_field(encoder: Path):
     )
     assert result.exit_code == 2
     assert result.stderr.startswith("error: 2 problems in the recipe:\n")
-    assert "unknown key `taget`. Did you mean `target`? @ --set evaluate.taget" in result.stderr
-    assert 'found 3, expected a string: write `"3"` @ --set evaluate.left' in result.stderr
+    assert (
+        "unknown key `taget`. Did you mean `target`? @ --set evaluate.taget"
+        in result.stderr
+    )
+    assert (
+        'found 3, expected a string: write `"3"` @ --set evaluate.left' in result.stderr
+    )
 
 
 # --- compare and table -------------------------------------------------------------------------------------
@@ -546,7 +707,11 @@ SCORED = RECIPE.replace('use = "gap"', 'use = "nearness"')
 
 
 @pytest.fixture
-def scored(installed_toy: Path, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+def scored(
+    installed_toy: Path,
+    put: Callable[[str, str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
     """The directory of a run whose scores have items."""
     quicken(monkeypatch)
     recipe = put("r.toml", SCORED)
@@ -558,17 +723,25 @@ def test_compare_says_difference_interval_and_p_value_of_each_score(scored: Path
     ends = ("--encoder", "encoder@start", "--encoder", "encoder")
     result = invoke("compare", scored, scored, *ends)
     assert result.exit_code == 0
-    (near,) = [line for line in result.output.splitlines() if line.startswith("toy-run/encoder  near ")]
+    (near,) = [
+        line
+        for line in result.output.splitlines()
+        if line.startswith("toy-run/encoder  near ")
+    ]
     assert " to " in near
     found = json.loads(invoke("compare", scored, scored, *ends, "--json").output)
-    assert [table["columns"][0]["metric"] for table in found["tables"]] == ["distance", "worst"]
+    assert [table["columns"][0]["metric"] for table in found["tables"]] == [
+        "distance",
+        "worst",
+    ]
 
 
 def test_compare_of_what_is_no_run_exits_with_1(tmp_path: Path):
     result = invoke("compare", tmp_path, tmp_path / "other")
     assert result.exit_code == 1
     assert (
-        "is neither a run directory (no `resolved.toml` in it that can be read) nor a study" in result.stderr
+        "is neither a run directory (no `resolved.toml` in it that can be read) nor a study"
+        in result.stderr
     )
     assert invoke("compare", "a", "b", *["--encoder", "e"] * 3).exit_code == 2
 
@@ -588,7 +761,10 @@ def test_table_prints_each_format_and_the_run_directory_has_it(scored: Path, for
 def test_table_of_an_evaluator_that_is_not_there_suggests_one(scored: Path):
     result = invoke("table", scored, "--evaluator", "nearnes")
     assert result.exit_code == 1
-    assert result.stderr == "error: no score is of the evaluator `nearnes`. Did you mean `nearness`?\n"
+    assert (
+        result.stderr
+        == "error: no score is of the evaluator `nearnes`. Did you mean `nearness`?\n"
+    )
 
 
 # --- new ---------------------------------------------------------------------------------------------------

@@ -48,7 +48,9 @@ def test_plugins_stand_with_kinds_distribution_version_and_status(installed_toy:
     assert toy == ["toy", *", ".join([*KINDS, "hooks"]).split(), "toy", "1.0", "loaded"]
 
 
-def test_components_stand_with_kind_name_distribution_and_what_they_are(installed_toy: Path):
+def test_components_stand_with_kind_name_distribution_and_what_they_are(
+    installed_toy: Path,
+):
     output = listed().partition("\n\n")[2]
     lines = words(output)
     assert lines[0] == ["KIND", "NAME", "DISTRIBUTION"]
@@ -90,7 +92,11 @@ def test_json_says_the_same_for_programs(installed_toy: Path):
 @pytest.mark.parametrize(
     ("source", "status", "reason"),
     [
-        ("\nraise RuntimeError('no\\nGPU')", "broken", "RuntimeError: no GPU @ SITE/bad_plugin.py:2"),
+        (
+            "\nraise RuntimeError('no\\nGPU')",
+            "broken",
+            "RuntimeError: no GPU @ SITE/bad_plugin.py:2",
+        ),
         (
             "sentbed_api = '9.0'",
             "refused",
@@ -105,8 +111,12 @@ def test_a_plugin_that_is_not_loaded_is_listed_with_the_reason(
     lines = listed().splitlines()
     (at,) = (n for n, line in enumerate(lines) if line.startswith("bad_plugin"))
     assert lines[at].split() == ["bad_plugin", "–", "bad-dist", "1.0", status]
-    assert lines[at + 1].startswith("    " + reason.replace("SITE", str(tmp_path / "site")))
-    (found,) = (p for p in json.loads(listed("--json"))["plugins"] if p["name"] == "bad_plugin")
+    assert lines[at + 1].startswith(
+        "    " + reason.replace("SITE", str(tmp_path / "site"))
+    )
+    (found,) = (
+        p for p in json.loads(listed("--json"))["plugins"] if p["name"] == "bad_plugin"
+    )
     assert (found["status"], found["problem"]) == (status, found["reason"])
 
 
@@ -130,7 +140,10 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute: Distribute):
     distribute("one-dist", {"one_plugin": POOLER})
     distribute("two-dist", {"two_plugin": POOLER})
     output = listed()
-    assert "\nclash: the pooler `mine` is offered by `one-dist` 1.0 (one_plugin, " in output
+    assert (
+        "\nclash: the pooler `mine` is offered by `one-dist` 1.0 (one_plugin, "
+        in output
+    )
     lines = output.splitlines()
     for own, other in (("one", "two"), ("two", "one")):
         (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{own}_plugin"))
@@ -138,7 +151,9 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute: Distribute):
             f"    claims the pooler `mine`, as `{other}-dist` does; "
             "none of them is taken, the last lines say how to choose"
         )
-        assert ["pooler", "mine", f"{own}-dist", "clash:", "not", "taken"] in words(output)
+        assert ["pooler", "mine", f"{own}-dist", "clash:", "not", "taken"] in words(
+            output
+        )
     assert output.count("claims the") == 2
     assert "Mine of two." not in output
     (clash,) = json.loads(listed("--json"))["clashes"]
@@ -156,12 +171,17 @@ def test_a_plugin_whose_component_another_is_preferred_to_says_so(
 ):
     distribute("one-dist", {"one_plugin": POOLER})
     distribute("two-dist", {"two_plugin": POOLER})
-    (tmp_path / "config.toml").write_text('[plugins]\nprefer = { "pooler/mine" = "two-dist" }\n')
+    (tmp_path / "config.toml").write_text(
+        '[plugins]\nprefer = { "pooler/mine" = "two-dist" }\n'
+    )
     monkeypatch.setenv("SENTBED_CONFIG", str(tmp_path / "config.toml"))
     lines = listed().splitlines()
     (at,) = (n for n, line in enumerate(lines) if line.startswith("    claims the"))
     assert lines[at - 1].startswith("one_plugin")
-    assert lines[at] == "    claims the pooler `mine`, as `two-dist` does; that of `two-dist` is preferred"
+    assert (
+        lines[at]
+        == "    claims the pooler `mine`, as `two-dist` does; that of `two-dist` is preferred"
+    )
     assert ["pooler", "mine", "two-dist", "Mine", "of", "two."] in map(str.split, lines)
     assert not any("clash: not taken" in line for line in lines)
 
@@ -170,7 +190,10 @@ def test_two_plugins_of_one_distribution_are_told_apart(distribute: Distribute):
     distribute("one-dist", {"one_plugin": POOLER, "two_plugin": POOLER})
     output = listed()
     for other in ("one_plugin", "two_plugin"):
-        assert f"\n    claims the pooler `mine`, as `one-dist:{other}` does; none of them" in output
+        assert (
+            f"\n    claims the pooler `mine`, as `one-dist:{other}` does; none of them"
+            in output
+        )
 
 
 CONTEST = """
@@ -188,12 +211,17 @@ def commands():
 """
 
 
-def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute: Distribute):
+def test_a_command_that_two_claim_is_an_error_and_their_others_run(
+    distribute: Distribute,
+):
     for own in ("one", "two"):
         distribute(f"{own}-dist", {f"{own}_plugin": CONTEST.replace("OWN", own)})
     result = CliRunner().invoke(cli.main, ["contest"])
     assert result.exit_code == 2
-    assert "the command `contest` is offered by `one-dist` 1.0 (one_plugin, " in result.output
+    assert (
+        "the command `contest` is offered by `one-dist` 1.0 (one_plugin, "
+        in result.output
+    )
     assert " and by `two-dist` 1.0 (two_plugin, " in result.output
     assert "; uninstall or disable one of them" in result.output
     for own in ("one", "two"):
@@ -204,13 +232,19 @@ def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute: D
         lines = output.splitlines()
         (at,) = (n for n, line in enumerate(lines) if line.startswith(f"{own}_plugin"))
         assert lines[at].split()[-1] == "loaded"
-        assert lines[at + 1].startswith(f"    claims the command `contest`, as `{other}-dist` does; none of")
+        assert lines[at + 1].startswith(
+            f"    claims the command `contest`, as `{other}-dist` does; none of"
+        )
     (clash,) = json.loads(listed("--json"))["clashes"]
     assert (clash["kind"], clash["claims"]) == ("command", ["one-dist", "two-dist"])
 
 
-def test_the_list_shows_beginning_and_end_of_what_a_broken_plugin_says(distribute: Distribute):
-    distribute("bad-dist", {"bad_plugin": "raise OSError('begin ' + 'x' * 10**6 + ' end')"})
+def test_the_list_shows_beginning_and_end_of_what_a_broken_plugin_says(
+    distribute: Distribute,
+):
+    distribute(
+        "bad-dist", {"bad_plugin": "raise OSError('begin ' + 'x' * 10**6 + ' end')"}
+    )
     output = listed()
     assert "OSError: begin xxx" in output
     assert "xxx end @ " in output

@@ -60,7 +60,9 @@ BACKBONES = [
 POOLERS = [
     pooler("start", "bidirectional"),
     pooler("end"),
-    pooler("word", "causal", "template", template="prompt-eol", normalizer="prompt-eol"),
+    pooler(
+        "word", "causal", "template", template="prompt-eol", normalizer="prompt-eol"
+    ),
     pooler("asked", "causal", "template"),
     pooler("blank", "mask-token", "template", template="prompt-bert"),
     pooler("hole", "mask-token"),
@@ -72,10 +74,17 @@ POOLERS = [
 ]
 
 
-def offering(plugins: Plugins, backbones: Iterable[type[Any]], poolers: Iterable[type[Any]]) -> Plugins:
+def offering(
+    plugins: Plugins, backbones: Iterable[type[Any]], poolers: Iterable[type[Any]]
+) -> Plugins:
     """Return the plugins with these parts beside theirs."""
-    kinds = [("backbone", cls) for cls in backbones] + [("pooler", cls) for cls in poolers]
-    more = {(kind, cls.name): ComponentInfo(kind, cls.name, cls, "parts", "1.0") for kind, cls in kinds}
+    kinds = [("backbone", cls) for cls in backbones] + [
+        ("pooler", cls) for cls in poolers
+    ]
+    more = {
+        (kind, cls.name): ComponentInfo(kind, cls.name, cls, "parts", "1.0")
+        for kind, cls in kinds
+    }
     return attrs.evolve(plugins, components={**plugins.components, **more})
 
 
@@ -86,17 +95,33 @@ def parts(plugins: Plugins) -> Plugins:
 
 
 def encoder_of(
-    parts: Plugins, backbone: str, pooler: str, prompt: Prompt | None = None, **fields: Any
+    parts: Plugins,
+    backbone: str,
+    pooler: str,
+    prompt: Prompt | None = None,
+    **fields: Any,
 ) -> EncoderRecipe:
     def make(kind: str, name: str) -> Any:
         cls = parts.find(kind, name).cls
-        return cls(**{field.alias: fields[field.name] for field in attrs.fields(cls) if field.name in fields})
+        return cls(
+            **{
+                field.alias: fields[field.name]
+                for field in attrs.fields(cls)
+                if field.name in fields
+            }
+        )
 
-    return EncoderRecipe(make("backbone", backbone), make("pooler", pooler), prompt=prompt)
+    return EncoderRecipe(
+        make("backbone", backbone), make("pooler", pooler), prompt=prompt
+    )
 
 
 def found(
-    parts: Plugins, backbone: str, pooler: str, prompt: Prompt | None = None, **fields: Any
+    parts: Plugins,
+    backbone: str,
+    pooler: str,
+    prompt: Prompt | None = None,
+    **fields: Any,
 ) -> list[tuple[str, str]]:
     return list(misfits(encoder_of(parts, backbone, pooler, prompt, **fields), parts))
 
@@ -109,22 +134,36 @@ def denoising(parts: Plugins) -> Plugins:
     return offering(parts, [backbone("clean", *need)], [cleaned])
 
 
-def test_a_pooler_that_subtracts_the_template_alone_takes_one_prompt(denoising: Plugins):
+def test_a_pooler_that_subtracts_the_template_alone_takes_one_prompt(
+    denoising: Plugins,
+):
     assert found(denoising, "clean", "cleaned") == []
     prompts = (Prompt(), Prompt(template="a {text} b{mask}"))
     encoder = attrs.evolve(encoder_of(denoising, "clean", "cleaned"), prompt=prompts)
     ((key, message),) = misfits(encoder, denoising)
     assert key == "prompt"
-    assert message.startswith("the pooler `cleaned` subtracts the state of one template, and there are 2")
+    assert message.startswith(
+        "the pooler `cleaned` subtracts the state of one template, and there are 2"
+    )
     assert encoder.template is None
 
 
-def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(denoising: Plugins):
-    assert encoder_of(denoising, "clean", "cleaned").template == ('This sentence of "', '" means{mask}.')
+def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(
+    denoising: Plugins,
+):
+    assert encoder_of(denoising, "clean", "cleaned").template == (
+        'This sentence of "',
+        '" means{mask}.',
+    )
     own = encoder_of(denoising, "clean", "cleaned", Prompt(template="a {text} b{mask}"))
     assert own.template == ("a ", " b{mask}")
     assert encoder_of(denoising, "bare", "end").template is None
-    assert encoder_of(denoising, "bare", "end", Prompt(template="{text} again {text}")).template is None
+    assert (
+        encoder_of(
+            denoising, "bare", "end", Prompt(template="{text} again {text}")
+        ).template
+        is None
+    )
 
 
 # --- needs and offers --------------------------------------------------------------------------------------
@@ -147,11 +186,15 @@ def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(d
         ("bare", "average"),
     ],
 )
-def test_of_parts_that_fit_or_do_not_say_nothing_is_said(parts: Plugins, backbone: str, pooler: str):
+def test_of_parts_that_fit_or_do_not_say_nothing_is_said(
+    parts: Plugins, backbone: str, pooler: str
+):
     assert found(parts, backbone, pooler) == []
 
 
-def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_test(parts: Plugins):
+def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_test(
+    parts: Plugins,
+):
     trained_on = part("mlp", Pooler, PoolerTraits(at_test="bare"))
     for head, problems in ((Head(), 0), (Head(projection=8), 1)):
         encoder = EncoderRecipe(BACKBONES[0](), trained_on(), head=head)
@@ -159,12 +202,17 @@ def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_tes
         assert len(messages) == problems
     ((key, message),) = messages
     assert key == "head"
-    assert "`projection` is trained on what the pooler `mlp` computes in training" in message
+    assert (
+        "`projection` is trained on what the pooler `mlp` computes in training"
+        in message
+    )
     assert "`bare`" in message
 
 
 @pytest.mark.parametrize("pretrained", [True, False])
-def test_a_pooler_takes_its_weights_from_a_model_that_has_some(parts: Plugins, pretrained: bool):
+def test_a_pooler_takes_its_weights_from_a_model_that_has_some(
+    parts: Plugins, pretrained: bool
+):
     loads = part("loads", Pooler, PoolerTraits(pretrained=True))
     model = part("model", Backbone, BackboneTraits(pretrained=pretrained))
     messages = list(misfits(EncoderRecipe(model(), loads()), parts))
@@ -224,7 +272,10 @@ def test_an_impossible_pair_is_a_sentence_with_the_reason_and_what_to_take_inste
 
 def test_every_word_that_a_pooler_may_use_has_its_reason():
     attention, states = {"bidirectional", "causal"}, {"decoder", "mask-token", "layers"}
-    assert set(REASONS) == attention | states | {"template-alone", "template-alone-from-0"}
+    assert set(REASONS) == attention | states | {
+        "template-alone",
+        "template-alone-from-0",
+    }
 
 
 def test_several_needs_and_words_of_a_plugins_own_are_named_together(parts: Plugins):
@@ -237,7 +288,11 @@ def test_several_needs_and_words_of_a_plugins_own_are_named_together(parts: Plug
 
 def test_where_nothing_fits_the_advice_is_another_plugin(plugins: Plugins):
     only = attrs.evolve(plugins, components={})
-    alone = offering(only, [backbone("bare")], [pooler("odd", "telepathy"), pooler("start", "bidirectional")])
+    alone = offering(
+        only,
+        [backbone("bare")],
+        [pooler("odd", "telepathy"), pooler("start", "bidirectional")],
+    )
     assert found(alone, "bare", "odd") == [
         (
             "pooler",
@@ -247,7 +302,9 @@ def test_where_nothing_fits_the_advice_is_another_plugin(plugins: Plugins):
     ]
 
 
-@pytest.mark.parametrize("prompt", [None, Prompt("<{text}>"), Prompt("prompt-bert"), Prompt("nonsense")])
+@pytest.mark.parametrize(
+    "prompt", [None, Prompt("<{text}>"), Prompt("prompt-bert"), Prompt("nonsense")]
+)
 def test_every_alternative_that_is_named_fits(parts: Plugins, prompt: Prompt | None):
     # What is wrong with the prompt in itself is told once the parts fit.
     usable = prompt if prompt is None or not list(prompt.check()) else None
@@ -258,7 +315,9 @@ def test_every_alternative_that_is_named_fits(parts: Plugins, prompt: Prompt | N
             continue
         for key, message in found(parts, backbone, pooler, prompt):
             *_, advice = message.split("; use ")
-            for kind, names in re.findall(r"the (backbone|pooler) ([^a-z]*`.*?`) with this", advice):
+            for kind, names in re.findall(
+                r"the (backbone|pooler) ([^a-z]*`.*?`) with this", advice
+            ):
                 assert key == "pooler"
                 for name in re.findall(r"`([^`]+)`", names):
                     advised.append(name)
@@ -266,21 +325,38 @@ def test_every_alternative_that_is_named_fits(parts: Plugins, prompt: Prompt | N
                     assert found(parts, *pair, usable) == [], message
     assert "masked" in advised
     if usable is None:
-        assert set(advised) >= {"left-to-right", "two-part", "average", "end", "start", "answer", "blank"}
+        assert set(advised) >= {
+            "left-to-right",
+            "two-part",
+            "average",
+            "end",
+            "start",
+            "answer",
+            "blank",
+        }
 
 
 def test_what_a_property_says_counts_for_the_part_itself(parts: Plugins):
     assert found(parts, "by-size", "word", size=1) == []
     ((_, message),) = found(parts, "by-size", "word", size=0)
-    assert "the backbone `by-size` has none; use the backbone `left-to-right` with this pooler" in message
+    assert (
+        "the backbone `by-size` has none; use the backbone `left-to-right` with this pooler"
+        in message
+    )
     ((_, message),) = found(parts, "two-part", "by-depth", depth=1)
-    assert message.startswith("the pooler `by-depth` needs the states of every layer, and")
+    assert message.startswith(
+        "the pooler `by-depth` needs the states of every layer, and"
+    )
     ((_, message),) = found(parts, "bare", "by-text", word="no place")
     assert "has 0 places" in message
 
 
 def test_what_only_a_property_could_say_is_no_advice(parts: Plugins):
-    for backbone, pooler in (("left-to-right", "start"), ("masked", "word"), ("bare", "blank")):
+    for backbone, pooler in (
+        ("left-to-right", "start"),
+        ("masked", "word"),
+        ("bare", "blank"),
+    ):
         ((_, message),) = found(parts, backbone, pooler)
         assert "`by-" not in message
 
@@ -291,13 +367,17 @@ def test_a_backbone_that_does_not_say_what_it_offers_is_no_advice(parts: Plugins
 
 
 def test_a_prompt_is_not_judged_where_the_parts_do_not_fit(parts: Plugins):
-    assert [key for key, _ in found(parts, "left-to-right", "start", Prompt("nonsense"))] == ["pooler"]
+    assert [
+        key for key, _ in found(parts, "left-to-right", "start", Prompt("nonsense"))
+    ] == ["pooler"]
 
 
 # --- templates and masks -----------------------------------------------------------------------------------
 
 
-def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(parts: Plugins):
+def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(
+    parts: Plugins,
+):
     assert found(parts, "left-to-right", "asked") == [
         (
             "pooler",
@@ -311,7 +391,10 @@ def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(parts: 
 
 def test_a_mask_pooler_needs_a_template(parts: Plugins):
     ((key, message),) = found(parts, "masked", "hole")
-    assert (key, message.partition(";")[0]) == ("pooler", "the pooler `hole` needs a template")
+    assert (key, message.partition(";")[0]) == (
+        "pooler",
+        "the pooler `hole` needs a template",
+    )
     assert found(parts, "masked", "hole", Prompt("prompt-bert")) == []
 
 
@@ -330,7 +413,9 @@ def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts: Plugins):
         "the template '{text} is {mask}' has a `{mask}`, and the backbone `left-to-right` has no mask token; "
         "take it out, or use the backbone `masked`"
     )
-    assert found(parts, "left-to-right", "end", Prompt("{text} is {mask}")) == [("prompt", message)]
+    assert found(parts, "left-to-right", "end", Prompt("{text} is {mask}")) == [
+        ("prompt", message)
+    ]
     assert found(parts, "masked", "end", Prompt("{text} is {mask}")) == []
     assert found(parts, "characters", "end", Prompt("{text} is {mask}")) == []
 
@@ -346,16 +431,27 @@ def test_where_no_backbone_could_take_the_mask_none_is_named(parts: Plugins):
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        (Prompt("promt-eol"), "there is no template `promt-eol`. Did you mean `prompt-eol`?"),
+        (
+            Prompt("promt-eol"),
+            "there is no template `promt-eol`. Did you mean `prompt-eol`?",
+        ),
         (Prompt("no place"), "has 0 places for the sentence"),
         (Prompt("prompt", file="t.txt"), "has both `template` and `file`; give one"),
         (Prompt(file="pkg:sentbed/none.txt"), "`pkg:sentbed/none.txt` does not exist"),
-        (Prompt(demonstration=Demonstration("a", "b")), "has a demonstration but no template"),
+        (
+            Prompt(demonstration=Demonstration("a", "b")),
+            "has a demonstration but no template",
+        ),
         (Prompt(normalizer="prompt-eol"), "has text rules but no template"),
-        (Prompt("prompt", demonstration=Demonstration("a", "b")), "cannot take a demonstration"),
+        (
+            Prompt("prompt", demonstration=Demonstration("a", "b")),
+            "cannot take a demonstration",
+        ),
     ],
 )
-def test_a_fault_of_the_prompt_is_told_once_under_its_key(parts: Plugins, prompt: Prompt, message: str):
+def test_a_fault_of_the_prompt_is_told_once_under_its_key(
+    parts: Plugins, prompt: Prompt, message: str
+):
     ((key, said),) = found(parts, "characters", "end", prompt)
     assert key == "prompt"
     assert message in said
@@ -372,12 +468,48 @@ def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts: Plugins)
 @pytest.mark.parametrize(
     ("pooler", "prompt", "path", "start", "message"),
     [
-        ("end", 'prompt = { template = "promt" }', "encoder.prompt", "prompt", "Did you mean `prompt`?"),
-        ("end", '[encoder.prompt]\ntemplate = "a"', "encoder.prompt", "[encoder.prompt]", "no template `a`"),
-        ("end", "prompt = { tempate = 1 }", "encoder.prompt.tempate", "prompt", "unknown key `tempate`"),
-        ("end", "prompt = { line = 0 }", "encoder.prompt.line", "prompt", "must be >= 1"),
-        ("end", 'prompt = { normalizer = "eol" }', "encoder.prompt.normalizer", "prompt", "found 'eol'"),
-        ("end", "[encoder.prompt]\nline = 1.5", "encoder.prompt.line", "line", "expected a whole number"),
+        (
+            "end",
+            'prompt = { template = "promt" }',
+            "encoder.prompt",
+            "prompt",
+            "Did you mean `prompt`?",
+        ),
+        (
+            "end",
+            '[encoder.prompt]\ntemplate = "a"',
+            "encoder.prompt",
+            "[encoder.prompt]",
+            "no template `a`",
+        ),
+        (
+            "end",
+            "prompt = { tempate = 1 }",
+            "encoder.prompt.tempate",
+            "prompt",
+            "unknown key `tempate`",
+        ),
+        (
+            "end",
+            "prompt = { line = 0 }",
+            "encoder.prompt.line",
+            "prompt",
+            "must be >= 1",
+        ),
+        (
+            "end",
+            'prompt = { normalizer = "eol" }',
+            "encoder.prompt.normalizer",
+            "prompt",
+            "found 'eol'",
+        ),
+        (
+            "end",
+            "[encoder.prompt]\nline = 1.5",
+            "encoder.prompt.line",
+            "line",
+            "expected a whole number",
+        ),
         (
             "end",
             '[encoder.prompt.demonstration]\ntext = "a"',
@@ -385,10 +517,22 @@ def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts: Plugins)
             "[encoder.prompt.demonstration]",
             "the required key `word` is missing",
         ),
-        ("end", 'prompt = { file = "none.txt" }', "encoder.prompt", "prompt", "none.txt` does not exist"),
+        (
+            "end",
+            'prompt = { file = "none.txt" }',
+            "encoder.prompt",
+            "prompt",
+            "none.txt` does not exist",
+        ),
         ("asked", "", "encoder.pooler", "pooler", "needs a template"),
         ("start", "", "encoder.pooler", "pooler", "needs attention in both directions"),
-        ("asked", 'prompt = { template = "{text}{mask}" }', "encoder.prompt", "prompt", "has no mask token"),
+        (
+            "asked",
+            'prompt = { template = "{text}{mask}" }',
+            "encoder.prompt",
+            "prompt",
+            "has no mask token",
+        ),
     ],
 )
 def test_a_recipe_reports_what_does_not_fit_at_its_path_and_line(
@@ -401,24 +545,32 @@ def test_a_recipe_reports_what_does_not_fit_at_its_path_and_line(
     parts: Plugins,
 ):
     text = RECIPE.replace("[[stage]]", prompt + "\n\n[[stage]]")
-    text = text.replace('"characters", width = 4', '"left-to-right"').replace('"average"', f'"{pooler}"')
+    text = text.replace('"characters", width = 4', '"left-to-right"').replace(
+        '"average"', f'"{pooler}"'
+    )
     file = put("r.toml", text)
     with pytest.raises(RecipeError) as caught:
         load_recipe(file, plugins=parts)
     (problem,) = caught.value.problems
-    line = next(i for i, found in enumerate(text.splitlines(), 1) if found.startswith(start))
+    line = next(
+        i for i, found in enumerate(text.splitlines(), 1) if found.startswith(start)
+    )
     assert (problem.path, problem.file, problem.line) == (path, str(file), line)
     assert message in problem.message
 
 
-def test_each_of_several_encoders_is_judged_under_its_own_name(put: Put, parts: Plugins):
+def test_each_of_several_encoders_is_judged_under_its_own_name(
+    put: Put, parts: Plugins
+):
     text = RECIPE.replace("[encoder]", "[encoders.one]") + (
         '\n[encoders.two]\nbackbone = { use = "left-to-right" }\npooler = { use = "start" }\n'
         '\n[encoders.three]\nbackbone = { use = "masked" }\npooler = { use = "blank" }\n'
         'prompt = { template = "{text}" }\n'
     )
     with pytest.raises(RecipeError) as caught:
-        load_recipe(put("r.toml", text), ["stage.0.train=one", "evaluate.0.encoder=one"], parts)
+        load_recipe(
+            put("r.toml", text), ["stage.0.train=one", "evaluate.0.encoder=one"], parts
+        )
     assert [problem.path for problem in caught.value.problems] == [
         "encoders.two.pooler",
         "encoders.three.prompt",
@@ -427,8 +579,14 @@ def test_each_of_several_encoders_is_judged_under_its_own_name(put: Put, parts: 
 
 def test_a_file_of_templates_is_looked_for_beside_the_recipe(put: Put, parts: Plugins):
     put("templates/t.txt", "*sent_0*\n<*sent_0*>\n")
-    text = RECIPE.replace("[[stage]]", 'prompt = { file = "templates/t.txt", line = 2 }\n\n[[stage]]')
-    resolved = load_recipe(put("r.toml", text), plugins=parts).encoders["encoder"].resolved_prompt
+    text = RECIPE.replace(
+        "[[stage]]", 'prompt = { file = "templates/t.txt", line = 2 }\n\n[[stage]]'
+    )
+    resolved = (
+        load_recipe(put("r.toml", text), plugins=parts)
+        .encoders["encoder"]
+        .resolved_prompt
+    )
     assert resolved is not None
     assert str(resolved.template) == "<{text}>"
 
@@ -436,7 +594,9 @@ def test_a_file_of_templates_is_looked_for_beside_the_recipe(put: Put, parts: Pl
 # --- what a prompt asks of the backbone --------------------------------------------------------------------
 
 
-def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts: Plugins):
+def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(
+    parts: Plugins,
+):
     hiding = backbone("hiding", "bidirectional", "span")
     parts = offering(parts, [hiding], [])
     prompt = Prompt(template="{text} {text}")
@@ -447,11 +607,18 @@ def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts:
 
 
 @pytest.mark.parametrize("reads", ["answer", "first"])
-def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(parts: Plugins, reads: str):
+def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(
+    parts: Plugins, reads: str
+):
     hiding = backbone("hiding", "decoder", "span")
     first = part("first", Pooler, PoolerTraits(pooling="cls"))
-    ((_, message),) = found(offering(parts, [hiding], [first]), "hiding", reads, Prompt("{text} {text}"))
-    assert f"the pooler `{reads}` reads a single state that says nothing of it; use a pooler" in message
+    ((_, message),) = found(
+        offering(parts, [hiding], [first]), "hiding", reads, Prompt("{text} {text}")
+    )
+    assert (
+        f"the pooler `{reads}` reads a single state that says nothing of it; use a pooler"
+        in message
+    )
 
 
 def test_a_prompt_chooses_layers_only_of_a_backbone_that_lets_it(parts: Plugins):

@@ -28,7 +28,9 @@ def package_code(cls: type) -> str:
 
 
 @pytest.fixture
-def package(put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+def package(
+    put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[ModuleType]:
     """A package of two classes and a file that no module imports."""
     put("sourced/__init__.py", "")
     put("sourced/parts.py", "class One: ...\nclass Two: ...\n")
@@ -54,7 +56,9 @@ def test_the_files_of_a_package_are_read_once_for_all_its_classes(
 ) -> None:
     read: list[str] = []
     real = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(path.name) or real(path))
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda path: read.append(path.name) or real(path)
+    )
     for part in (package.One, package.Two, package.One):
         package_code(part)
     assert sorted(read) == ["__init__.py", "parts.py", "unused.py"]
@@ -102,7 +106,13 @@ def lab(put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[P
     """A plugin, a distribution of its authors below it, a library, and a requirement for pages."""
     put("lab_loss/__init__.py", LOSS)
     put("lab_loss-1.0.dist-info/entry_points.txt", "[sentbed]\nlab-loss = lab_loss\n")
-    requires = ("lab-tools", "lab-numbers>=1", "rich>=13", "lab-pages; extra == 'pages'", "absent>=1")
+    requires = (
+        "lab-tools",
+        "lab-numbers>=1",
+        "rich>=13",
+        "lab-pages; extra == 'pages'",
+        "absent>=1",
+    )
     put("lab_loss-1.0.dist-info/METADATA", metadata("lab-loss", "1.0", *requires))
     put("lab_tools/__init__.py", "")
     put("lab_tools/table.tsv", "1\n")
@@ -126,7 +136,14 @@ def test_code_is_that_of_all_distributions_that_compute_and_libraries_have_their
     lab: Plugins,
 ) -> None:
     code = code_of(lab)
-    assert {"sentbed", "lab-loss", "lab-tools", "lab-numbers", "numpy", "python"} == set(code)
+    assert {
+        "sentbed",
+        "lab-loss",
+        "lab-tools",
+        "lab-numbers",
+        "numpy",
+        "python",
+    } == set(code)
     assert code["lab-numbers"] == "1.0"
     assert code["numpy"] == importlib.metadata.version("numpy")
     assert hashed(code).keys() == {"sentbed", "lab-loss", "lab-tools"}
@@ -139,7 +156,11 @@ def test_code_is_that_of_all_distributions_that_compute_and_libraries_have_their
         ("lab_tools/__init__.py", "X = 1\n", "lab-tools: other code"),
         ("lab_tools/table.tsv", "2\n", "lab-tools: other code"),
         ("lab_tools/deep/new.py", "", "lab-tools: other code"),
-        ("lab_numbers-1.0.dist-info/METADATA", metadata("lab-numbers", "2.0"), "lab-numbers 1.0 -> 2.0"),
+        (
+            "lab_numbers-1.0.dist-info/METADATA",
+            metadata("lab-numbers", "2.0"),
+            "lab-numbers 1.0 -> 2.0",
+        ),
         ("lab_pages/__init__.py", "X = 1\n", None),
         ("lab_tools/__pycache__/x.pyc", "x", None),
     ],
@@ -149,13 +170,22 @@ def test_an_edited_file_and_another_version_are_named(
 ) -> None:
     before = code_of(lab)
     put(file, content)
-    assert list(code_differences(before, code_of(lab))) == ([difference] if difference else [])
+    assert list(code_differences(before, code_of(lab))) == (
+        [difference] if difference else []
+    )
 
 
 def test_of_core_all_counts_that_computes_and_nothing_that_only_shows() -> None:
     package = Path(sentbed.__file__).parent
     assert [part for part in DECIDES_NO_SCORE if not (package / part).exists()] == []
-    files = {file.relative_to(package).as_posix() for file in computing_code_module._files_of("sentbed")}
-    assert {"_encoder/batching.py", "_encoder/encoder.py", "_run/batch_sampling.py"} <= files
+    files = {
+        file.relative_to(package).as_posix()
+        for file in computing_code_module._files_of("sentbed")
+    }
+    assert {
+        "_encoder/batching.py",
+        "_encoder/encoder.py",
+        "_run/batch_sampling.py",
+    } <= files
     assert {"_recipe/prompts.py", "_recipe/templates.toml", "_seeds.py"} <= files
     assert not {file for file in files if file.startswith(("_cli/", "_registry/"))}

@@ -56,7 +56,12 @@ USE = {
 
 
 @pytest.fixture
-def run(installed_toy: Path, distribute: Distribute, put: Callable[[str, str], Path], tmp_path: Path) -> Run:
+def run(
+    installed_toy: Path,
+    distribute: Distribute,
+    put: Callable[[str, str], Path],
+    tmp_path: Path,
+) -> Run:
     """Return a function that runs a recipe with a faulty component: exit code, last line, source."""
 
     def run_with(hook: str, body: str) -> tuple[int, str, str]:
@@ -77,7 +82,10 @@ def run(installed_toy: Path, distribute: Distribute, put: Callable[[str, str], P
     [
         ("backbones", f"def build(self, context): {RAISE}"),
         ("poolers", f"def build(self, width): {RAISE}"),
-        ("poolers", f"def build(self, width):\n        {FORWARD}\n        return weights"),
+        (
+            "poolers",
+            f"def build(self, width):\n        {FORWARD}\n        return weights",
+        ),
         ("losses", f"def build(self, width): {RAISE}"),
         ("losses", f"def misfits(self, batch_size, fixed): {RAISE}"),
         ("losses", f"@property\n    def traits(self): {RAISE}"),
@@ -94,11 +102,18 @@ def test_what_a_component_raises_is_told_with_its_name_and_line(
     hook: str, body: str, run: Run, tmp_path: Path
 ) -> None:
     code, said, source = run(hook, body)
-    line = next(number for number, text in enumerate(source.splitlines(), start=1) if RAISE in text)
+    line = next(
+        number
+        for number, text in enumerate(source.splitlines(), start=1)
+        if RAISE in text
+    )
     place = f"{tmp_path / 'site' / 'faulty_parts.py'}:{line}"
     who = f"the {USE[hook][0]} `faulty` of `faulty-parts` 1.0"
     rest = ", or tell its authors (`--traceback` shows the rest)"
-    assert (code, said) == (1, f"error: {who} raised ValueError: broken @ {place}{ADVICE}{rest}")
+    assert (code, said) == (
+        1,
+        f"error: {who} raised ValueError: broken @ {place}{ADVICE}{rest}",
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,7 +133,9 @@ def test_what_a_component_should_not_return_is_told_with_what_it_should(
     kind = {"data_sources": "data source"}.get(hook, USE[hook][0])
     start = f"error: `{name}` of the {kind} `faulty` of `faulty-parts` 1.0 returned None, expected {expected}"
     assert (code, said.startswith(start)) == (1, True), said
-    assert said.endswith(f"{tmp_path / 'site' / 'faulty_parts.py'}:16{ADVICE}, or tell its authors")
+    assert said.endswith(
+        f"{tmp_path / 'site' / 'faulty_parts.py'}:16{ADVICE}, or tell its authors"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,17 +144,27 @@ def test_what_a_component_should_not_return_is_told_with_what_it_should(
         ("3", "3, expected `Evaluation`"),
         ("Evaluation(None, 0.0)", "None, expected `tuple` or `list`"),
         ("Evaluation((3,), 0.0)", "3, expected `Score`"),
-        ("Evaluation((Score('t', 'm', 'high', {}),), 0.0)", "'high', expected a number"),
+        (
+            "Evaluation((Score('t', 'm', 'high', {}),), 0.0)",
+            "'high', expected a number",
+        ),
         ("Evaluation((Score('t', 'm', '3', {}),), 0.0)", "'3', expected a number"),
-        ("Evaluation((Score('t', 'm', [1, 2], {}),), 0.0)", "[1, 2], expected a number"),
+        (
+            "Evaluation((Score('t', 'm', [1, 2], {}),), 0.0)",
+            "[1, 2], expected a number",
+        ),
         ("Evaluation((Score('t', 'm', 1, {}),), None)", "None, expected a number"),
     ],
 )
-def test_scores_that_are_no_numbers_are_told(returns: str, wrong: str, run: Run) -> None:
+def test_scores_that_are_no_numbers_are_told(
+    returns: str, wrong: str, run: Run
+) -> None:
     code, said, _ = run("evaluators", f"def _score(self, vectors): return {returns}")
     start = r"error: `score` of the evaluator `faulty` of `faulty-parts` 1\.0 returned "
     assert code == 1
-    assert re.match(start + re.escape(wrong) + r" @ .*faulty_parts\.py; test it with", said), said
+    assert re.match(
+        start + re.escape(wrong) + r" @ .*faulty_parts\.py; test it with", said
+    ), said
 
 
 @pytest.mark.parametrize(
@@ -169,7 +196,9 @@ def test_rows_that_are_no_texts_are_told(returns: str, wrong: str, run: Run) -> 
 
 
 @pytest.mark.parametrize("returns", ["'too small'", "None", "[None]", "3"])
-@pytest.mark.parametrize(("hook", "arguments"), [("losses", "batch_size, fixed"), ("backbones", "needs")])
+@pytest.mark.parametrize(
+    ("hook", "arguments"), [("losses", "batch_size, fixed"), ("backbones", "needs")]
+)
 def test_misfits_that_are_no_sentences_are_told(
     hook: str, arguments: str, returns: str, run: Run, tmp_path: Path
 ) -> None:
@@ -188,16 +217,29 @@ FIELD = "odd: {} = attrs.field(default=None{})\n"
 @pytest.mark.parametrize(
     ("field", "wrong"),
     [
-        (FIELD.format("complex", ""), r"found 3, which cannot become the type `complex` of the field `odd`"),
-        (FIELD.format("list[int]", ""), r"found 3, which cannot become the type `list\[int\]`"),
-        (FIELD.format("set[str]", ""), r"found 3, which cannot become the type `set\[str\]`"),
-        (FIELD.format("'int +'", ""), r"the type of a field of `Faulty` \(faulty_parts\) cannot be found"),
+        (
+            FIELD.format("complex", ""),
+            r"found 3, which cannot become the type `complex` of the field `odd`",
+        ),
+        (
+            FIELD.format("list[int]", ""),
+            r"found 3, which cannot become the type `list\[int\]`",
+        ),
+        (
+            FIELD.format("set[str]", ""),
+            r"found 3, which cannot become the type `set\[str\]`",
+        ),
+        (
+            FIELD.format("'int +'", ""),
+            r"the type of a field of `Faulty` \(faulty_parts\) cannot be found",
+        ),
         (
             FIELD.format("int", ", validator=lambda *_: 1 / 0"),
             r"making `Faulty` of `faulty-parts` 1\.0 raised ZeroDivisionError: .* @ .*parts\.py:16; ",
         ),
         (
-            FIELD.format("int", "") + "    def __attrs_post_init__(self): raise KeyError(self.odd)",
+            FIELD.format("int", "")
+            + "    def __attrs_post_init__(self): raise KeyError(self.odd)",
             r"making `Faulty` of `faulty-parts` 1\.0 raised KeyError: 3 @ .*faulty_parts\.py:17; test it",
         ),
     ],
@@ -209,30 +251,46 @@ def test_a_field_that_no_recipe_can_give_is_one_problem_among_the_others(
     distribute: Distribute,
     put: Callable[[str, str], Path],
 ) -> None:
-    distribute("faulty-parts", {"faulty_parts": SOURCE.format(base="Pull", body=field, hook="losses")})
-    text = RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty", odd = 3 }')
+    distribute(
+        "faulty-parts",
+        {"faulty_parts": SOURCE.format(base="Pull", body=field, hook="losses")},
+    )
+    text = RECIPE.replace(
+        'loss = { use = "pull" }', 'loss = { use = "faulty", odd = 3 }'
+    )
     bad = put("bad.toml", text.replace("batch_size = 4", "batch_size = 0"))
     good = put("good.toml", RECIPE)
     result = CliRunner().invoke(main, ["check", str(bad), str(good)])
     *problems, last = result.output.splitlines()
     assert (result.exit_code, last) == (2, f"{good}: no problems")
     assert len(problems) == 2, problems
-    assert any(re.match(wrong, problem) and ":18 stage.pull.loss" in problem for problem in problems), (
-        problems
-    )
+    assert any(
+        re.match(wrong, problem) and ":18 stage.pull.loss" in problem
+        for problem in problems
+    ), problems
 
 
 @pytest.mark.parametrize(
     ("body", "wrong"),
     [
         (RAISE, r"raised ValueError: broken @ .*faulty_parts\.py:16"),
-        ("return 'too small'", r"returned 'too small', expected several sentences @ .*faulty_parts\.py:16"),
-        ("return None", r"returned None, expected several sentences @ .*faulty_parts\.py:16"),
+        (
+            "return 'too small'",
+            r"returned 'too small', expected several sentences @ .*faulty_parts\.py:16",
+        ),
+        (
+            "return None",
+            r"returned None, expected several sentences @ .*faulty_parts\.py:16",
+        ),
         ("return [3]", r"returned 3, expected `str` @ .*faulty_parts\.py:16"),
     ],
 )
 def test_a_fault_of_check_is_a_problem_of_the_recipe_and_hides_no_other(
-    body: str, wrong: str, installed_toy: Path, distribute: Distribute, put: Callable[[str, str], Path]
+    body: str,
+    wrong: str,
+    installed_toy: Path,
+    distribute: Distribute,
+    put: Callable[[str, str], Path],
 ) -> None:
     source = SOURCE.format(base="Pull", body=f"def check(self): {body}", hook="losses")
     distribute("faulty-parts", {"faulty_parts": source})
@@ -256,19 +314,33 @@ def test_a_component_that_raises_in_check_does_not_hide_the_next_recipe(
     installed_toy: Path, distribute: Distribute, put: Callable[[str, str], Path]
 ) -> None:
     body = f"def misfits(self, batch_size, fixed): {RAISE}"
-    distribute("faulty-parts", {"faulty_parts": SOURCE.format(base="Pull", body=body, hook="losses")})
-    bad = put("bad.toml", RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty" }'))
+    distribute(
+        "faulty-parts",
+        {"faulty_parts": SOURCE.format(base="Pull", body=body, hook="losses")},
+    )
+    bad = put(
+        "bad.toml",
+        RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty" }'),
+    )
     good = put("good.toml", RECIPE)
     result = CliRunner().invoke(main, ["check", str(bad), str(good)])
     first, second = result.output.splitlines()
-    assert first.startswith("the loss `faulty` of `faulty-parts` 1.0 raised ValueError: broken @ ")
+    assert first.startswith(
+        "the loss `faulty` of `faulty-parts` 1.0 raised ValueError: broken @ "
+    )
     assert first.endswith(f" @ {bad}")
     assert (second, result.exit_code) == (f"{good}: no problems", 2)
 
 
 def test_a_traceback_is_shown_when_asked_for(run: Run, tmp_path: Path) -> None:
     run("runtimes", f"def build(self): {RAISE}")
-    arguments = ["--traceback", "run", str(tmp_path / "r.toml"), "--set", "runtime.use=faulty"]
+    arguments = [
+        "--traceback",
+        "run",
+        str(tmp_path / "r.toml"),
+        "--set",
+        "runtime.use=faulty",
+    ]
     result = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "again")])
     assert isinstance(result.exception, ValueError)
 

@@ -14,7 +14,15 @@ import pytest
 import tomli
 from damage import Damage, damages
 from hypothesis import HealthCheck, given, settings
-from sentbed import DataError, Encoder, ModelError, RecipeError, RunError, SentbedError, build_encoder
+from sentbed import (
+    DataError,
+    Encoder,
+    ModelError,
+    RecipeError,
+    RunError,
+    SentbedError,
+    build_encoder,
+)
 from sentbed._document.structuring import unstructure
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
@@ -29,7 +37,9 @@ HEADS = ["", "projection = 3", "normalize = true", "projection = 3, normalize = 
 
 
 def encoder_with(recipe_of: Callable[..., Recipe], head: str = "") -> Encoder:
-    return build_encoder(recipe_of(RECIPE.replace("pooler", f"head = {{ {head} }}\npooler")))
+    return build_encoder(
+        recipe_of(RECIPE.replace("pooler", f"head = {{ {head} }}\npooler"))
+    )
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -50,7 +60,9 @@ def test_vectors_are_float32_one_row_a_text_in_order(recipe_of: Callable[..., Re
     vectors = encoder.encode(TEXTS)
     assert (vectors.dtype, vectors.shape) == (np.float32, (4, 4))
     np.testing.assert_array_equal(vectors[0], vectors[3])
-    np.testing.assert_allclose(vectors[1], encoder.encode(["two and three"])[0], rtol=1e-6)
+    np.testing.assert_allclose(
+        vectors[1], encoder.encode(["two and three"])[0], rtol=1e-6
+    )
     assert not np.allclose(vectors[0], vectors[1])
 
 
@@ -72,7 +84,9 @@ def test_progress_is_told_of_every_text(recipe_of: Callable[..., Recipe]):
     assert sum(done) == len(TEXTS)
 
 
-def test_saving_again_replaces_the_directory_whole(recipe_of: Callable[..., Recipe], tmp_path: Path):
+def test_saving_again_replaces_the_directory_whole(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+):
     encoder = encoder_with(recipe_of)
     encoder.save(tmp_path / "e")
     (tmp_path / "e" / "stale").touch()
@@ -98,7 +112,10 @@ def test_the_saved_recipe_is_complete(recipe_of: Callable[..., Recipe], tmp_path
 
 
 def test_a_failed_save_keeps_the_encoder_that_was_there(
-    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of: Callable[..., Recipe],
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     encoder = encoder_with(recipe_of)
     encoder.save(tmp_path / "e")
@@ -113,10 +130,14 @@ def test_a_failed_save_keeps_the_encoder_that_was_there(
         patched.setattr(Placed, "save", fail)
         with pytest.raises(SentbedError, match="No space left on device"):
             encoder.save(tmp_path / "e")
-    np.testing.assert_array_equal(Encoder.load(tmp_path / "e", TOY, plugins).encode(TEXTS), before)
+    np.testing.assert_array_equal(
+        Encoder.load(tmp_path / "e", TOY, plugins).encode(TEXTS), before
+    )
 
 
-def test_restoring_goes_back_to_the_saved_weights(recipe_of: Callable[..., Recipe], tmp_path: Path):
+def test_restoring_goes_back_to_the_saved_weights(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+):
     encoder = encoder_with(recipe_of, "projection = 3")
     before = encoder.encode(TEXTS)
     encoder.save(tmp_path / "e")
@@ -130,7 +151,10 @@ def test_the_runtime_may_be_a_component_or_its_table(
     recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
 ):
     encoder_with(recipe_of).save(tmp_path / "e")
-    assert Encoder.load(tmp_path / "e", Toy(token_budget=5), plugins).engine.token_budget == 5
+    assert (
+        Encoder.load(tmp_path / "e", Toy(token_budget=5), plugins).engine.token_budget
+        == 5
+    )
     table = {"use": "toy", "token_budget": 6}
     assert Encoder.load(str(tmp_path / "e"), table, plugins).engine.token_budget == 6
 
@@ -139,12 +163,16 @@ def test_the_runtime_may_be_a_component_or_its_table(
 
 
 def test_a_string_is_no_list_of_texts(recipe_of: Callable[..., Recipe]):
-    with pytest.raises(SentbedError, match=r"takes a list of texts, found one string; put it in a list"):
+    with pytest.raises(
+        SentbedError, match=r"takes a list of texts, found one string; put it in a list"
+    ):
         encoder_with(recipe_of).encode("one sentence")
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"bytes", ["nested"], float("nan")])
-def test_a_text_that_is_no_string_is_named_by_its_row(wrong: Any, recipe_of: Callable[..., Recipe]):
+def test_a_text_that_is_no_string_is_named_by_its_row(
+    wrong: Any, recipe_of: Callable[..., Recipe]
+):
     with pytest.raises(SentbedError) as caught:
         encoder_with(recipe_of).encode(["fine", wrong])
     assert str(caught.value) == f"text 1 is {wrong!r}, expected a string"
@@ -159,10 +187,17 @@ def test_a_max_length_beyond_the_positions_is_refused(recipe_of: Callable[..., R
     )
 
 
-@pytest.mark.parametrize(("place", "why"), [("empty", "holds no `encoder.toml`"), ("none", "does not exist")])
-def test_a_directory_without_an_encoder_is_refused(place: str, why: str, tmp_path: Path, plugins: Plugins):
+@pytest.mark.parametrize(
+    ("place", "why"), [("empty", "holds no `encoder.toml`"), ("none", "does not exist")]
+)
+def test_a_directory_without_an_encoder_is_refused(
+    place: str, why: str, tmp_path: Path, plugins: Plugins
+):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ModelError, match=rf"is not an encoder \(it {why}\); name the directory `encoder`"):
+    with pytest.raises(
+        ModelError,
+        match=rf"is not an encoder \(it {why}\); name the directory `encoder`",
+    ):
         Encoder.load(tmp_path / place, TOY, plugins)
 
 
@@ -171,7 +206,9 @@ def test_a_directory_of_several_encoders_names_them(
 ):
     for name in ("zh", "en"):
         encoder_with(recipe_of).save(tmp_path / name)
-    with pytest.raises(ModelError, match=f"holds some; name one: `{tmp_path}/en`, `{tmp_path}/zh`$"):
+    with pytest.raises(
+        ModelError, match=f"holds some; name one: `{tmp_path}/en`, `{tmp_path}/zh`$"
+    ):
         Encoder.load(tmp_path, TOY, plugins)
 
 
@@ -198,7 +235,12 @@ def test_an_encoder_without_its_plugin_names_the_component(
     ],
 )
 def test_a_wrong_runtime_is_a_problem(
-    runtime: Any, path: str, message: str, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+    runtime: Any,
+    path: str,
+    message: str,
+    recipe_of: Callable[..., Recipe],
+    plugins: Plugins,
+    tmp_path: Path,
 ):
     encoder_with(recipe_of).save(tmp_path / "e")
     with pytest.raises(RecipeError) as caught:
@@ -216,7 +258,10 @@ def test_a_damaged_encoder_file_is_a_problem_with_its_line(
     file.write_text("schema = 1\nmax_length =\n")
     with pytest.raises(RecipeError) as caught:
         Encoder.load(tmp_path / "e", TOY, plugins)
-    assert (caught.value.problems[0].file, caught.value.problems[0].line) == (str(file), 2)
+    assert (caught.value.problems[0].file, caught.value.problems[0].line) == (
+        str(file),
+        2,
+    )
 
 
 @given(damage=damages())
@@ -234,7 +279,8 @@ def test_damaged_checksums_of_a_saved_encoder_change_no_vector(
 
 
 @pytest.mark.parametrize(
-    "content", [b"[]", b"3", b"[" * 100_000, b'{"encoder.toml": 3}', b'{"../x": ""}', b"\xff"]
+    "content",
+    [b"[]", b"3", b"[" * 100_000, b'{"encoder.toml": 3}', b'{"../x": ""}', b"\xff"],
 )
 def test_checksums_that_are_no_table_of_hashes_are_refused(
     content: bytes, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
@@ -242,16 +288,23 @@ def test_checksums_that_are_no_table_of_hashes_are_refused(
     encoder_with(recipe_of).save(tmp_path / "e")
     (tmp_path / "e" / "checksums.json").write_bytes(content)
     with pytest.raises(
-        ModelError, match=r"`(checksums\.json|encoder\.toml|\.\./x)` is (not what was|missing)"
+        ModelError,
+        match=r"`(checksums\.json|encoder\.toml|\.\./x)` is (not what was|missing)",
     ):
         Encoder.load(tmp_path / "e", TOY, plugins)
 
 
-@pytest.mark.parametrize("file", ["encoder.toml", "projection.npy", "backbone/embedding.npy"])
+@pytest.mark.parametrize(
+    "file", ["encoder.toml", "projection.npy", "backbone/embedding.npy"]
+)
 @given(damage=damages())
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_damage_of_a_saved_encoder_changes_a_vector_unseen(
-    file: str, damage: Damage, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+    file: str,
+    damage: Damage,
+    recipe_of: Callable[..., Recipe],
+    plugins: Plugins,
+    tmp_path: Path,
 ):
     place = tmp_path / "e"
     if not place.exists():
@@ -262,7 +315,9 @@ def test_no_damage_of_a_saved_encoder_changes_a_vector_unseen(
     path.write_bytes(damaged := damage(whole))
     try:
         if damaged == whole:
-            np.testing.assert_array_equal(Encoder.load(place, TOY, plugins).encode(TEXTS), expected)
+            np.testing.assert_array_equal(
+                Encoder.load(place, TOY, plugins).encode(TEXTS), expected
+            )
         else:
             with pytest.raises(SentbedError, match=file):
                 Encoder.load(place, TOY, plugins)
@@ -298,16 +353,21 @@ def test_an_encoder_saved_without_checksums_still_loads(
     )
 
 
-def test_a_moved_encoder_still_loads(recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path):
+def test_a_moved_encoder_still_loads(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
     encoder = encoder_with(recipe_of)
     encoder.save(tmp_path / "e")
     (tmp_path / "e").rename(tmp_path / "moved")
     np.testing.assert_array_equal(
-        Encoder.load(tmp_path / "moved", TOY, plugins).encode(TEXTS), encoder.encode(TEXTS)
+        Encoder.load(tmp_path / "moved", TOY, plugins).encode(TEXTS),
+        encoder.encode(TEXTS),
     )
 
 
-def test_saving_never_replaces_what_is_no_encoder(recipe_of: Callable[..., Recipe], tmp_path: Path):
+def test_saving_never_replaces_what_is_no_encoder(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+):
     encoder = encoder_with(recipe_of)
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "thesis.txt").write_text("years")
@@ -319,20 +379,28 @@ def test_saving_never_replaces_what_is_no_encoder(recipe_of: Callable[..., Recip
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_an_encoder_of_another_schema_is_refused(recipe_of: Callable[..., Recipe], tmp_path: Path):
+def test_an_encoder_of_another_schema_is_refused(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+):
     encoder_with(recipe_of).save(tmp_path / "e")
     file = tmp_path / "e" / "encoder.toml"
     file.write_text(file.read_text().replace("schema = 1", "schema = 99"))
-    with pytest.raises(ModelError, match="has `schema = 99`, this version of sentbed reads 1"):
+    with pytest.raises(
+        ModelError, match="has `schema = 99`, this version of sentbed reads 1"
+    ):
         Encoder.load(tmp_path / "e")
 
 
-def test_half_of_a_surrogate_pair_is_refused_with_its_row(recipe_of: Callable[..., Recipe]):
+def test_half_of_a_surrogate_pair_is_refused_with_its_row(
+    recipe_of: Callable[..., Recipe],
+):
     with pytest.raises(SentbedError, match="text 1 holds half of a surrogate pair"):
         encoder_with(recipe_of).encode(["fine \U0001f600", "\ud800"])
 
 
-def test_an_encoder_whose_weights_diverged_is_not_finite(recipe_of: Callable[..., Recipe]):
+def test_an_encoder_whose_weights_diverged_is_not_finite(
+    recipe_of: Callable[..., Recipe],
+):
     encoder = encoder_with(recipe_of)
     assert encoder.is_finite()
     encoder.placed.backbone.embedding[:] = np.nan
@@ -380,7 +448,9 @@ def test_a_second_encoder_encodes_the_second_sentence_and_is_in_the_protocol(
 ):
     zh, en = two(recipe_of)
     (score,) = zh.evaluate(Across(), "zh", ("en", en)).scores
-    assert score.value == -float(np.linalg.norm(zh.encode(["abc"]) - en.encode(["nop"])))
+    assert score.value == -float(
+        np.linalg.norm(zh.encode(["abc"]) - en.encode(["nop"]))
+    )
     assert (score.encoder, score.evaluator) == ("zh", "across")
     assert score.protocol == {
         "encoder": {**zh.protocol(), "second": {"encoder": "en", **en.protocol()}},
@@ -389,10 +459,14 @@ def test_a_second_encoder_encodes_the_second_sentence_and_is_in_the_protocol(
     assert score.protocol["encoder"]["second"]["max_length"] == 9
 
 
-def test_without_a_second_encoder_the_first_encodes_both(recipe_of: Callable[..., Recipe]):
+def test_without_a_second_encoder_the_first_encodes_both(
+    recipe_of: Callable[..., Recipe],
+):
     zh, _ = two(recipe_of)
     (score,) = zh.evaluate(Across(), "zh").scores
-    assert score.value == -float(np.linalg.norm(zh.encode(["abc"]) - zh.encode(["nop"])))
+    assert score.value == -float(
+        np.linalg.norm(zh.encode(["abc"]) - zh.encode(["nop"]))
+    )
     assert "second" not in score.protocol["encoder"]
 
 
@@ -427,7 +501,9 @@ class Timed(Evaluator):
         cut = encoder.at_length(4)
         vectors = [cut.encode(["abcdefgh", "nop"]) for _ in range(2)]
         np.testing.assert_array_equal(*vectors)
-        return Evaluation((Score("t", "m", float(vectors[0][0, 0]), dict(encoder.machine)),), 0.0)
+        return Evaluation(
+            (Score("t", "m", float(vectors[0][0, 0]), dict(encoder.machine)),), 0.0
+        )
 
 
 def test_an_evaluator_that_measures_time_has_every_vector_computed(
@@ -435,9 +511,13 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(
 ):
     encoder = build_encoder(recipe_of())
     store, told = VectorCache(tmp_path), []
-    encoder.evaluate(Timed(), "e", store=store, progress=lambda *what: told.append(what))
+    encoder.evaluate(
+        Timed(), "e", store=store, progress=lambda *what: told.append(what)
+    )
     before = len(encoder.placed.batches)  # type: ignore[attr-defined]
-    (score,) = encoder.evaluate(Timed(), "e", store=store, progress=lambda *what: told.append(what)).scores
+    (score,) = encoder.evaluate(
+        Timed(), "e", store=store, progress=lambda *what: told.append(what)
+    ).scores
     assert len(encoder.placed.batches) == 2 * before > 0  # type: ignore[attr-defined]
     assert (store.encoded, store.taken, told) == (0, 0, [])
     assert score.value == encoder.encode(["abcdefgh"], max_length=4)[0, 0]
@@ -445,11 +525,15 @@ def test_an_evaluator_that_measures_time_has_every_vector_computed(
     assert encoder.engine.describe().items() <= score.evaluator_protocol.items()
 
 
-def test_an_evaluator_that_drives_the_encoder_has_its_backbone(recipe_of: Callable[..., Recipe]):
+def test_an_evaluator_that_drives_the_encoder_has_its_backbone(
+    recipe_of: Callable[..., Recipe],
+):
     class Reads(Timed):
         def _time(self, encoder: Any) -> Evaluation:
             assert encoder.at_length(4).backbone is encoder.backbone
-            return Evaluation((Score("t", "width", float(encoder.backbone.width), {}),), 0.0)
+            return Evaluation(
+                (Score("t", "width", float(encoder.backbone.width), {}),), 0.0
+            )
 
     encoder = build_encoder(recipe_of())
     assert encoder.evaluate(Reads(), "e").scores[0].value == encoder.backbone.width
@@ -463,9 +547,15 @@ def prompted(recipe_of: Callable[..., Recipe], prompt: str, *overrides: str) -> 
     return build_encoder(recipe_of(text, *overrides))
 
 
-def test_without_a_prompt_the_tokenizer_is_the_backbones(recipe_of: Callable[..., Recipe]):
+def test_without_a_prompt_the_tokenizer_is_the_backbones(
+    recipe_of: Callable[..., Recipe],
+):
     encoder = encoder_with(recipe_of)
-    assert encoder.tokenizer() is encoder.tokenizer(normalize=False) is encoder.backbone.tokenizer
+    assert (
+        encoder.tokenizer()
+        is encoder.tokenizer(normalize=False)
+        is encoder.backbone.tokenizer
+    )
 
 
 def test_every_text_is_encoded_in_its_prompt(recipe_of: Callable[..., Recipe]):
@@ -486,20 +576,24 @@ def test_the_text_rules_can_be_left_out_for_training(recipe_of: Callable[..., Re
     assert encoder.backbone.tokenizer.seen == ["<cats.>", "<cats>"]
 
 
-def test_a_prompt_longer_than_the_positions_of_the_backbone_is_refused(recipe_of: Callable[..., Recipe]):
+def test_a_prompt_longer_than_the_positions_of_the_backbone_is_refused(
+    recipe_of: Callable[..., Recipe],
+):
     # The start token and 38 characters of the template leave 25 of the 64 positions.
     fits = prompted(recipe_of, 'template = "prompt-eol"', "encoder.max_length=25")
     assert fits.encode(["x" * 30]).shape == (1, 4)
-    message = (
-        "`max_length` is 26, and the template around a sentence has 39; .* set `max_length` to 25 or less"
-    )
+    message = "`max_length` is 26, and the template around a sentence has 39; .* set `max_length` to 25 or less"
     with pytest.raises(ModelError, match=message):
         prompted(recipe_of, 'template = "prompt-eol"', "encoder.max_length=26")
 
 
 def test_every_score_says_how_text_became_a_vector(recipe_of: Callable[..., Recipe]):
     plain, prompt = encoder_with(recipe_of), prompted(recipe_of, 'template = "prompt"')
-    how = {"precision": "fp64", "pooler": {"train": "average", "test": "average"}, "max_length": 16}
+    how = {
+        "precision": "fp64",
+        "pooler": {"train": "average", "test": "average"},
+        "max_length": 16,
+    }
     template = {"template": 'This sentence : "{text}" means', "normalizer": "none"}
     assert plain.protocol() == how
     assert prompt.protocol() == how | {"prompt": template}
@@ -533,7 +627,9 @@ def test_an_encoder_is_not_built_on_a_runtime_that_it_does_not_fit(
 ):
     recipe = recipe_of(RECIPE)
     build_encoder(recipe).save(tmp_path / "e")
-    monkeypatch.setattr(Toy, "misfits", lambda *parts: iter(["it has no graph of that; take another"]))
+    monkeypatch.setattr(
+        Toy, "misfits", lambda *parts: iter(["it has no graph of that; take another"])
+    )
     monkeypatch.setattr(Toy, "build", None)
     with pytest.raises(ModelError, match="it has no graph of that; take another"):
         Encoder.load(tmp_path / "e", TOY, plugins)
@@ -547,13 +643,18 @@ def test_what_an_evaluator_does_to_the_vectors_is_the_encoders_part_of_the_proto
     class Turned(Gap):
         def prepare(self) -> Any:
             def score(vectors: Any) -> Evaluation:
-                scores = (attrs.evolve(one, transform={"turned": 90}) for one in inner.score(vectors).scores)
+                scores = (
+                    attrs.evolve(one, transform={"turned": 90})
+                    for one in inner.score(vectors).scores
+                )
                 return Evaluation(tuple(scores), 0.0)
 
             return attrs.evolve(inner := super().prepare(), score=score)
 
     encoder = encoder_with(recipe_of)
-    (plain,), (turned,) = (encoder.evaluate(one, "e").scores for one in (Gap(), Turned()))
+    (plain,), (turned,) = (
+        encoder.evaluate(one, "e").scores for one in (Gap(), Turned())
+    )
     assert turned.protocol["encoder"] == {**plain.protocol["encoder"], "turned": 90}
     assert turned.protocol["evaluator"] == plain.protocol["evaluator"]
 
@@ -570,8 +671,12 @@ def test_no_key_of_a_backbones_protocol_takes_the_place_of_the_evaluators(
     assert (score.protocol_id, score.protocol_name) == ("gap", "gap")
 
 
-def test_the_template_in_a_protocol_holds_its_demonstration(recipe_of: Callable[..., Recipe]):
-    shown = 'demonstration = { text = "Rain.", word = "Wet" }, normalizer = "prompt-eol"'
+def test_the_template_in_a_protocol_holds_its_demonstration(
+    recipe_of: Callable[..., Recipe],
+):
+    shown = (
+        'demonstration = { text = "Rain.", word = "Wet" }, normalizer = "prompt-eol"'
+    )
     encoder = prompted(recipe_of, f'template = "{{text}} is \\"", {shown}')
     assert encoder.protocol()["prompt"] == {
         "template": 'Rain. is "Wet".{text} is "',
@@ -579,7 +684,9 @@ def test_the_template_in_a_protocol_holds_its_demonstration(recipe_of: Callable[
     }
 
 
-def test_a_pooler_may_compute_something_else_at_test_time(recipe_of: Callable[..., Recipe]):
+def test_a_pooler_may_compute_something_else_at_test_time(
+    recipe_of: Callable[..., Recipe],
+):
     @attrs.frozen
     class Trained(Average):
         name: ClassVar[str] = "average-mlp"
@@ -590,18 +697,27 @@ def test_a_pooler_may_compute_something_else_at_test_time(recipe_of: Callable[..
     assert encoder.protocol()["pooler"] == {"train": "average-mlp", "test": "average"}
 
 
-def test_a_saved_encoder_keeps_its_prompt(recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path):
+def test_a_saved_encoder_keeps_its_prompt(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
     shown = 'demonstration = { text = "It_is \\"so\\".", word = "{text}" }'
-    encoder = prompted(recipe_of, f'template = "{{text}}:\\"", normalizer = "prompt-eol", {shown}')
+    encoder = prompted(
+        recipe_of, f'template = "{{text}}:\\"", normalizer = "prompt-eol", {shown}'
+    )
     encoder.save(tmp_path / "e")
     loaded = Encoder.load(tmp_path / "e", TOY, plugins)
     assert loaded.recipe == encoder.recipe
     assert loaded.protocol() == encoder.protocol()
-    np.testing.assert_array_equal(loaded.encode(["One", "two?"]), encoder.encode(["One", "two?"]))
+    np.testing.assert_array_equal(
+        loaded.encode(["One", "two?"]), encoder.encode(["One", "two?"])
+    )
 
 
 def test_a_saved_encoder_does_not_need_the_file_of_its_template(
-    recipe_of: Callable[..., Recipe], put: Callable[[str, str], Path], plugins: Plugins, tmp_path: Path
+    recipe_of: Callable[..., Recipe],
+    put: Callable[[str, str], Path],
+    plugins: Plugins,
+    tmp_path: Path,
 ):
     file = put("templates.txt", "*sent_0*\n<_*sent_0*>\n")
     encoder = prompted(recipe_of, 'file = "templates.txt", line = 2')
@@ -623,7 +739,8 @@ def fitted(recipe_of: Callable[..., Recipe], head: str = CENTRE) -> tuple[Encode
     """Return an encoder before its transform is fitted, and what it is to give for `TEXTS` afterwards."""
     encoder = encoder_with(recipe_of, head)
     bare = encoder_with(
-        recipe_of, head.split("transform")[0].replace("normalize = true", "normalize = false")
+        recipe_of,
+        head.split("transform")[0].replace("normalize = true", "normalize = false"),
     )
     mean = bare.encode(list(Words(5).open().texts())).mean(axis=0)
     expected = (bare.encode(TEXTS) - mean)[:, :3]
@@ -632,8 +749,12 @@ def fitted(recipe_of: Callable[..., Recipe], head: str = CENTRE) -> tuple[Encode
     return encoder, expected
 
 
-@pytest.mark.parametrize("head", [CENTRE, CENTRE.replace("true", "false"), f"projection = 5, {CENTRE}"])
-def test_a_transform_is_fitted_to_what_stands_before_the_norm(head: str, recipe_of: Callable[..., Recipe]):
+@pytest.mark.parametrize(
+    "head", [CENTRE, CENTRE.replace("true", "false"), f"projection = 5, {CENTRE}"]
+)
+def test_a_transform_is_fitted_to_what_stands_before_the_norm(
+    head: str, recipe_of: Callable[..., Recipe]
+):
     encoder, expected = fitted(recipe_of, head)
     assert encoder.placed.transformed().width == (5 if "projection" in head else 4)
     assert encoder.fit_transform() is encoder
@@ -641,19 +762,25 @@ def test_a_transform_is_fitted_to_what_stands_before_the_norm(head: str, recipe_
     assert encoder.width == 3
 
 
-def test_a_transform_that_is_fitted_again_follows_the_weights(recipe_of: Callable[..., Recipe]):
+def test_a_transform_that_is_fitted_again_follows_the_weights(
+    recipe_of: Callable[..., Recipe],
+):
     encoder, expected = fitted(recipe_of)
     encoder.fit_transform().backbone.embedding[:] += 1
     assert not np.allclose(encoder.encode(TEXTS), expected, atol=0.01)
     # What is added to all vectors is in the mean, too.
-    np.testing.assert_allclose(encoder.fit_transform().encode(TEXTS), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.fit_transform().encode(TEXTS), expected, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_fitted_transform_is_saved_and_its_data_is_not_needed_again(
     recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
 ):
     (tmp_path / "lines.txt").write_text("one\ntwo\nthree\n")
-    head = CENTRE.replace('use = "words", rows = 5', 'use = "lines", path = "lines.txt"')
+    head = CENTRE.replace(
+        'use = "words", rows = 5', 'use = "lines", path = "lines.txt"'
+    )
     encoder = encoder_with(recipe_of, head).fit_transform()
     encoder.save(tmp_path / "e")
     (tmp_path / "lines.txt").unlink()
@@ -674,21 +801,39 @@ def test_the_protocol_names_transform_and_texts(recipe_of: Callable[..., Recipe]
     }
 
 
-def test_an_encoder_of_a_table_has_its_transform_fitted(plugins: Plugins, recipe_of: Callable[..., Recipe]):
-    head = {"normalize": True, "transform": {"use": "centre", "data": {"use": "words", "rows": 5}}}
-    table = {"backbone": {"use": "characters", "width": 4}, "pooler": {"use": "average"}, "max_length": 16}
+def test_an_encoder_of_a_table_has_its_transform_fitted(
+    plugins: Plugins, recipe_of: Callable[..., Recipe]
+):
+    head = {
+        "normalize": True,
+        "transform": {"use": "centre", "data": {"use": "words", "rows": 5}},
+    }
+    table = {
+        "backbone": {"use": "characters", "width": 4},
+        "pooler": {"use": "average"},
+        "max_length": 16,
+    }
     encoder = Encoder.of({**table, "head": head}, TOY, plugins)
-    np.testing.assert_allclose(encoder.encode(TEXTS), fitted(recipe_of)[1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        encoder.encode(TEXTS), fitted(recipe_of)[1], rtol=1e-5, atol=1e-6
+    )
 
 
-def test_texts_that_allow_no_fit_are_told_when_the_encoder_is_built(recipe_of: Callable[..., Recipe]):
+def test_texts_that_allow_no_fit_are_told_when_the_encoder_is_built(
+    recipe_of: Callable[..., Recipe],
+):
     with pytest.raises(DataError, match="the centre of one text"):
         encoder_with(recipe_of, CENTRE.replace("rows = 5", "rows = 0"))
 
 
-def test_an_encoder_is_not_saved_behind_a_link_to_itself(recipe_of: Callable[..., Recipe], tmp_path: Path):
+def test_an_encoder_is_not_saved_behind_a_link_to_itself(
+    recipe_of: Callable[..., Recipe], tmp_path: Path
+):
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     with pytest.raises(RunError) as caught:
         encoder_with(recipe_of).save(loop)
-    assert str(caught.value) == f"`{loop}` is a link that leads to itself; choose another place"
+    assert (
+        str(caught.value)
+        == f"`{loop}` is a link that leads to itself; choose another place"
+    )

@@ -55,13 +55,24 @@ def problems(file: str) -> list[str]:
 
 def test_tables_are_merged_down_to_the_values(merged: Callable[..., Document]):
     document = merged(
-        "a = 1\n[t]\nb = 1\nc = 1\n[t.u]\nd = 1\ne = 1\n", "f = 2\n[t]\nc = 2\nu.e = 2\nv.g = 2\n"
+        "a = 1\n[t]\nb = 1\nc = 1\n[t.u]\nd = 1\ne = 1\n",
+        "f = 2\n[t]\nc = 2\nu.e = 2\nv.g = 2\n",
     )
-    assert document.data == {"a": 1, "t": {"b": 1, "c": 2, "u": {"d": 1, "e": 2}, "v": {"g": 2}}, "f": 2}
+    assert document.data == {
+        "a": 1,
+        "t": {"b": 1, "c": 2, "u": {"d": 1, "e": 2}, "v": {"g": 2}},
+        "f": 2,
+    }
 
 
-def test_later_bases_have_their_say_on_earlier_ones_and_the_recipe_on_all(merged: Callable[..., Document]):
-    assert merged("a = 1\nb = 1\nc = 1", "b = 2\nc = 2", "c = 3").data == {"a": 1, "b": 2, "c": 3}
+def test_later_bases_have_their_say_on_earlier_ones_and_the_recipe_on_all(
+    merged: Callable[..., Document],
+):
+    assert merged("a = 1\nb = 1\nc = 1", "b = 2\nc = 2", "c = 3").data == {
+        "a": 1,
+        "b": 2,
+        "c": 3,
+    }
 
 
 def test_extends_itself_is_no_part_of_the_recipe(merged: Callable[..., Document]):
@@ -84,11 +95,15 @@ def test_extends_itself_is_no_part_of_the_recipe(merged: Callable[..., Document]
         ('{ name = "n", x = 1 }', '[{ name = "n" }]'),
     ],
 )
-def test_everything_else_is_replaced(merged: Callable[..., Document], low: str, high: str):
+def test_everything_else_is_replaced(
+    merged: Callable[..., Document], low: str, high: str
+):
     alone = merged(f"a = {high}")
     document = merged(f"a = {low}", f"a = {high}")
     assert document.data == alone.data
-    assert set(document.places) == {path for path in alone.places if path[0] != "extends"}
+    assert set(document.places) == {
+        path for path in alone.places if path[0] != "extends"
+    }
 
 
 def test_arrays_of_tables_with_names_are_merged_by_name_and_new_names_come_last(
@@ -104,7 +119,8 @@ def test_arrays_of_tables_with_names_are_merged_by_name_and_new_names_come_last(
         {"name": "new"},
     ]
     places = {
-        path: document.place(("s", *path)) for path in [(0, "x"), (1, "t", "y"), (1, "t", "z"), (2, "name")]
+        path: document.place(("s", *path))
+        for path in [(0, "x"), (1, "t", "y"), (1, "t", "z"), (2, "name")]
     }
     assert places == {
         (0, "x"): ("1.toml", 3),
@@ -129,7 +145,9 @@ def test_a_component_of_another_name_takes_nothing_over(
     assert merged(f"c = {{ {low} }}", f"c = {{ {high} }}").data == {"c": result}
 
 
-def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(put: Put, here: Path):
+def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(
+    put: Put, here: Path
+):
     put("root.toml", "a = 0\nb = 0\nc = 0\nd = 0")
     put("left.toml", 'extends = "root.toml"\na = 1\nb = 1')
     put("right.toml", 'extends = "root.toml"\nb = 2\nc = 2')
@@ -137,7 +155,9 @@ def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(put: Pu
     assert read_document("top.toml").data == {"a": 1, "b": 2, "c": 3, "d": 0}
 
 
-def test_a_base_may_be_in_a_package_or_among_the_data(put: Put, here: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_base_may_be_in_a_package_or_among_the_data(
+    put: Put, here: Path, monkeypatch: pytest.MonkeyPatch
+):
     put("data/b.toml", "a = 1")
     put("site/some_recipes/__init__.py", "")
     put("site/some_recipes/c.toml", "b = 1")
@@ -152,7 +172,9 @@ def test_a_base_may_be_in_a_package_or_among_the_data(put: Put, here: Path, monk
 def test_an_override_comes_after_the_merge(put: Put, here: Path):
     put("base.toml", RECIPE)
     put("top.toml", 'extends = "base.toml"\nrun.seed = 1\n')
-    document = read_document("top.toml", ["run.seed=2", "stage.pull.epochs=9", "run.name="])
+    document = read_document(
+        "top.toml", ["run.seed=2", "stage.pull.epochs=9", "run.name="]
+    )
     assert document.data["run"] == {"seed": 2}
     assert document.data["stage"][0]["epochs"] == 9
 
@@ -161,8 +183,17 @@ def test_an_override_comes_after_the_merge(put: Put, here: Path):
 
 
 def test_every_key_knows_its_file_and_line(merged: Callable[..., Document]):
-    document = merged("a = 1\n[t]\nb = 1\n\nc = 1\n", "[t]\nc = 2\nnew = { deep = 1 }\n")
-    paths = [("a",), ("t",), ("t", "b"), ("t", "c"), ("t", "new", "deep"), ("t", "nowhere")]
+    document = merged(
+        "a = 1\n[t]\nb = 1\n\nc = 1\n", "[t]\nc = 2\nnew = { deep = 1 }\n"
+    )
+    paths = [
+        ("a",),
+        ("t",),
+        ("t", "b"),
+        ("t", "c"),
+        ("t", "new", "deep"),
+        ("t", "nowhere"),
+    ]
     assert [document.place(path) for path in paths] == [
         ("1.toml", 1),
         ("top.toml", 2),
@@ -174,12 +205,14 @@ def test_every_key_knows_its_file_and_line(merged: Callable[..., Document]):
     assert document.place(("z",)) == ("top.toml", None)
 
 
-NAMED = st.lists(st.dictionaries(st.sampled_from("xy"), st.integers(0, 9)), max_size=3, unique_by=str).map(
-    lambda items: [{"name": f"n{sum(item.values()) % 4}", **item} for item in items]
-)
+NAMED = st.lists(
+    st.dictionaries(st.sampled_from("xy"), st.integers(0, 9)), max_size=3, unique_by=str
+).map(lambda items: [{"name": f"n{sum(item.values()) % 4}", **item} for item in items])
 TABLES = st.recursive(
     st.integers(0, 9) | st.lists(st.integers(0, 9), max_size=2) | NAMED,
-    lambda inner: st.dictionaries(st.sampled_from(["a", "b", "use"]), inner, max_size=3),
+    lambda inner: st.dictionaries(
+        st.sampled_from(["a", "b", "use"]), inner, max_size=3
+    ),
     max_leaves=8,
 )
 
@@ -192,9 +225,15 @@ def everything(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
 
 
 @given(
-    st.lists(st.dictionaries(st.sampled_from(["a", "b", "c"]), TABLES, max_size=3), min_size=2, max_size=3)
+    st.lists(
+        st.dictionaries(st.sampled_from(["a", "b", "c"]), TABLES, max_size=3),
+        min_size=2,
+        max_size=3,
+    )
 )
-def test_every_key_has_a_line_and_the_file_that_says_its_value(files: list[dict[str, Any]]):
+def test_every_key_has_a_line_and_the_file_that_says_its_value(
+    files: list[dict[str, Any]],
+):
     with tempfile.TemporaryDirectory() as directory:
         names = [str(Path(directory, f"{i}.toml")) for i in range(len(files))]
         for name, data in zip(names, files, strict=True):
@@ -203,17 +242,26 @@ def test_every_key_has_a_line_and_the_file_that_says_its_value(files: list[dict[
         Path(names[-1]).write_text(text)
         document = extend(text.encode(), names[-1], 1)
     found = dict(everything(document.data))
-    assert set(document.places) - {("extends",), *(("extends", i) for i in range(3))} == set(found) - {()}
+    assert set(document.places) - {
+        ("extends",),
+        *(("extends", i) for i in range(3)),
+    } == set(found) - {()}
     for path, value in found.items():
         file, _ = document.place(path)
         if path and not isinstance(value, dict | list):
             # Elements that are merged by name have other numbers in other files.
-            said = [at for at, other in everything(files[names.index(str(file))]) if other == value]
+            said = [
+                at
+                for at, other in everything(files[names.index(str(file))])
+                if other == value
+            ]
             assert any(_alike(at, path) for at in said), (path, file)
 
 
 def _alike(one: KeyPath, other: KeyPath) -> bool:
-    return [key for key in one if isinstance(key, str)] == [key for key in other if isinstance(key, str)]
+    return [key for key in one if isinstance(key, str)] == [
+        key for key in other if isinstance(key, str)
+    ]
 
 
 def test_what_a_file_extends_is_kept_the_last_first(merged: Callable[..., Document]):
@@ -235,10 +283,15 @@ def test_a_problem_names_the_file_that_says_it(put: Put, here: Path, plugins: Pl
     ]
 
 
-def test_encoders_over_an_encoder_are_refused_at_the_base(put: Put, here: Path, plugins: Plugins):
+def test_encoders_over_an_encoder_are_refused_at_the_base(
+    put: Put, here: Path, plugins: Plugins
+):
     put("base.toml", RECIPE)
     put("top.toml", 'extends = "base.toml"\n[encoders.en]\nmax_length = 16\n')
-    with pytest.raises(RecipeError, match=r"both `\[encoder\]` and `\[encoders\]`.* @ base.toml:10 encoder"):
+    with pytest.raises(
+        RecipeError,
+        match=r"both `\[encoder\]` and `\[encoders\]`.* @ base.toml:10 encoder",
+    ):
         load_recipe("top.toml", plugins=plugins)
 
 
@@ -249,7 +302,9 @@ def test_encoders_over_an_encoder_are_refused_at_the_base(put: Put, here: Path, 
 def elsewhere(put: Put, here: Path) -> Path:
     """A recipe whose base, in another directory, names a file, a model and a package's file."""
     put("base/lines.txt", "one\ntwo\n")
-    stage = RECIPE.replace('{ use = "words", rows = 11 }', '{ use = "table", path = "lines.txt" }')
+    stage = RECIPE.replace(
+        '{ use = "words", rows = 11 }', '{ use = "table", path = "lines.txt" }'
+    )
     put("base/base.toml", stage.replace("width = 4", 'width = 4, model = "../weights"'))
     return put("top/top.toml", 'extends = "../base/base.toml"\n')
 
@@ -260,7 +315,9 @@ def paths_of(recipe: Recipe) -> tuple[Any, Any]:
     return data.path, backbone.model
 
 
-def test_a_path_in_a_base_starts_at_the_base(elsewhere: Path, here: Path, plugins: Plugins):
+def test_a_path_in_a_base_starts_at_the_base(
+    elsewhere: Path, here: Path, plugins: Plugins
+):
     recipe = load_recipe(elsewhere, plugins=plugins)
     assert paths_of(recipe) == (str(here / "base" / "lines.txt"), str(here / "weights"))
     assert not isinstance(paths_of(recipe)[0], Located)
@@ -269,15 +326,29 @@ def test_a_path_in_a_base_starts_at_the_base(elsewhere: Path, here: Path, plugin
 def test_a_path_of_the_recipe_or_of_an_override_starts_at_the_recipe(
     elsewhere: Path, here: Path, plugins: Plugins
 ):
-    elsewhere.write_text(f'{elsewhere.read_text()}[encoder.backbone]\nmodel = "./mine"\n')
+    elsewhere.write_text(
+        f'{elsewhere.read_text()}[encoder.backbone]\nmodel = "./mine"\n'
+    )
     recipe = load_recipe(elsewhere, ["stage.pull.data.path=other.txt"], plugins)
-    assert paths_of(recipe) == (str(here / "top" / "other.txt"), str(here / "top" / "mine"))
+    assert paths_of(recipe) == (
+        str(here / "top" / "other.txt"),
+        str(here / "top" / "mine"),
+    )
 
 
-def test_locations_with_a_scheme_and_hub_ids_stay(elsewhere: Path, here: Path, plugins: Plugins):
+def test_locations_with_a_scheme_and_hub_ids_stay(
+    elsewhere: Path, here: Path, plugins: Plugins
+):
     base = here / "base" / "base.toml"
-    base.write_text(base.read_text().replace("lines.txt", "pkg:some/file").replace("../weights", "org/model"))
-    assert paths_of(load_recipe(elsewhere, plugins=plugins)) == ("pkg:some/file", "org/model")
+    base.write_text(
+        base.read_text()
+        .replace("lines.txt", "pkg:some/file")
+        .replace("../weights", "org/model")
+    )
+    assert paths_of(load_recipe(elsewhere, plugins=plugins)) == (
+        "pkg:some/file",
+        "org/model",
+    )
 
 
 def test_a_base_in_the_same_directory_needs_no_care(put: Put, here: Path):
@@ -288,7 +359,11 @@ def test_a_base_in_the_same_directory_needs_no_care(put: Put, here: Path):
 
 def test_a_string_of_another_directory_keeps_it_when_copied():
     text = Located("x", Path("/there"))
-    for other in (copy.deepcopy(text), pickle.loads(pickle.dumps(text)), copy.copy(text)):
+    for other in (
+        copy.deepcopy(text),
+        pickle.loads(pickle.dumps(text)),
+        copy.copy(text),
+    ):
         assert (other, other.directory, type(other)) == ("x", Path("/there"), Located)
 
 
@@ -315,11 +390,20 @@ def test_the_resolved_recipe_stands_alone(elsewhere: Path, put: Put, plugins: Pl
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ('"none.toml"', "cannot read the base: `{here}/none.toml` does not exist; check the path"),
+        (
+            '"none.toml"',
+            "cannot read the base: `{here}/none.toml` does not exist; check the path",
+        ),
         ('"dir"', "cannot read the base `dir`: Is a directory; check the path"),
         ("3", "found 3, expected the path of a recipe, or an array of them"),
-        ("{ a = 1 }", "found {{'a': 1}}, expected the path of a recipe, or an array of them"),
-        ('"pkg:no_such/x"', "cannot read the base: `pkg:no_such/x` names the Python package `no_such`, "),
+        (
+            "{ a = 1 }",
+            "found {{'a': 1}}, expected the path of a recipe, or an array of them",
+        ),
+        (
+            '"pkg:no_such/x"',
+            "cannot read the base: `pkg:no_such/x` names the Python package `no_such`, ",
+        ),
         ('"a\\u0000b"', "found 'a\\x00b', expected a path without null characters"),
     ],
 )
@@ -367,7 +451,9 @@ def test_files_in_a_row_that_extend_one_another_are_limited(put: Put, here: Path
         put(f"{i}.toml", f'extends = "{i - 1}.toml"')
     assert read_document("31.toml").data == {"a": 1}
     put("top.toml", '\nextends = ["31.toml", "30.toml"]')
-    advice = "put some of them into one file, or let the recipe extend them side by side"
+    advice = (
+        "put some of them into one file, or let the recipe extend them side by side"
+    )
     message = f"more than 32 files in a row extend one another; {advice} @ "
     assert problems("top.toml") == [message + "1.toml:1 extends"]
     assert problems("499.toml") == [message + "468.toml:1 extends"]
@@ -381,7 +467,9 @@ def test_a_base_of_another_schema_is_refused(put: Put, here: Path, schema: str):
     put("top.toml", 'schema = 1\nextends = "base.toml"')
     (problem,) = problems("top.toml")
     assert problem.startswith("the base has `schema = ")
-    assert problem.endswith("this version of sentbed reads `schema = 1` @ base.toml:2 schema")
+    assert problem.endswith(
+        "this version of sentbed reads `schema = 1` @ base.toml:2 schema"
+    )
 
 
 def test_a_base_without_a_schema_is_a_fragment(put: Put, here: Path, plugins: Plugins):

@@ -48,7 +48,9 @@ def test_a_lock_that_another_holds_is_waited_for_if_asked(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["file/locks/a.lock", "directory"])
-def test_a_place_that_cannot_be_written_is_an_error_that_names_it(name: str, tmp_path: Path):
+def test_a_place_that_cannot_be_written_is_an_error_that_names_it(
+    name: str, tmp_path: Path
+):
     (tmp_path / "file").touch()
     (tmp_path / "directory").mkdir()
     path = tmp_path / name
@@ -75,7 +77,9 @@ def test_an_error_while_the_lock_is_held_goes_on_its_way(tmp_path: Path):
 
 
 @pytest.mark.parametrize("elsewhere", ["missing", "written", "directory"])
-def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(elsewhere: str, tmp_path: Path):
+def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(
+    elsewhere: str, tmp_path: Path
+):
     place = tmp_path / "run"
     place.mkdir()
     target = tmp_path / "elsewhere"
@@ -96,21 +100,26 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(elsewhere: str, tm
 def test_a_link_to_a_pipe_is_refused_and_stays(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "report.md").symlink_to("pipe")
-    with pytest.raises(RunError, match=r"report.md` is not a plain file; choose another place"):
+    with pytest.raises(
+        RunError, match=r"report.md` is not a plain file; choose another place"
+    ):
         write_atomic(tmp_path / "report.md", "report")
     assert (tmp_path / "report.md").is_symlink()
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "tables", "cells/mean/log.jsonl"])
 @pytest.mark.parametrize("target", ["file", "root", "circle"])
-def test_a_link_that_leads_out_of_a_directory_is_named(name: str, target: str, tmp_path: Path):
+def test_a_link_that_leads_out_of_a_directory_is_named(
+    name: str, target: str, tmp_path: Path
+):
     link = tmp_path / "run" / name
     targets = {"file": tmp_path / "elsewhere", "root": "/", "circle": link.name}
     link.parent.mkdir(parents=True)
     link.symlink_to(targets[target])
 
     with pytest.raises(
-        RunError, match=rf"`.*{name}` is a link that leads out of `.*`.*; put .*, or remove it"
+        RunError,
+        match=rf"`.*{name}` is a link that leads out of `.*`.*; put .*, or remove it",
     ):
         require_links_within(tmp_path / "run")
 
@@ -126,11 +135,17 @@ def test_a_link_within_a_directory_and_one_that_leads_to_it_are_allowed(tmp_path
     require_links_within(tmp_path / "missing")
 
 
-@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file whose reading fails")
+@pytest.mark.skipif(
+    not Path("/proc/self/mem").exists(), reason="needs a file whose reading fails"
+)
 def test_a_file_that_the_disk_does_not_give_is_named():
-    with pytest.raises(DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"):
+    with pytest.raises(
+        DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"
+    ):
         read_file(Path("/proc/self/mem"))
-    with pytest.raises(DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"):
+    with pytest.raises(
+        DataError, match=r"the file cannot be read \(.*\); look at .* @ /proc/self/mem"
+    ):
         sha256(Path("/proc/self/mem"))
 
 

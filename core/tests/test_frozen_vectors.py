@@ -41,7 +41,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return seen
 
 
-def column(encoder: Encoder, path: Path | None, data: ToyDataset = DATA) -> FrozenColumn:
+def column(
+    encoder: Encoder, path: Path | None, data: ToyDataset = DATA
+) -> FrozenColumn:
     return FrozenColumn.of(encoder, 16, False, data, path)
 
 
@@ -55,7 +57,9 @@ def epoch(found: FrozenColumn, size: int = 2, order: int = 1) -> NDArray[np.floa
     return vectors
 
 
-def test_with_and_without_a_cache_the_vectors_are_those_of_the_encoder(encoder: Encoder, tmp_path: Path):
+def test_with_and_without_a_cache_the_vectors_are_those_of_the_encoder(
+    encoder: Encoder, tmp_path: Path
+):
     expected = encoder.encode(TEXTS)
     for path in (None, tmp_path / "v"):
         found = column(encoder, path)
@@ -79,7 +83,9 @@ def test_with_a_cache_every_row_is_encoded_in_the_first_epoch_only(
     assert len(calls) == 9
 
 
-def test_another_process_finds_the_vectors_again(encoder: Encoder, calls: list[list[str]], tmp_path: Path):
+def test_another_process_finds_the_vectors_again(
+    encoder: Encoder, calls: list[list[str]], tmp_path: Path
+):
     first = epoch(column(encoder, tmp_path / "v"))
     calls.clear()
     np.testing.assert_array_equal(epoch(column(encoder, tmp_path / "v")), first)
@@ -123,9 +129,15 @@ def test_no_damage_changes_a_vector_even_while_the_file_is_in_use(
     np.testing.assert_array_equal(epoch(column(encoder, tmp_path / "v")), expected)
 
 
-def test_a_row_that_stands_twice_in_a_batch_gets_its_vector_twice(encoder: Encoder, tmp_path: Path):
-    vectors = column(encoder, tmp_path / "v").vectors(np.array([1, 1, 0]), ["two", "two", "one"])
-    np.testing.assert_allclose(vectors, encoder.encode(["two", "two", "one"]), rtol=1e-6)
+def test_a_row_that_stands_twice_in_a_batch_gets_its_vector_twice(
+    encoder: Encoder, tmp_path: Path
+):
+    vectors = column(encoder, tmp_path / "v").vectors(
+        np.array([1, 1, 0]), ["two", "two", "one"]
+    )
+    np.testing.assert_allclose(
+        vectors, encoder.encode(["two", "two", "one"]), rtol=1e-6
+    )
 
 
 def test_a_vector_is_never_that_of_another_text(encoder: Encoder, tmp_path: Path):
@@ -135,7 +147,9 @@ def test_a_vector_is_never_that_of_another_text(encoder: Encoder, tmp_path: Path
     np.testing.assert_allclose(vectors, encoder.encode(["one", "changed"]), rtol=1e-6)
 
 
-def test_a_file_of_other_data_or_another_width_is_not_used(encoder: Encoder, recipe_of: Load, tmp_path: Path):
+def test_a_file_of_other_data_or_another_width_is_not_used(
+    encoder: Encoder, recipe_of: Load, tmp_path: Path
+):
     epoch(column(encoder, tmp_path / "v"))
     wider = build_encoder(recipe_of(RECIPE, "encoder.backbone.width=8"))
     assert epoch(column(wider, tmp_path / "v")).shape == (6, 8)
@@ -145,7 +159,9 @@ def test_a_file_of_other_data_or_another_width_is_not_used(encoder: Encoder, rec
 
 
 def test_max_length_and_text_rules_are_those_of_the_stage(recipe_of: Load):
-    prompt = 'prompt = { template = "<{text}>", normalizer = "prompt-eol" }\n\n[[stage]]'
+    prompt = (
+        'prompt = { template = "<{text}>", normalizer = "prompt-eol" }\n\n[[stage]]'
+    )
     encoder = build_encoder(recipe_of(RECIPE.replace("[[stage]]", prompt)))
     encoder.backbone.tokenizer.seen.clear()
     FrozenColumn.of(encoder, 3, False, DATA, None).vectors(np.array([3]), ["four"])
@@ -161,11 +177,15 @@ def test_a_cache_for_which_there_is_no_space_is_refused_before_it_is_used(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.posix_fallocate", full, raising=False)
-    with pytest.raises(RunError, match=r"cannot write `.*v`: No space left .* free some space"):
+    with pytest.raises(
+        RunError, match=r"cannot write `.*v`: No space left .* free some space"
+    ):
         column(encoder, tmp_path / "v")
 
 
-def test_data_that_gives_other_texts_in_every_epoch_cannot_be_cached(encoder: Encoder, tmp_path: Path):
+def test_data_that_gives_other_texts_in_every_epoch_cannot_be_cached(
+    encoder: Encoder, tmp_path: Path
+):
     varying = VaryingTable({"anchor": TEXTS})
     with pytest.raises(RunError) as caught:
         column(encoder, tmp_path / "v", varying)

@@ -24,8 +24,20 @@ def found(keys: list[str], *scores: Score) -> list[float | None]:
     return [row.found for row in history.expected(recipe)]
 
 
-def score(value: float, metric: str = "spearman", encoder: str = "encoder", protocol: str = "p") -> Score:
-    return Score("STS12", metric, value, {"encoder": {}, "evaluator": {"id": protocol}}, encoder, "sts")
+def score(
+    value: float,
+    metric: str = "spearman",
+    encoder: str = "encoder",
+    protocol: str = "p",
+) -> Score:
+    return Score(
+        "STS12",
+        metric,
+        value,
+        {"encoder": {}, "evaluator": {"id": protocol}},
+        encoder,
+        "sts",
+    )
 
 
 def test_a_task_alone_names_its_first_metric() -> None:
@@ -37,9 +49,15 @@ def test_what_was_skipped_for_want_of_data_decides_nothing() -> None:
     history = History()
     one = attrs.evolve(score(1.0), skipped=("STS15",))
     history.scores_ready("encoder", Evaluation((one,), 0.0))
-    expected = {key: Expected(1.0, 0.1) for key in ("STS12", "STS15", "STS15/spearman", "AVG", "STS16")}
+    expected = {
+        key: Expected(1.0, 0.1)
+        for key in ("STS12", "STS15", "STS15/spearman", "AVG", "STS16")
+    }
     recipe = Recipe(1, None, None, {}, expected=expected)  # type: ignore[arg-type]  # only `expected` is read
-    assert [row.key for row in history.expected(recipe) if row.decides] == ["STS12", "STS16"]
+    assert [row.key for row in history.expected(recipe) if row.decides] == [
+        "STS12",
+        "STS16",
+    ]
 
 
 def test_scores_before_training_are_not_expected() -> None:
@@ -48,16 +66,23 @@ def test_scores_before_training_are_not_expected() -> None:
 
 @pytest.mark.parametrize(
     ("other", "key"),
-    [(score(2.0, encoder="en"), "en/STS12"), (score(2.0, protocol="q"), "STS12/spearman@q")],
+    [
+        (score(2.0, encoder="en"), "en/STS12"),
+        (score(2.0, protocol="q"), "STS12/spearman@q"),
+    ],
 )
-def test_a_key_that_fits_two_scores_finds_none_and_a_longer_key_finds_its_own(other: Score, key: str) -> None:
+def test_a_key_that_fits_two_scores_finds_none_and_a_longer_key_finds_its_own(
+    other: Score, key: str
+) -> None:
     assert found(["STS12", key], score(1.0), other) == [None, 2.0]
 
 
 def test_a_key_that_two_evaluators_fit_finds_none_in_either_order() -> None:
     one, other = (
         score(1.0),
-        attrs.evolve(score(2.0, "contrast-accuracy", protocol="q"), evaluator="sentbench"),
+        attrs.evolve(
+            score(2.0, "contrast-accuracy", protocol="q"), evaluator="sentbench"
+        ),
     )
     for scores in ((one, other), (other, one)):
         assert found(["STS12", "STS12/spearman"], *scores) == [None, 1.0]
@@ -73,18 +98,32 @@ def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunContext:
 
 def look(value: float, note: str = "", **protocol: Any) -> Evaluation:
     parts = {"encoder": {}, "evaluator": {"id": "p", **protocol}}
-    made = Score("dev", "spearman", value, parts, "en", "sts", direction="lower", note=note, axis="x")
+    made = Score(
+        "dev",
+        "spearman",
+        value,
+        parts,
+        "en",
+        "sts",
+        direction="lower",
+        note=note,
+        axis="x",
+    )
     return Evaluation((made,), value, (Scatter("dev", "x", "y", [1.0], [2.0]),))
 
 
 def first_half(history: History, info: RunContext) -> None:
     points = Scatter("STS12", "gold", "cosine", np.array([0.1, 5.0]), (math.nan, 0.5))
     history.warned("the recipe has changed")
-    history.scores_ready("en@start", Evaluation((score(1.0, encoder="en@start"),), 1.0, (points,)))
+    history.scores_ready(
+        "en@start", Evaluation((score(1.0, encoder="en@start"),), 1.0, (points,))
+    )
     history.stage_started(info, "pull")
     history.observed(0, "en", look(math.nan, note="constant similarity"))
     history.step_finished(1, StepResult(math.nan, 1e-4, 2.0, {"accuracy": 0.25}))
-    history.step_finished(2, StepResult(0.1 + 0.2, 1e-5, math.inf, {"accuracy": 0.5, "temperature": 0.05}))
+    history.step_finished(
+        2, StepResult(0.1 + 0.2, 1e-5, math.inf, {"accuracy": 0.5, "temperature": 0.05})
+    )
     history.validated(2, 80.125, True)
 
 
@@ -100,7 +139,9 @@ def second_half(history: History, info: RunContext) -> None:
 def shown(history: History, info: RunContext) -> dict[str, Any]:
     data = attrs.evolve(history.report_data(info, "finished", None, ""), seconds=0.0)
     # NaN is not equal to itself, its name is.
-    table: dict[str, Any] = json.loads(json.dumps(attrs.asdict(data), default=list), parse_constant=str)
+    table: dict[str, Any] = json.loads(
+        json.dumps(attrs.asdict(data), default=list), parse_constant=str
+    )
     return table
 
 
@@ -137,7 +178,9 @@ def test_a_history_that_went_through_a_checkpoint_shows_what_an_uninterrupted_on
 
     resumed = History()
     resumed.run_resumed(json.loads(saved))
-    assert shown(resumed, info) == expected_half | {"started": shown(resumed, info)["started"]}
+    assert shown(resumed, info) == expected_half | {
+        "started": shown(resumed, info)["started"]
+    }
     again = History()
     again.run_resumed(json.loads(json.dumps(dict([resumed.tracker_state()]))))
     assert again.tracker_state()[1]["started"] == state["started"]

@@ -40,7 +40,9 @@ def test_a_name_that_is_not_there_is_an_error():
 
 def test_a_submodule_is_an_attribute_whatever_was_imported_before():
     code = "import sentbed; print(sentbed.errors.RunError.__name__, sentbed.protocols.Loss.__name__)"
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert answer.stdout == "RunError Loss\n"
 
 
@@ -51,7 +53,9 @@ def test_a_star_brings_every_public_name():
 
 
 @pytest.mark.parametrize("line", ["import os", "from . import x", "x = 1"])
-def test_what_is_no_import_of_names_is_refused(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_no_import_of_names_is_refused(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "odd_door.py").write_text(HEAD.format(line=line))
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ImportError, match="line 5: expected `from MODULE import NAME`"):

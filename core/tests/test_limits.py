@@ -20,7 +20,14 @@ from sentbed._document.toml import DEEPEST, MOST_KEYS, parse
 from sentbed._files import open_file, read_file, sha256
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
-from sentbed.errors import ALIKE, LONGEST_MESSAGE, Problem, SentbedError, foreign, printable
+from sentbed.errors import (
+    ALIKE,
+    LONGEST_MESSAGE,
+    Problem,
+    SentbedError,
+    foreign,
+    printable,
+)
 from toy_plugin import RECIPE
 
 SIZE = 900_000
@@ -33,10 +40,14 @@ HOSTILE = {
     "empty lines": "\n" * SIZE + "a = 1",
     "comments": "#\n" * (SIZE // 2),
     "an array": "a = [" + "0," * (SIZE // 2) + "]",
-    "tables in each other": "\n".join("[" + ".".join([f"a{i}"] * 300) + "]" for i in range(500)),
+    "tables in each other": "\n".join(
+        "[" + ".".join([f"a{i}"] * 300) + "]" for i in range(500)
+    ),
     "arrays in each other": "a = " + "[" * 300 + "]" * 300,
     "a dotted key": "a." * 900 + "a = 1",
-    "dotted keys": "\n".join(f"a{i}" + ".b" * 500 + " = 1" for i in range(SIZE // 1010)),
+    "dotted keys": "\n".join(
+        f"a{i}" + ".b" * 500 + " = 1" for i in range(SIZE // 1010)
+    ),
     "a string": 'schema = 1\n[run]\nname = "' + "x" * SIZE + '"',
     "a string in an array": 'schema = 1\n[run]\nname = ["' + "x" * SIZE + '"]',
     "a number": "a = 0x" + "f" * SIZE,
@@ -47,7 +58,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_recipe_is_refused_in_seconds_and_in_few_words(name: str, tmp_path: Path, plugins: Plugins):
+def test_a_hostile_recipe_is_refused_in_seconds_and_in_few_words(
+    name: str, tmp_path: Path, plugins: Plugins
+):
     file = tmp_path / "r.toml"
     file.write_text(HOSTILE[name])
     start = time.process_time()
@@ -63,7 +76,9 @@ def test_bases_of_many_keys_are_merged_in_seconds(tmp_path: Path):
 
     base = tmp_path / "base.toml"
     base.write_text("[run]\n" + "\n".join(f"k{i} = 1" for i in range(KEYS)))
-    over = "extends = 'base.toml'\n[run]\n" + "\n".join(f"k{i} = [2]" for i in range(0, KEYS, 3))
+    over = "extends = 'base.toml'\n[run]\n" + "\n".join(
+        f"k{i} = [2]" for i in range(0, KEYS, 3)
+    )
     start = time.process_time()
     document = extend(over.encode(), str(tmp_path / "over.toml"), 1)
     assert time.process_time() - start < 3
@@ -76,7 +91,12 @@ def test_bases_of_many_keys_are_merged_in_seconds(tmp_path: Path):
 def test_levels_are_counted_in_tables_keys_and_arrays():
     deep = ".".join("abcdefgh" * 4)
     assert len(parse(f"{deep} = 1".encode()).places) == DEEPEST
-    for text in (f"{deep}.x = 1", f"[{deep}]\nx = 1", f"{deep} = [1]", f"{deep} = {{ x = 1 }}"):
+    for text in (
+        f"{deep}.x = 1",
+        f"[{deep}]\nx = 1",
+        f"{deep} = [1]",
+        f"{deep} = {{ x = 1 }}",
+    ):
         with pytest.raises(RecipeError, match="more than 32 levels") as caught:
             parse(text.encode(), "r.toml")
         assert caught.value.problems[0].line == text.count("\n") + 1
@@ -108,7 +128,9 @@ def test_a_key_of_too_many_parts_is_refused_before_its_file_is_parsed(
 @pytest.mark.parametrize("sign", ['"', "'", '"""', "'''"])
 def test_dots_in_texts_and_comments_are_no_key(sign: str):
     dots = ".".join("a" * 100)
-    document = parse(f"a = {sign}{dots}{sign} # {dots}\n'{dots}' = 0.5\nb.c = 1979-05-27\n".encode())
+    document = parse(
+        f"a = {sign}{dots}{sign} # {dots}\n'{dots}' = 0.5\nb.c = 1979-05-27\n".encode()
+    )
     assert document.data["a"] == dots
     assert document.data[dots] == 0.5
 
@@ -137,7 +159,9 @@ def levels(value: Any) -> int:
     return 1 + max(map(levels, value), default=0)
 
 
-@pytest.mark.parametrize("value", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff"])
+@pytest.mark.parametrize(
+    "value", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff"]
+)
 def test_a_whole_number_has_64_bits(value: str, tmp_path: Path, plugins: Plugins):
     file = tmp_path / "r.toml"
     file.write_text(f"schema = 1\n[run]\nname = 'a'\nseed = {value}\n")
@@ -151,11 +175,16 @@ def test_problems_that_are_alike_are_counted_and_others_stay():
     shown = str(error).splitlines()
     assert shown[0] == "101 problems in the recipe:"
     assert sum("unknown key" in line for line in shown) == ALIKE
-    assert shown[-2:] == ["  the stage has neither", f"  and {100 - ALIKE} more like these"]
+    assert shown[-2:] == [
+        "  the stage has neither",
+        f"  and {100 - ALIKE} more like these",
+    ]
     assert len(error.problems) == 101
 
 
-@pytest.mark.parametrize("text", ["\x1b]0;title\x07", "\x1b[2J", "a\rb", "\x9b31m", "\u202eabc"])
+@pytest.mark.parametrize(
+    "text", ["\x1b]0;title\x07", "\x1b[2J", "a\rb", "\x9b31m", "\u202eabc"]
+)
 def test_no_error_controls_the_terminal(text: str, tmp_path: Path, plugins: Plugins):
     for error in (
         SentbedError(text),
@@ -185,7 +214,9 @@ def pipe(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("read", [open_file, read_file, sha256])
 def test_a_pipe_is_never_opened(read: Callable[[Path], object], pipe: Path):
-    with pytest.raises(DataError, match=f"is a pipe or a device.*{re.escape(str(pipe))}"):
+    with pytest.raises(
+        DataError, match=f"is a pipe or a device.*{re.escape(str(pipe))}"
+    ):
         read(pipe)
 
 
@@ -211,10 +242,20 @@ class Panic(BaseException):
 
 
 @pytest.mark.parametrize(
-    "error", [AssertionError(), ZeroDivisionError("x\n y"), Panic("p"), MemoryError(), KeyError("k")]
+    "error",
+    [
+        AssertionError(),
+        ZeroDivisionError("x\n y"),
+        Panic("p"),
+        MemoryError(),
+        KeyError("k"),
+    ],
 )
 def test_whatever_another_library_raises_becomes_our_error(error: BaseException):
-    with pytest.raises(ModelError) as caught, foreign(ModelError, "`m` cannot be loaded", "help"):
+    with (
+        pytest.raises(ModelError) as caught,
+        foreign(ModelError, "`m` cannot be loaded", "help"),
+    ):
         raise error
     assert caught.value.__cause__ is error
     assert str(caught.value).startswith(f"`m` cannot be loaded: {type(error).__name__}")
@@ -222,17 +263,24 @@ def test_whatever_another_library_raises_becomes_our_error(error: BaseException)
     assert str(caught.value).endswith("; help")
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), DataError("ours")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), SystemExit(3), DataError("ours")]
+)
 def test_our_own_errors_and_an_interruption_pass(error: BaseException):
     with pytest.raises(type(error)) as caught, foreign(ModelError, "x", "y"):
         raise error
     assert caught.value is error
 
 
-def test_a_batch_of_all_rows_is_warned_of(recipe_of: Callable[..., Recipe], tmp_path: Path, plugins: Plugins):
+def test_a_batch_of_all_rows_is_warned_of(
+    recipe_of: Callable[..., Recipe], tmp_path: Path, plugins: Plugins
+):
     run(recipe_of(), tmp_path / "0", plugins)
     run(recipe_of(RECIPE, "stage.0.batch_size=500"), tmp_path / "1", plugins)
-    warned = [json.loads((tmp_path / f"{i}/report.json").read_text())["warnings"] for i in range(2)]
+    warned = [
+        json.loads((tmp_path / f"{i}/report.json").read_text())["warnings"]
+        for i in range(2)
+    ]
     assert warned[0] == []
     (found,) = warned[1]
     assert "fewer than its `batch_size` of 500: a batch is all rows" in found

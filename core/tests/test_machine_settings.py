@@ -89,7 +89,14 @@ def paths(part: object) -> set[str]:
 
 
 def test_free_texts_of_a_runtime_are_settings_of_the_machine_and_so_is_what_is_marked():
-    assert paths(Cluster()) == {"head", "hosts", "headers", "scratch", "proxy.host", "machines"}
+    assert paths(Cluster()) == {
+        "head",
+        "hosts",
+        "headers",
+        "scratch",
+        "proxy.host",
+        "machines",
+    }
 
 
 def test_of_other_components_only_what_is_marked_is_a_setting_of_the_machine():
@@ -175,9 +182,19 @@ def test_other_settings_of_the_machine_are_no_change_of_the_recipe(
     assert (out / "other.txt").is_file()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=st.text(min_size=1, max_size=30), host=st.text(max_size=30), machines=st.integers(2, 9))
-def test_no_address_of_a_document_is_left_whatever_it_says(text: str, host: str, machines: int):
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    text=st.text(min_size=1, max_size=30),
+    host=st.text(max_size=30),
+    machines=st.integers(2, 9),
+)
+def test_no_address_of_a_document_is_left_whatever_it_says(
+    text: str, host: str, machines: int
+):
     table = {
         "head": text,
         "hosts": [host, text],
@@ -202,12 +219,22 @@ def test_no_address_of_a_document_is_left_whatever_it_says(text: str, host: str,
     assert ("machines",) in document.left_out
 
 
-def test_a_saved_encoder_does_not_say_which_machine_it_is_computed_on(plugins: Plugins, tmp_path: Path):
-    remote = attrs.evolve(plugins.find("backbone", "characters"), name="remote", offered=Remote)
-    with_remote = attrs.evolve(plugins, components={**plugins.components, ("backbone", "remote"): remote})
+def test_a_saved_encoder_does_not_say_which_machine_it_is_computed_on(
+    plugins: Plugins, tmp_path: Path
+):
+    remote = attrs.evolve(
+        plugins.find("backbone", "characters"), name="remote", offered=Remote
+    )
+    with_remote = attrs.evolve(
+        plugins, components={**plugins.components, ("backbone", "remote"): remote}
+    )
     table = {
         "schema": 1,
-        "backbone": {"use": "remote", "model": "theirs", "server": "https://example.org"},
+        "backbone": {
+            "use": "remote",
+            "model": "theirs",
+            "server": "https://example.org",
+        },
         "pooler": {"use": "average"},
     }
     (tmp_path / "encoder.toml").write_text(tomli_w.dumps(table))

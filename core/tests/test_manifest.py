@@ -19,7 +19,8 @@ def test_every_library_that_a_distribution_asks_for_has_its_version() -> None:
 
 
 def test_plugins_stand_with_version_status_and_api(
-    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]], monkeypatch: pytest.MonkeyPatch
+    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "c_plugin")
     modules = {
@@ -38,9 +39,19 @@ def test_plugins_stand_with_version_status_and_api(
     assert [bool(p["problem"]) for p in found["plugins"]] == [False, True, False]
 
 
-def test_the_state_of_the_repository_is_that_of_the_recipes_directory(tmp_path: Path) -> None:
+def test_the_state_of_the_repository_is_that_of_the_recipes_directory(
+    tmp_path: Path,
+) -> None:
     assert describe(load_plugins(), tmp_path)["git"] is None
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    git = [
+        "git",
+        "-C",
+        str(tmp_path),
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.org",
+    ]
     subprocess.run([*git, "init", "-q"], check=True)
     (tmp_path / "r.toml").write_text("schema = 1")
     subprocess.run([*git, "add", "."], check=True)

@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import DataError, RunError, locate
 from sentbed._files import atomic_file, sha256, write_atomic, write_directory
-from sentbed._locations import WrittenPath, absolute, data_root, placed, with_absolute_paths
+from sentbed._locations import (
+    WrittenPath,
+    absolute,
+    data_root,
+    placed,
+    with_absolute_paths,
+)
 
 # --- locate ------------------------------------------------------------------------------------------------
 
@@ -32,22 +38,33 @@ def test_a_path_below_home_is_expanded(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
 def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DataError, match=r"pipe` is a pipe or a device, expected a file; check the path"):
+    with pytest.raises(
+        DataError, match=r"pipe` is a pipe or a device, expected a file; check the path"
+    ):
         locate(str(tmp_path / "pipe"))
 
 
 def test_pkg_is_a_file_inside_an_installed_package():
     assert locate("pkg:sentbed/py.typed").is_file()
-    assert locate("pkg:sentbed/_registry/distribution_catalog.toml").name == "distribution_catalog.toml"
+    assert (
+        locate("pkg:sentbed/_registry/distribution_catalog.toml").name
+        == "distribution_catalog.toml"
+    )
     assert locate("pkg:sentbed").joinpath("py.typed").is_file()
 
 
-def test_pkg_does_not_import_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_pkg_does_not_import_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "heavy_package").mkdir()
-    (tmp_path / "heavy_package" / "__init__.py").write_text("raise AssertionError('imported')")
+    (tmp_path / "heavy_package" / "__init__.py").write_text(
+        "raise AssertionError('imported')"
+    )
     (tmp_path / "heavy_package" / "data.tsv").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert locate("pkg:heavy_package/data.tsv") == tmp_path / "heavy_package" / "data.tsv"
+    assert (
+        locate("pkg:heavy_package/data.tsv") == tmp_path / "heavy_package" / "data.tsv"
+    )
 
 
 def test_pkg_does_not_import_a_package_that_holds_the_named_one(
@@ -55,11 +72,16 @@ def test_pkg_does_not_import_a_package_that_holds_the_named_one(
 ):
     inner = tmp_path / "heavy_package" / "inner"
     inner.mkdir(parents=True)
-    (tmp_path / "heavy_package" / "__init__.py").write_text("raise AssertionError('imported')")
+    (tmp_path / "heavy_package" / "__init__.py").write_text(
+        "raise AssertionError('imported')"
+    )
     (inner / "data.tsv").touch()
     monkeypatch.syspath_prepend(str(tmp_path))
     assert locate("pkg:heavy_package.inner/data.tsv") == inner / "data.tsv"
-    with pytest.raises(DataError, match=r"names the Python package `heavy_package\.other`, which is not"):
+    with pytest.raises(
+        DataError,
+        match=r"names the Python package `heavy_package\.other`, which is not",
+    ):
         locate("pkg:heavy_package.other/data.tsv")
 
 
@@ -100,7 +122,9 @@ def test_pkg_of_a_package_inside_one_that_is_not_installed_is_refused():
         locate("pkg:no_such_package.inner/x")
 
 
-def test_data_is_below_the_directory_of_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_data_is_below_the_directory_of_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (tmp_path / "sts").mkdir()
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert data_root() == tmp_path
@@ -108,7 +132,9 @@ def test_data_is_below_the_directory_of_the_variable(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_data_without_the_variable_says_to_set_it(value: str | None, monkeypatch: pytest.MonkeyPatch):
+def test_data_without_the_variable_says_to_set_it(
+    value: str | None, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     if value is not None:
         monkeypatch.setenv("SENTBED_DATA", value)
@@ -127,7 +153,10 @@ def test_a_file_that_does_not_exist_is_named_as_written_and_as_resolved(
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     with pytest.raises(DataError) as caught:
         locate("data:x.tsv")
-    assert str(caught.value) == f"`data:x.tsv` does not exist; check the path @ {tmp_path / 'x.tsv'}"
+    assert (
+        str(caught.value)
+        == f"`data:x.tsv` does not exist; check the path @ {tmp_path / 'x.tsv'}"
+    )
     with pytest.raises(DataError) as caught:
         locate(str(tmp_path / "x.tsv"))
     assert str(caught.value) == f"`{tmp_path / 'x.tsv'}` does not exist; check the path"
@@ -161,11 +190,16 @@ def test_the_hash_of_a_file_is_the_hash_of_its_bytes(content: bytes, tmp_path: P
     assert sha256(tmp_path / "f") == hashlib.sha256(content).hexdigest()
 
 
-def test_the_hash_of_a_directory_is_over_names_and_bytes_in_the_order_of_names(tmp_path: Path):
+def test_the_hash_of_a_directory_is_over_names_and_bytes_in_the_order_of_names(
+    tmp_path: Path,
+):
     for name, content in {"b.txt": b"2", "a.txt": b"1", "sub/c": b"3"}.items():
         (tmp_path / "d" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "d" / name).write_bytes(content)
-    assert sha256(tmp_path / "d") == hashlib.sha256(b"a.txt\x001b.txt\x002sub/c\x003").hexdigest()
+    assert (
+        sha256(tmp_path / "d")
+        == hashlib.sha256(b"a.txt\x001b.txt\x002sub/c\x003").hexdigest()
+    )
 
 
 def test_renaming_a_file_changes_the_hash_of_its_directory(tmp_path: Path):
@@ -183,10 +217,14 @@ def names(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("content", ["text with é and \u2028", b"\x00bytes\xff", ""])
-def test_a_written_file_holds_what_was_given_and_nothing_lies_beside_it(content: str | bytes, tmp_path: Path):
+def test_a_written_file_holds_what_was_given_and_nothing_lies_beside_it(
+    content: str | bytes, tmp_path: Path
+):
     target = tmp_path / "deep" / "below" / "f"
     write_atomic(target, content)
-    assert target.read_bytes() == (content.encode() if isinstance(content, str) else content)
+    assert target.read_bytes() == (
+        content.encode() if isinstance(content, str) else content
+    )
     assert names(target.parent) == ["f"]
 
 
@@ -224,7 +262,9 @@ def test_an_exception_while_a_file_is_written_leaves_the_old_one_and_nothing_els
 
 def test_a_directory_replaces_the_old_one_whole(tmp_path: Path):
     def fill(*files: str) -> Callable[[Path], None]:
-        return lambda directory: [(directory / file).write_text(file) for file in files] and None
+        return lambda directory: (
+            [(directory / file).write_text(file) for file in files] and None
+        )
 
     write_directory(tmp_path / "parent" / "d", fill("a", "b"))
     write_directory(tmp_path / "parent" / "d", fill("c"))
@@ -255,7 +295,10 @@ def test_a_place_below_a_file_cannot_be_written(tmp_path: Path):
         lambda: write_atomic(tmp_path / "f" / "x", "new"),
         lambda: write_directory(tmp_path / "f" / "x", lambda directory: None),
     ):
-        with pytest.raises(RunError, match=r"^cannot write `.*/f/x`: .*; nothing that was there is lost"):
+        with pytest.raises(
+            RunError,
+            match=r"^cannot write `.*/f/x`: .*; nothing that was there is lost",
+        ):
             write()
     assert (tmp_path / "f").read_text() == "old"
     assert names(tmp_path) == ["f"]
@@ -269,7 +312,9 @@ def test_a_file_cannot_take_the_place_of_a_directory(tmp_path: Path):
 
 
 @pytest.mark.parametrize("moment", ["file", "directory"])
-def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment: str, tmp_path: Path):
+def test_a_full_disk_is_an_error_that_leaves_what_was_there(
+    moment: str, tmp_path: Path
+):
     # A limit on the size of files stands in for the full disk: both fail in the middle of a write.
     (tmp_path / "f").write_text("old")
     (tmp_path / "d").mkdir()
@@ -313,7 +358,9 @@ def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment: str, tmp_pat
 PARTS = st.lists(st.sampled_from(["..", ".", "a", "b c", "Ä", "x.tsv"]), max_size=6)
 
 
-@given(scheme=st.sampled_from(["", "hub:"]), base=PARTS, location=PARTS, directory=PARTS)
+@given(
+    scheme=st.sampled_from(["", "hub:"]), base=PARTS, location=PARTS, directory=PARTS
+)
 def test_a_relative_path_is_read_from_another_directory_as_the_same_file(
     scheme: str, base: list[str], location: list[str], directory: list[str]
 ):
@@ -328,14 +375,29 @@ def test_a_relative_path_is_read_from_another_directory_as_the_same_file(
 
 
 @pytest.mark.parametrize(
-    "location", ["/data/x.tsv", "pkg:sentbed/py.typed", "data:x.tsv", "hub:owner/name", "hub:/models/x"]
+    "location",
+    [
+        "/data/x.tsv",
+        "pkg:sentbed/py.typed",
+        "data:x.tsv",
+        "hub:owner/name",
+        "hub:/models/x",
+    ],
 )
-def test_a_location_that_is_not_relative_has_no_other_form(location: str, tmp_path: Path):
+def test_a_location_that_is_not_relative_has_no_other_form(
+    location: str, tmp_path: Path
+):
     assert type(placed(location, tmp_path)) is str
-    assert with_absolute_paths([location, 3, {"use": "bert"}], tmp_path) == [location, 3, {"use": "bert"}]
+    assert with_absolute_paths([location, 3, {"use": "bert"}], tmp_path) == [
+        location,
+        3,
+        {"use": "bert"},
+    ]
 
 
-def test_a_path_below_home_is_written_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_path_below_home_is_written_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     path = placed("~/models/x", tmp_path / "elsewhere")
     assert path == str(tmp_path / "models" / "x")

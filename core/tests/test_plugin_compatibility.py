@@ -19,7 +19,11 @@ from sentbed._registry.plugin_source_code import assigned_text
     ],
 )
 def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
-    value: str, api: str, put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    value: str,
+    api: str,
+    put: Callable[[str, str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     for file, said in {
         "__init__": "1.9",
@@ -28,7 +32,10 @@ def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
         "inner/__init__": "1.2",
         "inner/a_template": "9.1",
     }.items():
-        put(f"packed/{file}.py", f"sentbed_api = '{said}'\nraise AssertionError('run')\n")
+        put(
+            f"packed/{file}.py",
+            f"sentbed_api = '{said}'\nraise AssertionError('run')\n",
+        )
     put("packed/silent.py", "")
     put("packed/inner/deep.py", "")
     monkeypatch.syspath_prepend(str(tmp_path))

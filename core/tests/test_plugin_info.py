@@ -40,17 +40,23 @@ class Good(Loss):
 
 
 @pytest.fixture
-def loaded(distribute: Distribute, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Plugins]:
+def loaded(
+    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], Plugins]:
     """Return a function that installs the plugin with this module for `bad`."""
 
     def load(bad: str) -> Plugins:
-        points = distribute("lazy", {"lazy_plugin": PLUGIN, "lazy_good": GOOD, "lazy_bad": bad})
+        points = distribute(
+            "lazy", {"lazy_plugin": PLUGIN, "lazy_good": GOOD, "lazy_bad": bad}
+        )
         return load_plugins([point for point in points if point.name == "lazy_plugin"])
 
     return load
 
 
-def test_a_lazy_component_is_listed_without_being_imported(loaded: Callable[[str], Plugins]) -> None:
+def test_a_lazy_component_is_listed_without_being_imported(
+    loaded: Callable[[str], Plugins],
+) -> None:
     plugins = loaded("raise RuntimeError")
     assert plugins.names("loss") == ["bad", "good"]
     assert [plugin.problem for plugin in plugins.plugins] == [None]
@@ -59,7 +65,9 @@ def test_a_lazy_component_is_listed_without_being_imported(loaded: Callable[[str
     assert not {"lazy_good", "lazy_bad"} & sys.modules.keys()
 
 
-def test_a_lazy_component_is_imported_when_it_is_found(loaded: Callable[[str], Plugins]) -> None:
+def test_a_lazy_component_is_imported_when_it_is_found(
+    loaded: Callable[[str], Plugins],
+) -> None:
     plugins = loaded("raise RuntimeError")
     info = plugins.find("loss", "good")
     assert info.cls.__qualname__ == "Good"
@@ -106,7 +114,9 @@ def test_a_fault_of_a_lazy_component_is_an_error_where_it_is_used(
     assert plugins.find("loss", "good").cls
 
 
-def test_ctrl_c_while_a_component_is_imported_is_no_fault_of_it(loaded: Callable[[str], Plugins]) -> None:
+def test_ctrl_c_while_a_component_is_imported_is_no_fault_of_it(
+    loaded: Callable[[str], Plugins],
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         loaded("raise KeyboardInterrupt").find("loss", "bad")
 
@@ -115,18 +125,27 @@ def test_faults_of_lazy_parts_of_a_recipe_are_told_with_the_others(
     loaded: Callable[[str], Plugins], tmp_path: Path
 ) -> None:
     recipe = tmp_path / "r.toml"
-    recipe.write_text("schema = 1\n[encoder]\n[[stage]]\nloss = { use = 'bad' }\n[extra]\nx = 1\n")
+    recipe.write_text(
+        "schema = 1\n[encoder]\n[[stage]]\nloss = { use = 'bad' }\n[extra]\nx = 1\n"
+    )
     with pytest.raises(RecipeError) as caught:
         load_recipe(recipe, plugins=loaded("1 / 0"))
-    found = {(problem.line, problem.path): problem.message for problem in caught.value.problems}
+    found = {
+        (problem.line, problem.path): problem.message
+        for problem in caught.value.problems
+    }
     reason = "ZeroDivisionError: division by zero"
     assert reason in found[4, "stage.0.loss.use"]
-    assert found[5, "extra"].startswith("the recipe table `extra` of `lazy` 1.0 cannot be imported from")
+    assert found[5, "extra"].startswith(
+        "the recipe table `extra` of `lazy` 1.0 cannot be imported from"
+    )
     assert reason in found[5, "extra"]
     assert len(found) > 2
 
 
-def test_whose_a_class_is_is_found_without_an_import(loaded: Callable[[str], Plugins]) -> None:
+def test_whose_a_class_is_is_found_without_an_import(
+    loaded: Callable[[str], Plugins],
+) -> None:
     plugins = loaded("raise RuntimeError")
 
     class Stranger:
@@ -146,4 +165,7 @@ def test_a_submodule_of_a_hooks_name_is_refused_before_it_hides_the_hook(
     (package / "losses.py").write_text(GOOD)
     monkeypatch.syspath_prepend(str(tmp_path))
     (plugin,) = load_plugins([EntryPoint("lazy", "lazy_package", "sentbed")]).plugins
-    assert plugin.problem == "its module `losses` hides its hook of that name; rename the module"
+    assert (
+        plugin.problem
+        == "its module `losses` hides its hook of that name; rename the module"
+    )

@@ -45,11 +45,18 @@ class A:
     assert not would_offer("other_named_plugin", "losses", "first")
 
 
-@pytest.mark.parametrize("body", ["return {}", "return dict(MINE)\n\nMINE = {}", "return MORE | {}"])
-def test_a_hook_that_names_components_lazily_is_known_by_its_keys(body: str, distribute: Distribute):
+@pytest.mark.parametrize(
+    "body", ["return {}", "return dict(MINE)\n\nMINE = {}", "return MORE | {}"]
+)
+def test_a_hook_that_names_components_lazily_is_known_by_its_keys(
+    body: str, distribute: Distribute
+):
     lazy = "{'first': Lazy('unrun.a:A', 'A.'), **more, name: Lazy('unrun.b:B', 'B.')}"
     distribute(
-        "d", {"lazy_plugin": f"raise AssertionError('run')\ndef poolers():\n    {body.format(lazy)}\n"}
+        "d",
+        {
+            "lazy_plugin": f"raise AssertionError('run')\ndef poolers():\n    {body.format(lazy)}\n"
+        },
     )
     assert would_offer("lazy_plugin", "poolers", "first")
     assert not would_offer("lazy_plugin", "poolers", "second")

@@ -26,8 +26,18 @@ ANY = st.text(alphabet=st.characters(codec=None), max_size=40)
 def _controls(text: str) -> list[str]:
     """Return the characters that are controls by Unicode's categories, but for tab and line feed."""
     kinds = {"Cc", "Cs"}
-    marks = {"\u061c", "\u200e", "\u200f", *map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A))}
-    return [c for c in text if c not in "\t\n" and (unicodedata.category(c) in kinds or c in marks)]
+    marks = {
+        "\u061c",
+        "\u200e",
+        "\u200f",
+        *map(chr, range(0x202A, 0x202F)),
+        *map(chr, range(0x2066, 0x206A)),
+    }
+    return [
+        c
+        for c in text
+        if c not in "\t\n" and (unicodedata.category(c) in kinds or c in marks)
+    ]
 
 
 @given(ANY)
@@ -51,7 +61,9 @@ def test_a_text_within_toml_stays_the_same(text: str) -> None:
     assert tomli.loads(printable(tomli_w.dumps({"a": text}))) == {"a": text}
 
 
-def test_a_text_is_written_without_controls_and_bytes_as_they_are(tmp_path: Path) -> None:
+def test_a_text_is_written_without_controls_and_bytes_as_they_are(
+    tmp_path: Path,
+) -> None:
     write_atomic(tmp_path / "a", "\x9b31m\x1b[2J\ud800 é\n")
     assert (tmp_path / "a").read_text("utf-8") == "\\u009b31m\\x1b[2J\\ud800 é\n"
     write_atomic(tmp_path / "b", b"\x9b\x00")
@@ -62,13 +74,21 @@ def test_every_command_prints_by_the_one_function() -> None:
     sources = [*ROOT.glob("core/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
     assert len(sources) > 300
     printing = [
-        path for path in sources if re.search(r"click\.s?echo|echo_via_pager", path.read_text("utf-8"))
+        path
+        for path in sources
+        if re.search(r"click\.s?echo|echo_via_pager", path.read_text("utf-8"))
     ]
-    assert [path.relative_to(ROOT).as_posix() for path in printing] == ["core/src/sentbed/_cli/common.py"]
+    assert [path.relative_to(ROOT).as_posix() for path in printing] == [
+        "core/src/sentbed/_cli/common.py"
+    ]
 
 
-@pytest.mark.parametrize("content", ["[" * 5000 + "]" * 5000, '{"a":' * 5000 + "1" + "}" * 5000])
-def test_json_that_is_nested_too_deeply_is_a_value_error(content: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content", ["[" * 5000 + "]" * 5000, '{"a":' * 5000 + "1" + "}" * 5000]
+)
+def test_json_that_is_nested_too_deeply_is_a_value_error(
+    content: str, tmp_path: Path
+) -> None:
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(ValueError, match="nested too deeply"):
         read_json(tmp_path / "a.json")
@@ -82,19 +102,28 @@ def test_a_file_whose_removal_fails_too_does_not_hide_why_it_was_not_written(
 
     monkeypatch.setattr(Path, "unlink", read_only)
     monkeypatch.setattr(Path, "replace", lambda *_: read_only())
-    with pytest.raises(SentbedError, match=r"cannot write `.*a`: Read-only file system"):
+    with pytest.raises(
+        SentbedError, match=r"cannot write `.*a`: Read-only file system"
+    ):
         write_atomic(tmp_path / "a", "text")
 
 
 @pytest.mark.parametrize("command", [["run"], ["check"], ["run", "--resume"]])
-def test_a_path_of_5000_characters_is_an_error_of_one_sentence(command: list[str]) -> None:
+def test_a_path_of_5000_characters_is_an_error_of_one_sentence(
+    command: list[str],
+) -> None:
     result = CliRunner().invoke(main, [*command, "a" * 5000])
     assert result.exit_code in (1, 2)
-    assert "File name too long" in result.output or "is not a run directory" in result.output
+    assert (
+        "File name too long" in result.output
+        or "is not a run directory" in result.output
+    )
     assert "raised" not in result.output
 
 
-def test_an_error_is_shown_also_where_nothing_can_be_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_shown_also_where_nothing_can_be_looked_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def starved(*_: object) -> None:
         raise MemoryError("no more")
 

@@ -112,8 +112,14 @@ def test_text_rules_are_those_of_a_naive_transcription(sentence: str):
 @pytest.mark.parametrize(("sentence", "normal"), RULES)
 def test_prompt_eol_is_byte_for_byte_the_published_prompt(sentence: str, normal: str):
     prompt = Prompt("prompt-eol", normalizer="prompt-eol")
-    assert filled(prompt, sentence) == 'This sentence : "' + normal + '" means in one word:"'
-    for raw in (filled(prompt, sentence, normalize=False), filled(Prompt("prompt-eol"), sentence)):
+    assert (
+        filled(prompt, sentence)
+        == 'This sentence : "' + normal + '" means in one word:"'
+    )
+    for raw in (
+        filled(prompt, sentence, normalize=False),
+        filled(Prompt("prompt-eol"), sentence),
+    ):
         assert raw == 'This sentence : "' + sentence + '" means in one word:"'
 
 
@@ -121,21 +127,34 @@ def test_prompt_eol_is_byte_for_byte_the_published_prompt(sentence: str, normal:
 def test_prompt_is_byte_for_byte_the_published_prompt(sentence: str, normal: str):
     prompt = Prompt("prompt", normalizer="prompt-eol")
     assert filled(prompt, sentence) == 'This sentence : "' + normal + '" means'
-    assert filled(prompt, sentence, normalize=False) == 'This sentence : "' + sentence + '" means'
+    assert (
+        filled(prompt, sentence, normalize=False)
+        == 'This sentence : "' + sentence + '" means'
+    )
 
 
-@pytest.mark.parametrize("template", ["prompt-eol", 'This sentence : "{text}" means in one word:"'])
+@pytest.mark.parametrize(
+    "template", ["prompt-eol", 'This sentence : "{text}" means in one word:"']
+)
 @pytest.mark.parametrize(("sentence", "normal"), RULES)
-def test_a_demonstration_goes_before_the_sentence_as_published(sentence: str, normal: str, template: str):
+def test_a_demonstration_goes_before_the_sentence_as_published(
+    sentence: str, normal: str, template: str
+):
     shown = Demonstration("A jockey riding a horse.", "Equestrian")
     prompt = Prompt(template, normalizer="prompt-eol", demonstration=shown)
     before = 'This sentence : "A jockey riding a horse." means in one word:"Equestrian".This sentence : "'
     assert filled(prompt, sentence) == before + normal + '" means in one word:"'
-    assert filled(prompt, sentence, normalize=False) == before + sentence + '" means in one word:"'
+    assert (
+        filled(prompt, sentence, normalize=False)
+        == before + sentence + '" means in one word:"'
+    )
 
 
 def test_prompt_bert_has_its_mask_before_the_full_stop():
-    assert parse_template("prompt-bert").fill("A dog.", "[MASK]") == 'This sentence of "A dog." means[MASK].'
+    assert (
+        parse_template("prompt-bert").fill("A dog.", "[MASK]")
+        == 'This sentence of "A dog." means[MASK].'
+    )
 
 
 def test_every_published_template_can_be_named():
@@ -171,7 +190,9 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_the_templates_of_prompteols_successors_are_theirs_byte_for_byte(name: str) -> None:
+def test_the_templates_of_prompteols_successors_are_theirs_byte_for_byte(
+    name: str,
+) -> None:
     content = str(parse_template(name)).encode()
     assert (len(content), hashlib.sha256(content).hexdigest()[:16]) == PUBLISHED[name]
 
@@ -179,21 +200,30 @@ def test_the_templates_of_prompteols_successors_are_theirs_byte_for_byte(name: s
 # --- a sentence is data ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("template", [*TEMPLATES, '*cls*_In_"*sent_0*"_:*mask*.*sep+*', "a {text} b {mask}"])
+@pytest.mark.parametrize(
+    "template", [*TEMPLATES, '*cls*_In_"*sent_0*"_:*mask*.*sep+*', "a {text} b {mask}"]
+)
 @pytest.mark.parametrize("sentence", [*SENTENCES, "*cls**mask**sep+*", "[MASK]"])
-def test_nothing_in_a_sentence_is_taken_for_a_part_of_the_template(template: str, sentence: str):
+def test_nothing_in_a_sentence_is_taken_for_a_part_of_the_template(
+    template: str, sentence: str
+):
     parsed = parse_template(template)
     assert (
-        parsed.fill(sentence, "<m>") == parsed.fill("SENTENCE", "<m>").replace("SENTENCE", sentence).strip()
+        parsed.fill(sentence, "<m>")
+        == parsed.fill("SENTENCE", "<m>").replace("SENTENCE", sentence).strip()
     )
 
 
 @given(st.text(), st.sampled_from(sorted(TEMPLATES)), st.booleans())
-def test_a_prompt_without_text_rules_holds_the_sentence_verbatim(sentence: str, name: str, normalize: bool):
+def test_a_prompt_without_text_rules_holds_the_sentence_verbatim(
+    sentence: str, name: str, normalize: bool
+):
     prompt = filled(Prompt(name, normalizer="none"), sentence, normalize)
     template = parse_template(name)
     assert prompt.startswith(template.prefix + sentence)
-    assert prompt.endswith(((template.between or "") + sentence + template.suffix).rstrip())
+    assert prompt.endswith(
+        ((template.between or "") + sentence + template.suffix).rstrip()
+    )
 
 
 def test_braces_in_a_template_that_are_no_place_stay():
@@ -206,7 +236,10 @@ def test_braces_in_a_template_that_are_no_place_stay():
 @pytest.mark.parametrize(
     ("shell", "plain"),
     [
-        ('This_sentence_:_"*sent_0*"_means_in_one_word:"', 'This sentence : "{text}" means in one word:"'),
+        (
+            'This_sentence_:_"*sent_0*"_means_in_one_word:"',
+            'This sentence : "{text}" means in one word:"',
+        ),
         (
             '*cls*_This_sentence_of_"*sent_0*"_means*mask*.*sep+*',
             ' This sentence of "{text}" means{mask}.',
@@ -215,7 +248,9 @@ def test_braces_in_a_template_that_are_no_place_stay():
         ("*cls**sent_0*_*sep+*", "{text} "),
     ],
 )
-def test_the_shell_form_means_the_template_with_spaces_and_places(shell: str, plain: str):
+def test_the_shell_form_means_the_template_with_spaces_and_places(
+    shell: str, plain: str
+):
     assert str(parse_template(shell)) == plain
     assert parse_template(plain) == parse_template(shell)
 
@@ -235,15 +270,36 @@ def test_underscores_of_a_template_with_text_stay():
     ("text", "message"),
     [
         ("prompt-eo", "there is no template `prompt-eo`. Did you mean `prompt-eol`?"),
-        ("Summary:", "there is no template `Summary:`. Choose one of `contrastive-auxiliary`, `echo`, "),
+        (
+            "Summary:",
+            "there is no template `Summary:`. Choose one of `contrastive-auxiliary`, `echo`, ",
+        ),
         ("", "there is no template ``. Choose one of"),
-        ("This sentence means", "'This sentence means' has 0 places for the sentence; write `{text}` once"),
-        ("{text} and {text}, {text}", "'{text} and {text}, {text}' has 3 places for the sentence"),
-        ("*sent_0*_*sent_0* *sent_0*", "'*sent_0*_*sent_0* *sent_0*' has 3 places for the sentence"),
-        ("{text} {mask} {text}", "must have `{mask}` at most once, and behind `{text}`"),
-        ("{mask} {text}", "must have `{mask}` at most once, and behind `{text}`; move it"),
+        (
+            "This sentence means",
+            "'This sentence means' has 0 places for the sentence; write `{text}` once",
+        ),
+        (
+            "{text} and {text}, {text}",
+            "'{text} and {text}, {text}' has 3 places for the sentence",
+        ),
+        (
+            "*sent_0*_*sent_0* *sent_0*",
+            "'*sent_0*_*sent_0* *sent_0*' has 3 places for the sentence",
+        ),
+        (
+            "{text} {mask} {text}",
+            "must have `{mask}` at most once, and behind `{text}`",
+        ),
+        (
+            "{mask} {text}",
+            "must have `{mask}` at most once, and behind `{text}`; move it",
+        ),
         ("*mask*_*sent_0*", "must have `{mask}` at most once, and behind `{text}`"),
-        ("{text} {mask} {mask}", "must have `{mask}` at most once, and behind `{text}`"),
+        (
+            "{text} {mask} {mask}",
+            "must have `{mask}` at most once, and behind `{text}`",
+        ),
     ],
 )
 def test_a_text_that_is_no_template_is_refused(text: str, message: str):
@@ -252,11 +308,15 @@ def test_a_text_that_is_no_template_is_refused(text: str, message: str):
     assert [message in problem for problem in Prompt(text).check()] == [True]
 
 
-PLAIN = st.text().filter(lambda text: not any(place in text for place in ("{text}", "{mask}", "*sent_0*")))
+PLAIN = st.text().filter(
+    lambda text: not any(place in text for place in ("{text}", "{mask}", "*sent_0*"))
+)
 
 
 @given(PLAIN, PLAIN, st.booleans())
-def test_a_written_template_reads_back_as_itself(prefix: str, suffix: str, masked: bool):
+def test_a_written_template_reads_back_as_itself(
+    prefix: str, suffix: str, masked: bool
+):
     template = Template(prefix + " ", suffix + ("{mask}" if masked else ""))
     assert parse_template(str(template)) == template
 
@@ -290,7 +350,9 @@ def test_the_recipe_overrules_the_pooler_in_each_part_alone():
     assert parts(Prompt("<{text}>")) == ("<{text}>", "prompt-eol")
     assert parts(Prompt(normalizer="none")) == (TEMPLATES["prompt-eol"], "none")
     shown = parts(Prompt(demonstration=Demonstration("Rain.", "Wet")))
-    assert shown[0].startswith('This sentence : "Rain." means in one word:"Wet".This sentence : "{text}"')
+    assert shown[0].startswith(
+        'This sentence : "Rain." means in one word:"Wet".This sentence : "{text}"'
+    )
 
 
 def test_an_empty_template_is_a_fault_and_not_the_poolers():
@@ -333,20 +395,39 @@ def test_a_template_that_asks_for_no_word_cannot_take_a_demonstration(name: str)
 def test_a_demonstration_is_data_too(text: str, word: str, sentence: str):
     prompt = Prompt("prompt-eol", demonstration=Demonstration(text, word))
     shown = f'This sentence : "{text}" means in one word:"{word}".'
-    assert filled(prompt, sentence) == shown + f'This sentence : "{sentence}" means in one word:"'
+    assert (
+        filled(prompt, sentence)
+        == shown + f'This sentence : "{sentence}" means in one word:"'
+    )
 
 
-@given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), max_size=4), st.text())
-def test_several_demonstrations_stand_in_their_order(given: list[tuple[str, str]], sentence: str):
-    prompt = Prompt("prompt-eol", demonstration=tuple(Demonstration(*one) for one in given))
+@given(
+    st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), max_size=4), st.text()
+)
+def test_several_demonstrations_stand_in_their_order(
+    given: list[tuple[str, str]], sentence: str
+):
+    prompt = Prompt(
+        "prompt-eol", demonstration=tuple(Demonstration(*one) for one in given)
+    )
     assert list(prompt.check()) == []
-    shown = "".join(f'This sentence : "{text}" means in one word:"{word}".' for text, word in given)
-    assert filled(prompt, sentence) == shown + f'This sentence : "{sentence}" means in one word:"'
+    shown = "".join(
+        f'This sentence : "{text}" means in one word:"{word}".' for text, word in given
+    )
+    assert (
+        filled(prompt, sentence)
+        == shown + f'This sentence : "{sentence}" means in one word:"'
+    )
 
 
 def test_an_empty_word_among_several_is_a_problem():
-    prompt = Prompt("prompt-eol", demonstration=(Demonstration("Rain.", "Wet"), Demonstration("Sun.", "")))
-    assert list(prompt.check()) == ["the demonstration has an empty `text` or `word`; give both"]
+    prompt = Prompt(
+        "prompt-eol",
+        demonstration=(Demonstration("Rain.", "Wet"), Demonstration("Sun.", "")),
+    )
+    assert list(prompt.check()) == [
+        "the demonstration has an empty `text` or `word`; give both"
+    ]
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -366,20 +447,26 @@ def test_a_line_of_a_file_is_the_template(put: Put, end: str, mark: str):
     assert filled(Prompt(file=file), "A dog.") == (
         'This sentence : "Rain falls." means in one word:"Wet".This sentence : "A dog." means in one word:"'
     )
-    assert filled(Prompt(file=file, line=2), "A dog.") == 'This sentence : "A dog." means'
+    assert (
+        filled(Prompt(file=file, line=2), "A dog.") == 'This sentence : "A dog." means'
+    )
     assert list(Prompt(file=file, line=3).check()) == []
 
 
 def test_a_file_overrules_the_template_of_the_pooler(put: Put):
     resolved = Prompt(file=str(put("t.txt", SHELL[1]))).resolve(Said())
     assert resolved is not None
-    assert resolved.describe() == {"template": 'This sentence : "{text}" means', "normalizer": "prompt-eol"}
+    assert resolved.describe() == {
+        "template": 'This sentence : "{text}" means',
+        "normalizer": "prompt-eol",
+    }
 
 
 def test_a_line_that_is_not_there_is_named(put: Put):
     file = put("t.txt", "*sent_0*\n*sent_0*\n")
     with pytest.raises(
-        DataError, match=re.escape(f"the file has 2 lines; choose a `line` up to that @ {file}")
+        DataError,
+        match=re.escape(f"the file has 2 lines; choose a `line` up to that @ {file}"),
     ):
         Prompt(file=str(file), line=3).resolve()
     with pytest.raises(DataError, match="the file has 0 lines"):
@@ -402,9 +489,13 @@ def test_a_line_that_is_no_template_is_named_with_file_and_line(put: Put):
 
 def test_a_file_that_is_not_utf8_or_not_a_file_is_named(put: Put):
     latin = put("latin.txt", b"caf\xe9 *sent_0*\n")
-    with pytest.raises(DataError, match=re.escape(f"the file is not UTF-8; convert it @ {latin}")):
+    with pytest.raises(
+        DataError, match=re.escape(f"the file is not UTF-8; convert it @ {latin}")
+    ):
         read_line(str(latin), 1)
-    with pytest.raises(DataError, match=r"cannot read the file: Is a directory; check the path"):
+    with pytest.raises(
+        DataError, match=r"cannot read the file: Is a directory; check the path"
+    ):
         read_line(str(latin.parent), 1)
 
 
@@ -456,7 +547,10 @@ def test_without_its_rules_the_text_is_cut_and_put_in_as_it_is():
 
 def test_the_template_is_never_cut_and_max_length_is_for_the_sentence_alone():
     tokenizer, _ = tokenizer_of("<<<<{text}>>>>", normalizer="none")
-    assert tokenizer.encode(["abcdef", "a"], 2).lengths.tolist() == [1 + 4 + 2 + 4, 1 + 4 + 1 + 4]
+    assert tokenizer.encode(["abcdef", "a"], 2).lengths.tolist() == [
+        1 + 4 + 2 + 4,
+        1 + 4 + 1 + 4,
+    ]
     assert tokenizer.truncate(["abcdef", "a"], 2) == ["ab", "a"]
 
 
@@ -486,7 +580,8 @@ def test_the_mask_is_written_as_the_vocabulary_writes_it():
 def test_a_mask_in_the_template_needs_one_in_the_vocabulary():
     tokenizer, original = tokenizer_of("prompt-bert")
     with pytest.raises(
-        ModelError, match=r"has a `\{mask\}`, and the tokenizer has no mask token; take it out"
+        ModelError,
+        match=r"has a `\{mask\}`, and the tokenizer has no mask token; take it out",
     ):
         tokenizer.encode(["A dog."], 20)
     assert original.seen == []

@@ -35,10 +35,15 @@ TWO_ENCODERS = RECIPE.replace("[encoder]", "[encoders.small]") + (
 )
 
 
-def problems(load: Load, text: str, *overrides: str) -> list[tuple[int | None, str, str]]:
+def problems(
+    load: Load, text: str, *overrides: str
+) -> list[tuple[int | None, str, str]]:
     with pytest.raises(RecipeError) as caught:
         load(text, *overrides)
-    return [(problem.line, problem.path, problem.message) for problem in caught.value.problems]
+    return [
+        (problem.line, problem.path, problem.message)
+        for problem in caught.value.problems
+    ]
 
 
 def problem(load: Load, text: str, *overrides: str) -> tuple[int | None, str, str]:
@@ -47,7 +52,9 @@ def problem(load: Load, text: str, *overrides: str) -> tuple[int | None, str, st
 
 
 def line_of(text: str, start: str) -> int:
-    (found,) = [i for i, line in enumerate(text.splitlines(), 1) if line.startswith(start)]
+    (found,) = [
+        i for i, line in enumerate(text.splitlines(), 1) if line.startswith(start)
+    ]
     return found
 
 
@@ -60,7 +67,11 @@ def test_a_recipe_becomes_its_components(recipe_of: Load):
     assert recipe.run.seed == 7
     assert recipe.runtime == Toy()
     encoder = recipe.encoders["encoder"]
-    assert (encoder.backbone, encoder.pooler, encoder.max_length) == (Characters(4), Average(), 16)
+    assert (encoder.backbone, encoder.pooler, encoder.max_length) == (
+        Characters(4),
+        Average(),
+        16,
+    )
     (stage,) = recipe.stage
     assert (stage.data, stage.loss, stage.optimizer, stage.schedule) == (
         Words(11),
@@ -68,13 +79,23 @@ def test_a_recipe_becomes_its_components(recipe_of: Load):
         Sgd(0.5),
         Falling(),
     )
-    assert (stage.batch_size, stage.epochs, stage.steps, stage.train) == (4, 2, None, ())
-    assert (recipe.evaluate[0].with_, recipe.evaluate[0].at) == (Gap(), ("start", "end"))
+    assert (stage.batch_size, stage.epochs, stage.steps, stage.train) == (
+        4,
+        2,
+        None,
+        (),
+    )
+    assert (recipe.evaluate[0].with_, recipe.evaluate[0].at) == (
+        Gap(),
+        ("start", "end"),
+    )
     assert recipe.main_encoder == "encoder"
 
 
 def test_what_a_recipe_leaves_out_has_the_documented_default(recipe_of: Load):
-    recipe = recipe_of(RECIPE.replace("seed = 7\n", "").replace("max_length = 16\n", ""))
+    recipe = recipe_of(
+        RECIPE.replace("seed = 7\n", "").replace("max_length = 16\n", "")
+    )
     assert recipe.run.seed == 42
     assert recipe.encoders["encoder"].max_length == 128
     head = recipe.encoders["encoder"].head
@@ -84,7 +105,9 @@ def test_what_a_recipe_leaves_out_has_the_documented_default(recipe_of: Load):
     assert recipe.expected == {}
 
 
-@pytest.mark.parametrize("setting", ["projection=1000000000", "hidden=[1000000000]", "projection=0"])
+@pytest.mark.parametrize(
+    "setting", ["projection=1000000000", "hidden=[1000000000]", "projection=0"]
+)
 def test_a_head_has_a_width_that_can_be_held(recipe_of: Load, setting: str):
     with pytest.raises(RecipeError, match=r"head\.(projection|hidden)"):
         recipe_of(RECIPE, f"encoder.head.{setting}")
@@ -97,17 +120,31 @@ def test_the_only_encoder_is_the_main_one_whatever_its_name(recipe_of: Load):
 
 
 def test_an_evaluator_is_read_from_validate_with(recipe_of: Load):
-    validate = recipe_of(RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]")).stage[0].validate
+    validate = (
+        recipe_of(RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]"))
+        .stage[0]
+        .validate
+    )
     assert validate is not None
-    assert (validate.every, validate.with_, validate.keep) == (2, Gap(target=0.5, development=True), "best")
+    assert (validate.every, validate.with_, validate.keep) == (
+        2,
+        Gap(target=0.5, development=True),
+        "best",
+    )
 
 
 def test_relative_paths_start_at_the_recipe_not_at_the_working_directory(
-    put: Callable[[str, str], Path], plugins: Plugins, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    put: Callable[[str, str], Path],
+    plugins: Plugins,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ):
     put("elsewhere/lines.txt", "one\n")
     recipe = put(
-        "recipes/r.toml", RECIPE.replace('"words", rows = 11', '"lines", path = "../elsewhere/lines.txt"')
+        "recipes/r.toml",
+        RECIPE.replace(
+            '"words", rows = 11', '"lines", path = "../elsewhere/lines.txt"'
+        ),
     )
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(RecipeError) as caught:
@@ -163,20 +200,39 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of: Load):
     )
     for stage in (pairs, tune):
         assert (stage.micro_batch, stage.max_length, stage.max_grad_norm) == (2, 9, 0)
-        assert (stage.distinct, stage.shuffle_buffer, stage.cache_frozen) == (True, 50, False)
+        assert (stage.distinct, stage.shuffle_buffer, stage.cache_frozen) == (
+            True,
+            50,
+            False,
+        )
         assert stage.weights == {"zh": "pretrained"}
         assert stage.validate == Validate(3, Lottery(), encoder="zh", patience=4)
-        assert stage.watch == (Watch(1, Across(), second="en"), Watch(2, Gap(), encoder="en"))
+        assert stage.watch == (
+            Watch(1, Across(), second="en"),
+            Watch(2, Gap(), encoder="en"),
+        )
     assert recipe.checkpoint == Checkpoint(7, 0.5, 3)
     assert recipe.tables == {"dice": Dice(8)}
     assert recipe.tracker == (Notes(), Notes("more.txt"))
 
 
-def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recipe_of: Load):
+def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(
+    recipe_of: Load,
+):
     recipe = recipe_of()
     (stage,) = recipe.stage
-    assert (stage.train, stage.freeze, stage.columns, stage.weights, stage.watch) == ((), (), {}, {}, ())
-    assert (stage.micro_batch, stage.shuffle_buffer, stage.distinct) == (None, None, False)
+    assert (stage.train, stage.freeze, stage.columns, stage.weights, stage.watch) == (
+        (),
+        (),
+        {},
+        {},
+        (),
+    )
+    assert (stage.micro_batch, stage.shuffle_buffer, stage.distinct) == (
+        None,
+        None,
+        False,
+    )
     assert recipe.trained(stage) == ("encoder",)
     assert recipe.towers(stage) == {"anchor": "encoder", "positive": "encoder"}
     assert recipe.checkpoint == Checkpoint(every=None, minutes=10.0, keep=2)
@@ -185,11 +241,17 @@ def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recip
 
 
 @pytest.mark.parametrize(
-    ("written", "read"), [('"zh"', ("zh",)), ('["zh"]', ("zh",)), ('["en", "zh"]', ("en", "zh"))]
+    ("written", "read"),
+    [('"zh"', ("zh",)), ('["zh"]', ("zh",)), ('["en", "zh"]', ("en", "zh"))],
 )
-def test_one_encoder_or_several_can_be_named(written: str, read: tuple[str, ...], recipe_of: Load):
+def test_one_encoder_or_several_can_be_named(
+    written: str, read: tuple[str, ...], recipe_of: Load
+):
     freeze = () if len(read) == 1 else ("stage.pairs.freeze=",)
-    assert recipe_of(TOWERS, f"stage.pairs.train={written}", *freeze).stage[0].train == read
+    assert (
+        recipe_of(TOWERS, f"stage.pairs.train={written}", *freeze).stage[0].train
+        == read
+    )
 
 
 def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of: Load):
@@ -209,19 +271,43 @@ def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of
         ("stage.pairs.shuffle_buffer=1", "stage.pairs.shuffle_buffer", "must be >= 2"),
         ("stage.pairs.max_grad_norm=-1", "stage.pairs.max_grad_norm", "must be >= 0"),
         ("stage.pairs.validate.every=0", "stage.pairs.validate.every", "must be >= 1"),
-        ("stage.pairs.validate.patience=0", "stage.pairs.validate.patience", "must be >= 1"),
-        ("stage.pairs.validate.keep=first", "stage.pairs.validate.keep", "Choose one of `best`, `last`."),
+        (
+            "stage.pairs.validate.patience=0",
+            "stage.pairs.validate.patience",
+            "must be >= 1",
+        ),
+        (
+            "stage.pairs.validate.keep=first",
+            "stage.pairs.validate.keep",
+            "Choose one of `best`, `last`.",
+        ),
         ("stage.pairs.watch.0.every=0", "stage.pairs.watch.0.every", "must be >= 1"),
-        ("stage.pairs.watch.1.with.use=gapp", "stage.pairs.watch.1.with.use", "Did you mean `gap`?"),
-        ("stage.pairs.watch.1.secnd=en", "stage.pairs.watch.1.secnd", "Did you mean `second`?"),
+        (
+            "stage.pairs.watch.1.with.use=gapp",
+            "stage.pairs.watch.1.with.use",
+            "Did you mean `gap`?",
+        ),
+        (
+            "stage.pairs.watch.1.secnd=en",
+            "stage.pairs.watch.1.secnd",
+            "Did you mean `second`?",
+        ),
         ("stage.pairs.train=3", "stage.pairs.train", "found 3, expected"),
-        ("stage.pairs.train=[3]", "stage.pairs.train.0", 'found 3, expected a string: write `"3"`'),
+        (
+            "stage.pairs.train=[3]",
+            "stage.pairs.train.0",
+            'found 3, expected a string: write `"3"`',
+        ),
         (
             "stage.pairs.columns.anchor=3",
             "stage.pairs.columns.anchor",
             'found 3, expected a string: write `"3"`',
         ),
-        ("stage.pairs.distinct=1", "stage.pairs.distinct", "found 1, expected true or false"),
+        (
+            "stage.pairs.distinct=1",
+            "stage.pairs.distinct",
+            "found 1, expected true or false",
+        ),
         ("checkpoint.every=0", "checkpoint.every", "must be >= 1"),
         ("dice.sides=1", "dice.sides", "must be >= 2"),
         ("dice.sdes=3", "dice.sdes", "Did you mean `sides`?"),
@@ -270,7 +356,13 @@ def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
 @pytest.mark.parametrize(
     ("old", "new", "start", "path", "message"),
     [
-        ("batch_size = 4", "batch_size = 1", "batch_size", "stage.pull.batch_size", "must be >= 2"),
+        (
+            "batch_size = 4",
+            "batch_size = 1",
+            "batch_size",
+            "stage.pull.batch_size",
+            "must be >= 2",
+        ),
         (
             "batch_size = 4",
             "batch_sise = 4",
@@ -279,17 +371,53 @@ def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
             "the required key `batch_size` is missing",
         ),
         ('name = "toy-run"', 'name = "a b"', 'name = "a b"', "run.name", "found 'a b'"),
-        ('name = "toy-run"', 'name = "../x"', 'name = "../x"', "run.name", "found '../x'"),
+        (
+            'name = "toy-run"',
+            'name = "../x"',
+            'name = "../x"',
+            "run.name",
+            "found '../x'",
+        ),
         ('name = "pull"', 'name = ""', 'name = ""', "stage.0.name", "found ''"),
         ("seed = 7", "seed = -1", "seed", "run.seed", "must be >= 0"),
         ("seed = 7", "seed = 4294967296", "seed", "run.seed", "must be <= 4294967295"),
-        ("max_length = 16", "max_length = 1", "max_length", "encoder.max_length", "must be >= 2"),
+        (
+            "max_length = 16",
+            "max_length = 1",
+            "max_length",
+            "encoder.max_length",
+            "must be >= 2",
+        ),
         ("epochs = 2", "epochs = 0", "epochs", "stage.pull.epochs", "must be >= 1"),
-        ('at = ["start", "end"]', 'at = ["begin"]', "at", "evaluate.0.at.0", "found 'begin'"),
-        ('at = ["start", "end"]', 'at = "end"', "at", "evaluate.0.at", "expected an array"),
+        (
+            'at = ["start", "end"]',
+            'at = ["begin"]',
+            "at",
+            "evaluate.0.at.0",
+            "found 'begin'",
+        ),
+        (
+            'at = ["start", "end"]',
+            'at = "end"',
+            "at",
+            "evaluate.0.at",
+            "expected an array",
+        ),
         ('use = "gap"', "", "[[evaluate]]", "evaluate.0", "the evaluator has no `use`"),
-        ('use = "toy"', 'use = "toy"\nprecision = "fp8"', "precision", "runtime.precision", "found 'fp8'"),
-        ("[runtime]", "[runtimes]", "[runtimes]", "runtimes", "Did you mean `runtime`?"),
+        (
+            'use = "toy"',
+            'use = "toy"\nprecision = "fp8"',
+            "precision",
+            "runtime.precision",
+            "found 'fp8'",
+        ),
+        (
+            "[runtime]",
+            "[runtimes]",
+            "[runtimes]",
+            "runtimes",
+            "Did you mean `runtime`?",
+        ),
     ],
 )
 def test_a_fault_is_reported_where_it_stands(
@@ -304,7 +432,8 @@ def test_a_fault_is_reported_where_it_stands(
 
 
 @pytest.mark.parametrize(
-    ("key", "meant"), [("extend", "extends"), ("encodr", "encoder"), ("expcted", "expected")]
+    ("key", "meant"),
+    [("extend", "extends"), ("encodr", "encoder"), ("expcted", "expected")],
 )
 def test_a_misspelt_key_at_the_top_is_compared_with_all_that_a_file_may_have(
     key: str, meant: str, recipe_of: Load
@@ -315,7 +444,10 @@ def test_a_misspelt_key_at_the_top_is_compared_with_all_that_a_file_may_have(
 
 
 def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of: Load):
-    text = RECIPE.replace("[[evaluate]]", VALIDATE.replace("target = 0.5", "taget = 0.5") + "\n[[evaluate]]")
+    text = RECIPE.replace(
+        "[[evaluate]]",
+        VALIDATE.replace("target = 0.5", "taget = 0.5") + "\n[[evaluate]]",
+    )
     assert problem(recipe_of, text) == (
         line_of(text, "with"),
         "stage.pull.validate.with.taget",
@@ -324,8 +456,14 @@ def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of: Load):
 
 
 def test_an_evaluator_to_install_is_named_inside_validate(recipe_of: Load):
-    text = RECIPE.replace("[[evaluate]]", VALIDATE.replace('"gap"', '"sts"') + "\n[[evaluate]]")
-    found = [found for found in problems(recipe_of, text) if found[1] == "stage.pull.validate.with.use"]
+    text = RECIPE.replace(
+        "[[evaluate]]", VALIDATE.replace('"gap"', '"sts"') + "\n[[evaluate]]"
+    )
+    found = [
+        found
+        for found in problems(recipe_of, text)
+        if found[1] == "stage.pull.validate.with.use"
+    ]
     assert len(found) == 1
     assert found[0][2].endswith("install it with `pip install sentbed-evaluators`")
 
@@ -338,8 +476,12 @@ def test_an_evaluator_to_install_is_named_inside_validate(recipe_of: Load):
         ('schema = "1"', "has `schema = '1'`"),
     ],
 )
-def test_a_recipe_of_another_schema_is_refused_before_anything_else(written: str, what: str, recipe_of: Load):
-    line, path, message = problem(recipe_of, RECIPE.replace("schema = 1", written).replace("seed", "sede"))
+def test_a_recipe_of_another_schema_is_refused_before_anything_else(
+    written: str, what: str, recipe_of: Load
+):
+    line, path, message = problem(
+        recipe_of, RECIPE.replace("schema = 1", written).replace("seed", "sede")
+    )
     assert (line, path) == (1, "schema")
     assert message == f"the recipe {what}, this version of sentbed reads `schema = 1`"
 
@@ -351,7 +493,10 @@ def test_a_recipe_without_schema_still_has_its_other_problems_reported(recipe_of
 
 
 def test_a_recipe_with_encoder_and_encoders_is_refused(recipe_of: Load):
-    text = RECIPE + '\n[encoders.other]\nbackbone = { use = "characters" }\npooler = { use = "average" }\n'
+    text = (
+        RECIPE
+        + '\n[encoders.other]\nbackbone = { use = "characters" }\npooler = { use = "average" }\n'
+    )
     assert problem(recipe_of, text) == (
         line_of(RECIPE, "[encoder]"),
         "encoder",
@@ -360,12 +505,24 @@ def test_a_recipe_with_encoder_and_encoders_is_refused(recipe_of: Load):
 
 
 @pytest.mark.parametrize("table", ["", "encoders = {}\n"])
-def test_a_recipe_without_encoder_says_so_beside_its_other_problems(table: str, recipe_of: Load):
+def test_a_recipe_without_encoder_says_so_beside_its_other_problems(
+    table: str, recipe_of: Load
+):
     start, end = RECIPE.index("[encoder]"), RECIPE.index("[[stage]]")
-    text = (RECIPE[:start] + RECIPE[end:]).replace("seed", "sede").replace("[run]", f"{table}[run]")
+    text = (
+        (RECIPE[:start] + RECIPE[end:])
+        .replace("seed", "sede")
+        .replace("[run]", f"{table}[run]")
+    )
     found = problems(recipe_of, text)
-    assert "the recipe has no encoder; add a table `[encoder]`" in [message for *_, message in found]
-    assert (line_of(text, "sede"), "run.sede", "unknown key `sede`. Did you mean `seed`?") in found
+    assert "the recipe has no encoder; add a table `[encoder]`" in [
+        message for *_, message in found
+    ]
+    assert (
+        line_of(text, "sede"),
+        "run.sede",
+        "unknown key `sede`. Did you mean `seed`?",
+    ) in found
 
 
 def test_an_encoder_that_is_no_table_is_a_problem_of_the_encoder(recipe_of: Load):
@@ -374,7 +531,9 @@ def test_an_encoder_that_is_no_table_is_a_problem_of_the_encoder(recipe_of: Load
     assert problem(recipe_of, text) == (1, "encoder", "found 3, expected a table")
 
 
-def test_a_missing_recipe_is_a_problem_that_names_the_file(tmp_path: Path, plugins: Plugins):
+def test_a_missing_recipe_is_a_problem_that_names_the_file(
+    tmp_path: Path, plugins: Plugins
+):
     with pytest.raises(RecipeError) as caught:
         load_recipe(tmp_path / "none.toml", plugins=plugins)
     (only,) = caught.value.problems
@@ -398,8 +557,12 @@ def test_two_stages_of_one_name_are_a_problem(recipe_of: Load):
     assert message == "two stages are named `pull`; give each its own name"
 
 
-@pytest.mark.parametrize(("length", "has"), [("epochs = 2\nsteps = 3", "both"), ("", "neither")])
-def test_a_stage_is_as_long_as_its_epochs_or_its_steps(length: str, has: str, recipe_of: Load):
+@pytest.mark.parametrize(
+    ("length", "has"), [("epochs = 2\nsteps = 3", "both"), ("", "neither")]
+)
+def test_a_stage_is_as_long_as_its_epochs_or_its_steps(
+    length: str, has: str, recipe_of: Load
+):
     text = RECIPE.replace("epochs = 2", length)
     assert problem(recipe_of, text) == (
         line_of(text, "[[stage]]"),
@@ -414,7 +577,9 @@ def test_with_several_encoders_stages_and_evaluations_must_say_which(recipe_of: 
         (line_of(TWO_ENCODERS, "[[stage]]"), "stage.pull.train"),
         (line_of(TWO_ENCODERS, "[[evaluate]]"), "evaluate.0.encoder"),
     ]
-    assert found[0][2] == ("the recipe has several encoders (`small`, `large`); say which one with `train`")
+    assert found[0][2] == (
+        "the recipe has several encoders (`small`, `large`); say which one with `train`"
+    )
     assert found[1][2].endswith("say which one with `encoder`")
 
 
@@ -433,14 +598,21 @@ def test_with_several_encoders_each_use_names_its_own(recipe_of: Load):
         ("at =", 'encoder = "big"\nat =', "evaluate.0.encoder"),
     ],
 )
-def test_an_encoder_that_the_recipe_lacks_is_a_problem(old: str, new: str, path: str, recipe_of: Load):
+def test_an_encoder_that_the_recipe_lacks_is_a_problem(
+    old: str, new: str, path: str, recipe_of: Load
+):
     text = RECIPE.replace(old, new)
     line, found_path, message = problem(recipe_of, text)
     assert (line, found_path) == (line_of(text, new.partition("\n")[0]), path)
-    assert message == "there is no encoder `big`, the recipe has `encoder`; name one of them"
+    assert (
+        message
+        == "there is no encoder `big`, the recipe has `encoder`; name one of them"
+    )
 
 
-def test_a_loss_whose_columns_the_data_lacks_is_a_problem(recipe_of: Load, put: Callable[[str, str], Path]):
+def test_a_loss_whose_columns_the_data_lacks_is_a_problem(
+    recipe_of: Load, put: Callable[[str, str], Path]
+):
     put("lines.txt", "a\nb\n")
     text = RECIPE.replace('"words", rows = 11', '"lines", path = "lines.txt"')
     assert problem(recipe_of, text) == (
@@ -451,7 +623,9 @@ def test_a_loss_whose_columns_the_data_lacks_is_a_problem(recipe_of: Load, put: 
     )
 
 
-def test_what_a_component_checks_itself_is_a_problem_of_its_table(recipe_of: Load, tmp_path: Path):
+def test_what_a_component_checks_itself_is_a_problem_of_its_table(
+    recipe_of: Load, tmp_path: Path
+):
     text = RECIPE.replace('"words", rows = 11', '"lines", path = "none.txt"')
     line, path, message = problems(recipe_of, text)[0]
     assert (line, path) == (line_of(text, "data"), "stage.pull.data")
@@ -467,7 +641,10 @@ def test_expected_numbers_without_an_evaluation_are_a_problem(recipe_of: Load):
 
 
 def test_an_expected_number_needs_a_tolerance_of_at_least_zero(recipe_of: Load):
-    text = RECIPE + "\n[expected]\ngap = { value = 1.0 }\n'gap/distance' = { value = 1, tolerance = -1 }\n"
+    text = (
+        RECIPE
+        + "\n[expected]\ngap = { value = 1.0 }\n'gap/distance' = { value = 1, tolerance = -1 }\n"
+    )
     assert [(line, path) for line, path, _ in problems(recipe_of, text)] == [
         (line_of(text, "gap ="), "expected.gap"),
         (line_of(text, "'gap/"), "expected.gap/distance.tolerance"),
@@ -501,7 +678,11 @@ def test_a_number_to_compare_with_has_no_tolerance(recipe_of: Load):
         ("evaluate.0.left=a=b", ("evaluate", 0, "left"), "a=b"),
         ("evaluate.0.left= b c ", ("evaluate", 0, "left"), " b c "),
         ('evaluate.0.left=""', ("evaluate", 0, "left"), ""),
-        ("encoder.backbone={use='characters', width=9}", ("encoder", "backbone", "width"), 9),
+        (
+            "encoder.backbone={use='characters', width=9}",
+            ("encoder", "backbone", "width"),
+            9,
+        ),
         ("expected.gap={value=1, tolerance=2}", ("expected", "gap", "tolerance"), 2.0),
         ("expected.gap.value=1", ("expected", "gap", "value"), 1.0),
     ],
@@ -510,7 +691,9 @@ def test_an_override_sets_a_value_of_the_recipe(
     override: str, path: tuple[str | int, ...], value: object, recipe_of: Load
 ):
     text = RECIPE + "\n[expected]\ngap = { value = 0, tolerance = 0 }\n"
-    before, after = (tomli.loads(resolved_toml(recipe_of(text, *over))) for over in ([], [override]))
+    before, after = (
+        tomli.loads(resolved_toml(recipe_of(text, *over))) for over in ([], [override])
+    )
     for part in path[:-1]:
         before, after = before[part], after[part]
     assert before[path[-1]] != value
@@ -519,14 +702,19 @@ def test_an_override_sets_a_value_of_the_recipe(
 
 def test_an_override_may_name_a_table_that_the_file_lacks(recipe_of: Load):
     recipe = recipe_of(RECIPE, "expected.gap.value=1", "expected.gap.tolerance=2")
-    assert (recipe.expected["gap"].value, recipe.expected["gap"].tolerance) == (1.0, 2.0)
+    assert (recipe.expected["gap"].value, recipe.expected["gap"].tolerance) == (
+        1.0,
+        2.0,
+    )
 
 
 def test_the_last_of_several_overrides_wins(recipe_of: Load):
     assert recipe_of(RECIPE, "run.seed=3", "run.seed=4").run.seed == 4
 
 
-def test_an_override_leaves_the_file_and_the_other_values_alone(recipe_of: Load, tmp_path: Path):
+def test_an_override_leaves_the_file_and_the_other_values_alone(
+    recipe_of: Load, tmp_path: Path
+):
     changed = recipe_of(RECIPE, "stage.pull.epochs=5")
     assert (tmp_path / "recipe.toml").read_text() == RECIPE
     assert attrs.evolve(changed, stage=recipe_of().stage) == recipe_of()
@@ -537,18 +725,27 @@ def test_an_overridden_value_is_checked_like_a_written_one(recipe_of: Load):
         recipe_of(RECIPE, "stage.pull.batch_size=big")
     (found,) = caught.value.problems
     # What the file says in that line is not what was read.
-    assert str(found) == "found 'big', expected a whole number @ --set stage.pull.batch_size"
+    assert (
+        str(found)
+        == "found 'big', expected a whole number @ --set stage.pull.batch_size"
+    )
 
 
-def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(recipe_of: Load):
+def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(
+    recipe_of: Load,
+):
     more = '[[evaluate]]\nuse = "across"\n[[evaluate]]\nuse = "gap"\nleft = "xyz"\n'
-    found: list[Any] = [e.with_ for e in recipe_of(f"{RECIPE}{more}", "evaluate.*.target=3.5").evaluate]
+    found: list[Any] = [
+        e.with_ for e in recipe_of(f"{RECIPE}{more}", "evaluate.*.target=3.5").evaluate
+    ]
     assert [one.name for one in found] == ["gap", "across", "gap"]
     assert [one.target for one in found if one.name == "gap"] == [3.5, 3.5]
 
 
 def test_an_override_of_every_evaluation_that_none_has_is_a_problem(recipe_of: Load):
-    with pytest.raises(RecipeError, match=r"no evaluation has the key `tarket` of the override"):
+    with pytest.raises(
+        RecipeError, match=r"no evaluation has the key `tarket` of the override"
+    ):
         recipe_of(RECIPE, "evaluate.*.tarket=3.5")
 
 
@@ -570,8 +767,14 @@ def test_an_unknown_key_of_an_override_is_a_problem(recipe_of: Load):
             "stage.1.epochs=1",
             "leads nowhere: there is no element `1`, the names are `pull`; name one of them",
         ),
-        ("stage.1={}", "leads nowhere: there is no element `1`, the names are `pull`; name one of them"),
-        ("run.seed.deep.er=1", "leads nowhere: `deep` would be inside 7, which is not a table"),
+        (
+            "stage.1={}",
+            "leads nowhere: there is no element `1`, the names are `pull`; name one of them",
+        ),
+        (
+            "run.seed.deep.er=1",
+            "leads nowhere: `deep` would be inside 7, which is not a table",
+        ),
         ("run.seed.deep=1", "the override `run.seed.deep` leads nowhere: "),
         ("run.name.deep=1", "the override `run.name.deep` leads nowhere: "),
         ("run.seed", "found the override 'run.seed', expected `PATH=VALUE`"),
@@ -579,7 +782,9 @@ def test_an_unknown_key_of_an_override_is_a_problem(recipe_of: Load):
         ("", "found the override '', expected `PATH=VALUE`"),
     ],
 )
-def test_an_override_that_leads_nowhere_is_a_problem(override: str, message: str, recipe_of: Load):
+def test_an_override_that_leads_nowhere_is_a_problem(
+    override: str, message: str, recipe_of: Load
+):
     assert message in problem(recipe_of, RECIPE, override)[2]
 
 
@@ -592,7 +797,8 @@ def test_all_wrong_overrides_are_reported_at_once(recipe_of: Load):
 ROUND_TRIPS = {
     "plain": RECIPE,
     "validated": RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]"),
-    "expected": RECIPE + "\n[expected]\n\"gap/distance\" = { value = 1, tolerance = 0.5, source = 'here' }\n",
+    "expected": RECIPE
+    + "\n[expected]\n\"gap/distance\" = { value = 1, tolerance = 0.5, source = 'here' }\n",
     "to compare with": RECIPE + "\n[expected]\ngap = { value = 1, decides = false }\n",
     "one named encoder": RECIPE.replace("[encoder]", "[encoders.student]"),
     "two encoders": TWO_ENCODERS.replace("epochs", 'train = "large"\nepochs').replace(
@@ -616,7 +822,12 @@ def test_a_resolved_recipe_reads_as_the_same_recipe(name: str, recipe_of: Load):
 def test_a_resolved_recipe_writes_out_defaults_and_overrides(recipe_of: Load):
     data = tomli.loads(resolved_toml(recipe_of(RECIPE, "run.seed=3")))
     assert data["run"]["seed"] == 3
-    assert data["encoder"]["head"] == {"bias": False, "normalize": False, "hidden": [], "activation": "none"}
+    assert data["encoder"]["head"] == {
+        "bias": False,
+        "normalize": False,
+        "hidden": [],
+        "activation": "none",
+    }
     assert data["stage"][0]["max_grad_norm"] == 1.0
     assert data["evaluate"][0] == {
         "use": "gap",
@@ -632,8 +843,12 @@ def test_relative_paths_are_absolute_in_a_resolved_recipe(
     recipe_of: Load, tmp_path: Path, plugins: Plugins, put: Callable[[str, str], Path]
 ):
     recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
-    moved = load_recipe(put("deep/below/r.toml", resolved_toml(recipe)), plugins=plugins)
-    assert moved.encoders["encoder"].backbone == Characters(4, model=str(tmp_path / "weights"))
+    moved = load_recipe(
+        put("deep/below/r.toml", resolved_toml(recipe)), plugins=plugins
+    )
+    assert moved.encoders["encoder"].backbone == Characters(
+        4, model=str(tmp_path / "weights")
+    )
 
 
 def test_relative_paths_start_at_the_file_that_a_resolved_recipe_is_written_to(
@@ -650,11 +865,16 @@ def test_start_without_a_stage_is_a_problem(recipe_of: Load):
     text = before + after[after.index("[[evaluate]]") :]
     line, path, message = problem(recipe_of, text)
     assert (line, path) == (line_of(text, "[[evaluate]]"), "evaluate.0")
-    assert message == '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
+    assert (
+        message
+        == '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
+    )
 
 
 def test_an_empty_at_is_a_problem(recipe_of: Load):
-    _, path, message = problem(recipe_of, RECIPE.replace('at = ["start", "end"]', "at = []"))
+    _, path, message = problem(
+        recipe_of, RECIPE.replace('at = ["start", "end"]', "at = []")
+    )
     assert path == "evaluate.0.at"
     assert "found ()" in message
 
@@ -668,26 +888,37 @@ def test_an_encoder_name_that_is_no_plain_name_is_a_problem(name: str, recipe_of
 def test_what_a_component_checks_is_reported_beside_other_problems(
     put: Callable[..., Path], plugins: Plugins
 ):
-    text = RECIPE.replace("seed", "sede").replace('"words", rows = 11', '"lines", path = "nowhere.txt"')
+    text = RECIPE.replace("seed", "sede").replace(
+        '"words", rows = 11', '"lines", path = "nowhere.txt"'
+    )
     with pytest.raises(RecipeError) as caught:
         load_recipe(put("r.toml", text), (), plugins)
-    assert [problem.path for problem in caught.value.problems] == ["run.sede", "stage.pull.data"]
+    assert [problem.path for problem in caught.value.problems] == [
+        "run.sede",
+        "stage.pull.data",
+    ]
 
 
-def test_an_override_without_value_takes_the_key_out(put: Callable[..., Path], plugins: Plugins):
+def test_an_override_without_value_takes_the_key_out(
+    put: Callable[..., Path], plugins: Plugins
+):
     path = put("r.toml", RECIPE)
     recipe = load_recipe(path, ("stage.0.epochs=", "stage.0.steps=3"), plugins)
     assert (recipe.stage[0].epochs, recipe.stage[0].steps) == (None, 3)
 
 
-@pytest.mark.parametrize("override", ["typo=", "run.sede=", "stage.0.nothing.below=", "stage.7="])
+@pytest.mark.parametrize(
+    "override", ["typo=", "run.sede=", "stage.0.nothing.below=", "stage.7="]
+)
 def test_an_override_cannot_take_out_what_is_not_there(override: str, recipe_of: Load):
     _, path, message = problem(recipe_of, RECIPE, override)
     assert path == override.removesuffix("=")
     assert "leads nowhere" in message
 
 
-@pytest.mark.parametrize("value", ["7 # a remark", "7\nrun.name = 'x'", "'a' # b", "[1, 2] #"])
+@pytest.mark.parametrize(
+    "value", ["7 # a remark", "7\nrun.name = 'x'", "'a' # b", "[1, 2] #"]
+)
 def test_no_part_of_an_override_is_dropped(value: str, recipe_of: Load):
     _, _, message = problem(recipe_of, RECIPE, f"run.seed={value}")
     assert "would be lost" in message

@@ -50,11 +50,15 @@ def required(kind: Kind) -> list[str]:
 
 def problem_of(source: str, distribute: Distribute) -> str:
     """Load a plugin beside a good one; returns why it could not be loaded."""
-    found = load_plugins(distribute("broken", {"broken_plugin": source, "good_plugin": LOSS}))
+    found = load_plugins(
+        distribute("broken", {"broken_plugin": source, "good_plugin": LOSS})
+    )
     problems = {plugin.name: plugin.problem for plugin in found.plugins}
     assert problems["good_plugin"] is None
     assert [name for _, name in found.components] == ["mine"]
-    assert [name for name, _ in found.manager.list_name_plugin()] == ["broken:good_plugin"]
+    assert [name for name, _ in found.manager.list_name_plugin()] == [
+        "broken:good_plugin"
+    ]
     assert problems["broken_plugin"] is not None
     return problems["broken_plugin"]
 
@@ -106,8 +110,12 @@ def test_plugins_are_listed_with_name_distribution_and_version(plugins: Plugins)
     ]
 
 
-def test_a_plugin_that_is_a_class_is_instantiated_for_each_load(toy_points: list[EntryPoint]):
-    one, other = (load_plugins(toy_points).manager.get_plugin("toy:recorder") for _ in range(2))
+def test_a_plugin_that_is_a_class_is_instantiated_for_each_load(
+    toy_points: list[EntryPoint],
+):
+    one, other = (
+        load_plugins(toy_points).manager.get_plugin("toy:recorder") for _ in range(2)
+    )
     assert isinstance(one, toy_plugin.Recorder)
     assert isinstance(other, toy_plugin.Recorder)
     assert one is not other
@@ -125,7 +133,9 @@ def test_a_class_plugin_can_offer_components(distribute: Distribute):
 
 
 def test_a_function_without_the_marker_is_no_hook(distribute: Distribute):
-    found = load_plugins(distribute("d", {"d_plugin": LOSS.replace("@sentbed.hookimpl", "")}))
+    found = load_plugins(
+        distribute("d", {"d_plugin": LOSS.replace("@sentbed.hookimpl", "")})
+    )
     assert found.components == {}
     assert found.plugins[0].problem is None
 
@@ -142,20 +152,35 @@ def test_a_function_without_the_marker_is_no_hook(distribute: Distribute):
             "ModuleNotFoundError: No module named 'a_module_that_is_not_there'",
         ),
         ("def f(:", "SyntaxError: "),
-        (LOSS + "    raise KeyError('late')".replace("    raise", "\nraise"), "KeyError: 'late'"),
+        (
+            LOSS + "    raise KeyError('late')".replace("    raise", "\nraise"),
+            "KeyError: 'late'",
+        ),
         (LOSS.replace("return [Mine]", "raise OSError('asked')"), "OSError: asked"),
         (
             LOSS.replace("[Mine]", "None"),
             "its hook `losses` returned None, expected names with a `Lazy`",
         ),
-        (LOSS.replace("[Mine]", "Mine"), "its hook `losses` returned <class 'broken_plugin.Mine'>, expected"),
+        (
+            LOSS.replace("[Mine]", "Mine"),
+            "its hook `losses` returned <class 'broken_plugin.Mine'>, expected",
+        ),
         (
             LOSS.replace("[Mine]", "'mine'"),
             "its hook `losses` returned 'mine', expected names with a",
         ),
-        (LOSS.replace("[Mine]", "[Mine, Mine]"), "it offers the loss `mine` twice; give each a name of its"),
-        (LOSS.replace("[Mine]", "{'other': Mine}"), "`Mine` is called `mine`, and offered as `other`"),
-        (LOSS.replace('"mine"', '"Mine 2"'), "its name has to be of small letters, digits and single dashes"),
+        (
+            LOSS.replace("[Mine]", "[Mine, Mine]"),
+            "it offers the loss `mine` twice; give each a name of its",
+        ),
+        (
+            LOSS.replace("[Mine]", "{'other': Mine}"),
+            "`Mine` is called `mine`, and offered as `other`",
+        ),
+        (
+            LOSS.replace('"mine"', '"Mine 2"'),
+            "its name has to be of small letters, digits and single dashes",
+        ),
         ("import sys\nsys.exit('not here')", "SystemExit: not here"),
         (
             "class Silent(BaseException):\n    def __str__(self):\n        raise ValueError\nraise Silent",
@@ -171,9 +196,15 @@ def test_a_plugin_that_raises_is_listed_with_its_reason_and_stops_no_other(
 
 
 @pytest.mark.parametrize(
-    "raises", ["raise ValueError(TEXT)", "from sentbed import PluginError\nraise PluginError(TEXT)"]
+    "raises",
+    [
+        "raise ValueError(TEXT)",
+        "from sentbed import PluginError\nraise PluginError(TEXT)",
+    ],
 )
-def test_what_a_broken_plugin_says_at_length_is_shortened(raises: str, distribute: Distribute):
+def test_what_a_broken_plugin_says_at_length_is_shortened(
+    raises: str, distribute: Distribute
+):
     source = f"TEXT = 'begin' + 'x' * 10**6 + 'end'\n{raises}"
     problem = problem_of(source, distribute)
     assert re.fullmatch(r"(ValueError: )?beginx+ \[...\] x+end", problem)
@@ -198,7 +229,9 @@ def recipe_tables():
 
 
 @pytest.mark.parametrize("name", sorted(CORE_TABLES))
-def test_a_recipe_table_of_a_name_that_core_has_is_refused(name: str, distribute: Distribute):
+def test_a_recipe_table_of_a_name_that_core_has_is_refused(
+    name: str, distribute: Distribute
+):
     found = load_plugins(distribute("d", {"d_plugin": TABLE.replace("NAME", name)}))
     assert name not in found.tables
     assert found.plugins[0].reason == (
@@ -207,7 +240,9 @@ def test_a_recipe_table_of_a_name_that_core_has_is_refused(name: str, distribute
 
 
 @pytest.mark.parametrize("name", sorted(CORE_COMMANDS))
-def test_a_command_of_a_name_that_core_has_is_refused(name: str, distribute: Distribute):
+def test_a_command_of_a_name_that_core_has_is_refused(
+    name: str, distribute: Distribute
+):
     source = (
         LOSS
         + f"""
@@ -241,7 +276,10 @@ def test_the_names_of_core_are_all_keys_of_a_recipe_that_no_plugin_defines():
     ("written", "suggestion"),
     [
         ("losess", "there is no hook `losess`. Did you mean `losses`?"),
-        ("step_finish", "there is no hook `step_finish`. Did you mean `step_finished`?"),
+        (
+            "step_finish",
+            "there is no hook `step_finish`. Did you mean `step_finished`?",
+        ),
     ],
 )
 def test_a_misspelt_hook_is_a_problem_that_suggests_the_right_one(
@@ -254,7 +292,9 @@ def test_a_misspelt_hook_is_a_problem_that_suggests_the_right_one(
 def test_a_hook_unlike_any_other_lists_hooks_and_nothing_else(distribute: Distribute):
     source = LOSS + "\n@sentbed.hookimpl\ndef zzzzzz():\n    return []\n"
     problem = problem_of(source, distribute)
-    listed = problem.removeprefix("there is no hook `zzzzzz`. Choose one of ").rstrip(".")
+    listed = problem.removeprefix("there is no hook `zzzzzz`. Choose one of ").rstrip(
+        "."
+    )
     assert set(listed.split(", ")) == {
         f"`{hook}`"
         for hook in (
@@ -293,7 +333,11 @@ def test_a_hook_that_asks_for_an_unknown_argument_is_a_problem(distribute: Distr
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ("@attrs.frozen\n", "", "the loss `Mine` must be an attrs class with `name: ClassVar[str]`"),
+        (
+            "@attrs.frozen\n",
+            "",
+            "the loss `Mine` must be an attrs class with `name: ClassVar[str]`",
+        ),
         (
             "@attrs.frozen\n",
             "@attrs.define\n",
@@ -301,7 +345,11 @@ def test_a_hook_that_asks_for_an_unknown_argument_is_a_problem(distribute: Distr
         ),
         ('    """A loss."""\n', "", "the loss `Mine` has no docstring"),
         ("def build", "def biuld", "the loss `Mine` has no method `build`"),
-        ('    name: ClassVar[str] = "mine"\n', "", "the loss `Mine` must be an attrs class with `name"),
+        (
+            '    name: ClassVar[str] = "mine"\n',
+            "",
+            "the loss `Mine` must be an attrs class with `name",
+        ),
         ('= "mine"', "= 3", "the loss `Mine` must be an attrs class with `name"),
         ("[Mine]", "[Mine()]", "must be an attrs class with `name"),
     ],
@@ -316,18 +364,25 @@ def test_a_component_that_breaks_a_rule_makes_its_plugin_a_problem(
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in KINDS.values() for name in required(kind)], ids=str
+    ("kind", "name"),
+    [(kind, name) for kind in KINDS.values() for name in required(kind)],
+    ids=str,
 )
-def test_what_a_kind_must_have_is_asked_for_by_name(kind: Kind, name: str, distribute: Distribute):
+def test_what_a_kind_must_have_is_asked_for_by_name(
+    kind: Kind, name: str, distribute: Distribute
+):
     def plugin(names: Iterable[str]) -> str:
         body = [
-            f"    {it} = {'LossTraits(needs=frozenset())' if it == 'traits' else 'print'}" for it in names
+            f"    {it} = {'LossTraits(needs=frozenset())' if it == 'traits' else 'print'}"
+            for it in names
         ]
         head, _, tail = LOSS.partition(
             "    traits = LossTraits(needs=frozenset())\n    def build(self, width): ..."
         )
         source = head + "\n".join(body) + tail
-        return source.replace("Loss,", f"{kind.base.__name__},").replace("(Loss)", f"({kind.base.__name__})")
+        return source.replace("Loss,", f"{kind.base.__name__},").replace(
+            "(Loss)", f"({kind.base.__name__})"
+        )
 
     wrong, right = (
         plugin(names).replace("def losses", f"def {kind.hook}").replace("mine", "other")
@@ -341,14 +396,23 @@ def test_what_a_kind_must_have_is_asked_for_by_name(kind: Kind, name: str, distr
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=str)
 def test_a_kind_and_its_hook_agree(kind: Kind):
-    names = {"Sequence": Sequence, "Mapping": Mapping, "Lazy": Lazy, kind.base_name: kind.base}
+    names = {
+        "Sequence": Sequence,
+        "Mapping": Mapping,
+        "Lazy": Lazy,
+        kind.base_name: kind.base,
+    }
     hint = get_type_hints(getattr(hookspecs, kind.hook), localns=names)["return"]
     assert hint == Sequence[type[kind.base]] | Mapping[str, Lazy]  # type: ignore[name-defined]
     assert kind_of(kind.base) is kind
 
 
 def test_every_hook_is_that_of_a_kind_an_offer_or_a_run():
-    hooks = {name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")}
+    hooks = {
+        name
+        for name, value in vars(hookspecs).items()
+        if hasattr(value, "sentbed_spec")
+    }
     assert hooks == {*OFFERED, *OFFERS, *LIFECYCLE}
 
 
@@ -369,13 +433,21 @@ def test_a_misspelt_trait_is_refused_where_the_class_is_defined(distribute: Dist
 @pytest.mark.parametrize(
     ("traits", "said"),
     [
-        ('PoolerTraits(poolng="mean")', 'Unexpected keyword argument "poolng" for "PoolerTraits"'),
-        ('PoolerTraits(pooling="meen")', 'Argument "pooling" to "PoolerTraits" has incompatible type'),
+        (
+            'PoolerTraits(poolng="mean")',
+            'Unexpected keyword argument "poolng" for "PoolerTraits"',
+        ),
+        (
+            'PoolerTraits(pooling="meen")',
+            'Argument "pooling" to "PoolerTraits" has incompatible type',
+        ),
         ("LossTraits(needs=frozenset())", "Incompatible types in assignment"),
         ('PoolerTraits(pooling="mean")', None),
     ],
 )
-def test_a_type_checker_refuses_a_misspelt_trait(traits: str, said: str | None, tmp_path: Path):
+def test_a_type_checker_refuses_a_misspelt_trait(
+    traits: str, said: str | None, tmp_path: Path
+):
     api = pytest.importorskip("mypy.api")
     file = tmp_path / "odd.py"
     file.write_text(
@@ -384,7 +456,12 @@ def test_a_type_checker_refuses_a_misspelt_trait(traits: str, said: str | None, 
         "    def build(self, width: int) -> Module:\n        return None\n"
     )
     cache = str(tmp_path.parent / "mypy")
-    options = ["--strict", "--follow-imports=silent", "--config-file=", f"--cache-dir={cache}"]
+    options = [
+        "--strict",
+        "--follow-imports=silent",
+        "--config-file=",
+        f"--cache-dir={cache}",
+    ]
     found, errors, code = api.run([*options, str(file)])
     assert errors == ""
     assert code == (said is not None), found
@@ -440,27 +517,39 @@ def test_traits_of_a_class_are_those_of_its_defaults():
         def build(self, width: int) -> None: ...
 
     of = KINDS["pooler"].traits_of
-    assert [of(Sized), of(Required), of(Plain)] == [PoolerTraits(dense="layer2"), None, PoolerTraits()]
+    assert [of(Sized), of(Required), of(Plain)] == [
+        PoolerTraits(dense="layer2"),
+        None,
+        PoolerTraits(),
+    ]
 
 
 # --- plugins -----------------------------------------------------------------------------------------------
 
 
 def test_a_hook_under_another_name_is_a_hook(distribute: Distribute):
-    source = LOSS.replace("@sentbed.hookimpl\ndef losses", "@sentbed.hookimpl(specname='losses')\ndef mine")
+    source = LOSS.replace(
+        "@sentbed.hookimpl\ndef losses",
+        "@sentbed.hookimpl(specname='losses')\ndef mine",
+    )
     found = load_plugins(distribute("d", {"d_plugin": source}))
     assert list(found.components) == [("loss", "mine")]
     assert found.plugins[0].kinds == ("loss",)
 
 
 def test_a_misspelt_specname_is_a_problem_of_its_function(distribute: Distribute):
-    source = LOSS.replace("@sentbed.hookimpl\ndef losses", "@sentbed.hookimpl(specname='losess')\ndef mine")
+    source = LOSS.replace(
+        "@sentbed.hookimpl\ndef losses",
+        "@sentbed.hookimpl(specname='losess')\ndef mine",
+    )
     (found,) = load_plugins(distribute("d", {"d_plugin": source})).plugins
     assert found.problem == "there is no hook `losess`. Did you mean `losses`?"
     assert str(found.place).endswith("d_plugin.py:14")
 
 
-def test_one_module_under_two_entry_points_is_loaded_once_and_said(distribute: Distribute):
+def test_one_module_under_two_entry_points_is_loaded_once_and_said(
+    distribute: Distribute,
+):
     (point,) = distribute("d", {"d_plugin": LOSS})
     again = EntryPoint("other", "d_plugin", "sentbed")
     vars(again).update(dist=point.dist)
@@ -472,9 +561,13 @@ def test_one_module_under_two_entry_points_is_loaded_once_and_said(distribute: D
     assert found.names("loss") == ["mine"]
 
 
-def test_two_plugins_of_one_distribution_and_name_leave_the_first(distribute: Distribute):
+def test_two_plugins_of_one_distribution_and_name_leave_the_first(
+    distribute: Distribute,
+):
     hears = "\n@sentbed.hookimpl\ndef warned(): ...\n"
-    first, second = distribute("d", {"a_plugin": LOSS + hears, "b_plugin": LOSS.replace("mine", "other")})
+    first, second = distribute(
+        "d", {"a_plugin": LOSS + hears, "b_plugin": LOSS.replace("mine", "other")}
+    )
     twin = EntryPoint(first.name, second.value, "sentbed")
     vars(twin).update(dist=first.dist)
     found = load_plugins([first, twin])
@@ -483,7 +576,9 @@ def test_two_plugins_of_one_distribution_and_name_leave_the_first(distribute: Di
         "`d` has another plugin of this name; give each entry point a name of its own",
     ]
     assert found.names("loss") == ["mine"]
-    assert [one.plugin_name for one in found.manager.hook.warned.get_hookimpls()] == ["d:a_plugin"]
+    assert [one.plugin_name for one in found.manager.hook.warned.get_hookimpls()] == [
+        "d:a_plugin"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -505,12 +600,16 @@ def test_the_place_is_the_innermost_line_of_the_plugins_own_code(
     assert found.place == f"{tmp_path / 'site' / 'broken_plugin.py'}:{line}"
 
 
-def test_ctrl_c_while_a_plugin_is_imported_is_no_fault_of_the_plugin(distribute: Distribute):
+def test_ctrl_c_while_a_plugin_is_imported_is_no_fault_of_the_plugin(
+    distribute: Distribute,
+):
     with pytest.raises(KeyboardInterrupt):
         load_plugins(distribute("slow", {"slow_plugin": "raise KeyboardInterrupt"}))
 
 
-def test_an_installation_that_has_lost_its_metadata_stops_no_other(distribute: Distribute, tmp_path: Path):
+def test_an_installation_that_has_lost_its_metadata_stops_no_other(
+    distribute: Distribute, tmp_path: Path
+):
     points = distribute("lost", {"lost_plugin": LOSS}) + distribute(
         "whole", {"whole_plugin": LOSS.replace("mine", "other")}
     )
@@ -521,7 +620,9 @@ def test_an_installation_that_has_lost_its_metadata_stops_no_other(distribute: D
     assert (lost.distribution, lost.version) == ("unknown", "0")
 
 
-def test_a_broken_plugin_hears_no_lifecycle_hook(distribute: Distribute, tmp_path: Path):
+def test_a_broken_plugin_hears_no_lifecycle_hook(
+    distribute: Distribute, tmp_path: Path
+):
     source = LOSS.replace("return [Mine]", "return [1]") + (
         "\n@sentbed.hookimpl\ndef run_started(run):\n    raise AssertionError('called')\n"
     )
@@ -534,7 +635,9 @@ def test_a_broken_plugin_hears_no_lifecycle_hook(distribute: Distribute, tmp_pat
 
 
 @pytest.mark.parametrize("api", [API_VERSION, None])
-def test_a_plugin_for_this_api_or_for_none_is_taken(api: str | None, distribute: Distribute):
+def test_a_plugin_for_this_api_or_for_none_is_taken(
+    api: str | None, distribute: Distribute
+):
     said = "" if api is None else f"sentbed_api = {api!r}\n"
     (found,) = load_plugins(distribute("d", {"d_plugin": said + LOSS})).plugins
     assert (found.status, found.api) == ("loaded", api)
@@ -563,10 +666,16 @@ def test_a_plugin_for_this_api_or_for_none_is_taken(api: str | None, distribute:
     ],
 )
 def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
-    ours: str, theirs: str, remedy: str, distribute: Distribute, monkeypatch: pytest.MonkeyPatch
+    ours: str,
+    theirs: str,
+    remedy: str,
+    distribute: Distribute,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", ours)
-    source = f"sentbed_api = {theirs!r}\n" + LOSS.replace("return [Mine]", "raise AssertionError('asked')")
+    source = f"sentbed_api = {theirs!r}\n" + LOSS.replace(
+        "return [Mine]", "raise AssertionError('asked')"
+    )
     plugins = load_plugins(distribute("d", {"d_plugin": source}))
     (found,) = plugins.plugins
     assert (found.status, found.api, plugins.components) == ("refused", theirs, {})
@@ -574,20 +683,27 @@ def test_a_plugin_for_another_api_is_refused_before_it_is_asked_for_anything(
         f"it is made for API {theirs} of sentbed, and sentbed {__version__} has API {ours}; {remedy}"
     )
     with pytest.raises(
-        PluginError, match=r"^the loss `mine` belongs to `d`, which is refused: it is made for"
+        PluginError,
+        match=r"^the loss `mine` belongs to `d`, which is refused: it is made for",
     ):
         plugins.find("loss", "mine")
 
 
-def test_an_older_minor_version_of_this_api_is_taken(distribute: Distribute, monkeypatch: pytest.MonkeyPatch):
+def test_an_older_minor_version_of_this_api_is_taken(
+    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("sentbed._registry.plugin_compatibility.API_VERSION", "1.10")
-    (found,) = load_plugins(distribute("d", {"d_plugin": "sentbed_api = '1.9'\n" + LOSS})).plugins
+    (found,) = load_plugins(
+        distribute("d", {"d_plugin": "sentbed_api = '1.9'\n" + LOSS})
+    ).plugins
     assert found.status == "loaded"
 
 
 @pytest.mark.parametrize("api", ["1.0", "'1'", "'1.0.0'", "'one'", "(1, 0)", "''"])
 def test_what_is_no_version_is_refused(api: str, distribute: Distribute):
-    (found,) = load_plugins(distribute("d", {"d_plugin": f"sentbed_api = {api}\n" + LOSS})).plugins
+    (found,) = load_plugins(
+        distribute("d", {"d_plugin": f"sentbed_api = {api}\n" + LOSS})
+    ).plugins
     assert found.status == "refused"
     assert found.problem is not None
     assert found.problem.startswith(
@@ -595,15 +711,21 @@ def test_what_is_no_version_is_refused(api: str, distribute: Distribute):
     )
 
 
-def test_a_plugin_for_another_api_whose_import_fails_is_refused_all_the_same(distribute: Distribute):
+def test_a_plugin_for_another_api_whose_import_fails_is_refused_all_the_same(
+    distribute: Distribute,
+):
     source = 'from sentbed import something_new\nsentbed_api: str = "7.0"\n'
     (found,) = load_plugins(distribute("d", {"d_plugin": source})).plugins
     assert (found.status, found.api) == ("refused", "7.0")
 
 
 def test_a_plugin_that_is_a_class_has_the_api_of_its_module(distribute: Distribute):
-    distribute("classy", {"classy_plugin": "sentbed_api = '99.0'\nclass Plugin:\n    pass\n"})
-    (found,) = load_plugins([EntryPoint("classy", "classy_plugin:Plugin", "sentbed")]).plugins
+    distribute(
+        "classy", {"classy_plugin": "sentbed_api = '99.0'\nclass Plugin:\n    pass\n"}
+    )
+    (found,) = load_plugins(
+        [EntryPoint("classy", "classy_plugin:Plugin", "sentbed")]
+    ).plugins
     assert found.status == "refused"
 
 
@@ -612,10 +734,14 @@ def test_a_failed_import_names_the_sentbed_that_its_distribution_asks_for(
 ):
     points = distribute("new-dist", {"new_plugin": "from sentbed import something_new"})
     metadata = tmp_path / "site" / "new_dist-1.0.dist-info" / "METADATA"
-    metadata.write_text(metadata.read_text() + "Requires-Dist: sentbed>=99\nRequires-Dist: attrs\n")
+    metadata.write_text(
+        metadata.read_text() + "Requires-Dist: sentbed>=99\nRequires-Dist: attrs\n"
+    )
     (found,) = load_plugins(points).plugins
     assert found.problem is not None
-    assert found.problem.startswith("ImportError: cannot import name 'something_new' from 'sentbed'")
+    assert found.problem.startswith(
+        "ImportError: cannot import name 'something_new' from 'sentbed'"
+    )
     assert found.problem.endswith(
         f"; it asks for sentbed>=99, and this is sentbed {__version__}: install the sentbed that it asks "
         "for, or another release of `new-dist`"
@@ -645,7 +771,9 @@ def two_of_one_name(distribute: Distribute) -> list[EntryPoint]:
     ]
 
 
-def settings_of(put: Callable[[str, str], Path], text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def settings_of(
+    put: Callable[[str, str], Path], text: str, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Write the user's configuration."""
     file = put("config.toml", text)
     monkeypatch.setenv("SENTBED_CONFIG", str(file))
@@ -671,12 +799,18 @@ def test_a_name_that_two_distributions_claim_stops_only_who_asks_for_it(
 
 
 @pytest.mark.parametrize(
-    "wanted", ["second-dist", "Second.Dist", "second_plugin", "second-dist:second_plugin"]
+    "wanted",
+    ["second-dist", "Second.Dist", "second_plugin", "second-dist:second_plugin"],
 )
 def test_the_configuration_chooses_between_two_of_one_name(
-    wanted: str, distribute: Distribute, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    wanted: str,
+    distribute: Distribute,
+    put: Callable[[str, str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    file = settings_of(put, f'[plugins]\nprefer = {{ "loss/mine" = "{wanted}" }}\n', monkeypatch)
+    file = settings_of(
+        put, f'[plugins]\nprefer = {{ "loss/mine" = "{wanted}" }}\n', monkeypatch
+    )
     found = load_plugins(two_of_one_name(distribute))
     assert found.find("loss", "mine").distribution == "second-dist"
     assert found.names("loss") == ["mine", "other"]
@@ -686,9 +820,13 @@ def test_the_configuration_chooses_between_two_of_one_name(
     assert clash.message.endswith(f"; {file}:2 prefers `{wanted}`")
 
 
-def test_one_distribution_with_two_of_one_name_is_told_by_its_plugins(distribute: Distribute):
+def test_one_distribution_with_two_of_one_name_is_told_by_its_plugins(
+    distribute: Distribute,
+):
     points = distribute("one-dist", {"a_plugin": LOSS, "b_plugin": LOSS})
-    with pytest.raises(PluginError, match=r'prefer = \{ "loss/mine" = "one-dist:a_plugin" \}'):
+    with pytest.raises(
+        PluginError, match=r'prefer = \{ "loss/mine" = "one-dist:a_plugin" \}'
+    ):
         load_plugins(points).find("loss", "mine")
 
 
@@ -697,7 +835,9 @@ def test_a_plugin_that_offers_one_name_twice_is_broken(distribute: Distribute):
     assert found == "it offers the loss `mine` twice; give each a name of its own"
 
 
-def test_without_one_of_the_two_the_other_is_found(distribute: Distribute, monkeypatch: pytest.MonkeyPatch):
+def test_without_one_of_the_two_the_other_is_found(
+    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "first-dist")
     found = load_plugins(two_of_one_name(distribute))
     assert found.find("loss", "mine").distribution == "second-dist"
@@ -705,17 +845,24 @@ def test_without_one_of_the_two_the_other_is_found(distribute: Distribute, monke
 
 
 def test_one_name_may_stand_for_components_of_two_kinds(distribute: Distribute):
-    pooler = LOSS.replace("def losses", "def poolers").replace("(needs=frozenset())", "()")
+    pooler = LOSS.replace("def losses", "def poolers").replace(
+        "(needs=frozenset())", "()"
+    )
     pooler = pooler.replace("LossTraits", "PoolerTraits").replace("Loss", "Pooler")
     points = distribute("first-dist", {"first_plugin": LOSS}) + distribute(
         "second-dist", {"second_plugin": pooler}
     )
-    assert set(load_plugins(points).components) == {("loss", "mine"), ("pooler", "mine")}
+    assert set(load_plugins(points).components) == {
+        ("loss", "mine"),
+        ("pooler", "mine"),
+    }
 
 
 def test_two_distributions_may_use_one_entry_point_name(distribute: Distribute):
     points = distribute("first-dist", {"first_plugin": LOSS})
-    points += distribute("second-dist", {"second_plugin": LOSS.replace("mine", "other")})
+    points += distribute(
+        "second-dist", {"second_plugin": LOSS.replace("mine", "other")}
+    )
     same = [EntryPoint("same", point.value, point.group) for point in points]
     for renamed, point in zip(same, points, strict=True):
         vars(renamed).update(dist=point.dist)
@@ -751,7 +898,10 @@ def plugin_of_contest(distribute: Distribute, name: str) -> list[EntryPoint]:
 def test_of_two_that_claim_a_table_or_a_command_none_has_it_and_both_keep_the_rest(
     distribute: Distribute, tmp_path: Path
 ):
-    found = load_plugins(plugin_of_contest(distribute, "later") + plugin_of_contest(distribute, "earlier"))
+    found = load_plugins(
+        plugin_of_contest(distribute, "later")
+        + plugin_of_contest(distribute, "earlier")
+    )
     assert {plugin.status for plugin in found.plugins} == {"loaded"}
     assert set(found.components) == {("loss", "earlier"), ("loss", "later")}
     assert set(found.commands) == {"earlier", "later"}
@@ -770,21 +920,35 @@ def test_of_two_that_claim_a_table_or_a_command_none_has_it_and_both_keep_the_re
     }
 
 
-def test_a_command_that_two_claim_is_none_where_only_commands_are_collected(distribute: Distribute):
-    points = plugin_of_contest(distribute, "later") + plugin_of_contest(distribute, "earlier")
+def test_a_command_that_two_claim_is_none_where_only_commands_are_collected(
+    distribute: Distribute,
+):
+    points = plugin_of_contest(distribute, "later") + plugin_of_contest(
+        distribute, "earlier"
+    )
     found = load_plugins(points, commands_only=True)
     assert set(found.commands) == {"earlier", "later"}
     assert set(found.clashes) == {("command", "contest")}
 
 
 def test_a_recipe_with_a_table_that_two_claim_is_a_problem_and_others_are_read(
-    distribute: Distribute, toy_points: list[EntryPoint], put: Callable[[str, str], Path]
+    distribute: Distribute,
+    toy_points: list[EntryPoint],
+    put: Callable[[str, str], Path],
 ):
-    points = plugin_of_contest(distribute, "later") + plugin_of_contest(distribute, "earlier")
+    points = plugin_of_contest(distribute, "later") + plugin_of_contest(
+        distribute, "earlier"
+    )
     plugins = load_plugins([*toy_points, *points])
-    assert set(load_recipe(put("plain.toml", toy_plugin.RECIPE), plugins=plugins).tables) == set()
+    assert (
+        set(load_recipe(put("plain.toml", toy_plugin.RECIPE), plugins=plugins).tables)
+        == set()
+    )
     with pytest.raises(RecipeError) as caught:
-        load_recipe(put("contested.toml", toy_plugin.RECIPE + "\n[contested]\n"), plugins=plugins)
+        load_recipe(
+            put("contested.toml", toy_plugin.RECIPE + "\n[contested]\n"),
+            plugins=plugins,
+        )
     (problem,) = caught.value.problems
     assert problem.message == plugins.clashes["recipe table", "contested"].message
     assert problem.path == "contested"
@@ -797,7 +961,11 @@ def test_a_recipe_with_a_table_that_two_claim_is_a_problem_and_others_are_read(
     ("kind", "name", "message"),
     [
         ("data", "word", "there is no data `word`. Did you mean `words`?"),
-        ("data", "zzz", "there is no data `zzz`. Choose one of `lines`, `table`, `words`."),
+        (
+            "data",
+            "zzz",
+            "there is no data `zzz`. Choose one of `lines`, `table`, `words`.",
+        ),
         (
             "pooler",
             "mean",
@@ -815,12 +983,19 @@ def test_a_component_that_is_not_there_is_an_error_that_says_what_to_do(
 
 
 def test_a_kind_that_no_plugin_offers_is_named():
-    with pytest.raises(PluginError, match=r"^there is no loss `x`: no installed plugin offers any loss$"):
+    with pytest.raises(
+        PluginError,
+        match=r"^there is no loss `x`: no installed plugin offers any loss$",
+    ):
         load_plugins([]).find("loss", "x")
 
 
-def test_a_component_of_a_plugin_that_could_not_be_loaded_is_an_error_with_the_reason(distribute: Distribute):
-    found = load_plugins(distribute("sentbed-poolers", {"broken_poolers": "raise ValueError('too old')"}))
+def test_a_component_of_a_plugin_that_could_not_be_loaded_is_an_error_with_the_reason(
+    distribute: Distribute,
+):
+    found = load_plugins(
+        distribute("sentbed-poolers", {"broken_poolers": "raise ValueError('too old')"})
+    )
     with pytest.raises(PluginError) as caught:
         found.find("pooler", "mean")
     assert str(caught.value) == (
@@ -894,12 +1069,19 @@ def run_started():
 """
 
 
-def test_a_disabled_plugin_is_not_even_imported(distribute: Distribute, monkeypatch: pytest.MonkeyPatch):
+def test_a_disabled_plugin_is_not_even_imported(
+    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "off-dist, not-there")
-    plugins = load_plugins(distribute("off-dist", {"off_plugin": "raise AssertionError('imported')"}))
+    plugins = load_plugins(
+        distribute("off-dist", {"off_plugin": "raise AssertionError('imported')"})
+    )
     (found,) = plugins.plugins
     assert (found.status, found.problem) == ("disabled", None)
-    assert found.reason == "disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there"
+    assert (
+        found.reason
+        == "disabled by the environment variable `SENTBED_PLUGINS_DISABLE`; take it out there"
+    )
     assert plugins.warnings == (
         "`disable` of the environment variable `SENTBED_PLUGINS_DISABLE` names `not-there`, "
         "which is not an installed plugin.",
@@ -949,7 +1131,9 @@ def test_hooks_are_called_in_the_order_that_is_printed_and_that_was_asked_for(
 ):
     settings_of(put, f"[plugins]\norder = {order}\n", monkeypatch)
     points = [
-        point for letter in "abc" for point in distribute(f"{letter}-dist", {f"{letter}_plugin": HEARS})
+        point
+        for letter in "abc"
+        for point in distribute(f"{letter}-dist", {f"{letter}_plugin": HEARS})
     ]
     heard = ModuleType("heard")
     vars(heard)["names"] = names = []
@@ -957,7 +1141,11 @@ def test_hooks_are_called_in_the_order_that_is_printed_and_that_was_asked_for(
     found = load_plugins(points)
     found.manager.hook.run_started(run=None)
     assert names == expected
-    assert [plugin.name for plugin in found.plugins] == ["a_plugin", "b_plugin", "c_plugin"]
+    assert [plugin.name for plugin in found.plugins] == [
+        "a_plugin",
+        "b_plugin",
+        "c_plugin",
+    ]
 
 
 def test_lifecycle_hooks_are_those_that_offer_nothing():
@@ -967,7 +1155,9 @@ def test_lifecycle_hooks_are_those_that_offer_nothing():
 
 
 def test_names_in_the_configuration_that_fit_nothing_are_warnings_with_their_place(
-    toy_points: list[EntryPoint], put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    toy_points: list[EntryPoint],
+    put: Callable[[str, str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     text = """[plugins]
 disable = ["tooy"]
@@ -988,7 +1178,9 @@ order = ["recorder", "zzz"]
 
 
 def test_a_preferred_plugin_that_is_disabled_is_said_to_be(
-    distribute: Distribute, put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+    distribute: Distribute,
+    put: Callable[[str, str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     text = '[plugins]\ndisable = ["second-dist"]\nprefer = { "loss/mine" = "second-dist" }\n'
     file = settings_of(put, text, monkeypatch)
@@ -1012,4 +1204,7 @@ def test_a_module_that_hides_the_hook_of_its_name_is_refused(
     hiding = EntryPoint("hiding", "hiding", "sentbed")
     vars(hiding).update(dist=point.dist)
     (found,) = load_plugins([hiding]).plugins
-    assert found.problem == "its module `losses` hides its hook of that name; rename the module"
+    assert (
+        found.problem
+        == "its module `losses` hides its hook of that name; rename the module"
+    )

@@ -14,7 +14,16 @@ import attrs
 import numpy as np
 import pytest
 from damage import flip, truncate
-from sentbed import DataError, Encoder, PluginError, RunError, hookimpl, load_recipe, resume, run
+from sentbed import (
+    DataError,
+    Encoder,
+    PluginError,
+    RunError,
+    hookimpl,
+    load_recipe,
+    resume,
+    run,
+)
 from sentbed._files import locked, write_sums
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
@@ -119,10 +128,16 @@ def stopping(plugins: Plugins, stop: Any, go: Callable[[], object]) -> bool:
 
 def events(directory: Path) -> list[dict[str, Any]]:
     """The log, without what tells that the run was resumed, and when."""
-    lines = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+    lines = [
+        json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()
+    ]
     kept: list[dict[str, Any]] = []
     for whole_line in lines:
-        line = {k: value for k, value in whole_line.items() if k not in ("time", "path", "report")}
+        line = {
+            k: value
+            for k, value in whole_line.items()
+            if k not in ("time", "path", "report")
+        }
         resumed = line["event"] in ("run_started", "run_resumed", "warned")
         if not resumed and not (line["event"] == "stage_started" and line in kept):
             kept.append(line)
@@ -132,25 +147,41 @@ def events(directory: Path) -> list[dict[str, Any]]:
 def outcome(directory: Path) -> dict[str, Any]:
     """Everything that a run that was stopped must have as one that was not."""
     report = json.loads((directory / "report.json").read_text())
-    files = [path for part in ("encoder", "checkpoints") for path in (directory / part).rglob("*")]
+    files = [
+        path
+        for part in ("encoder", "checkpoints")
+        for path in (directory / part).rglob("*")
+    ]
     return {
-        "files": {path.relative_to(directory): path.read_bytes() for path in files if path.is_file()},
+        "files": {
+            path.relative_to(directory): path.read_bytes()
+            for path in files
+            if path.is_file()
+        },
         "log": events(directory),
         "notes": (directory / "notes.txt").read_text(),
-        "report": {key: report[key] for key in ("scores", "stages", "expected", "status")},
+        "report": {
+            key: report[key] for key in ("scores", "stages", "expected", "status")
+        },
         "data": report["manifest"]["data"],
     }
 
 
 @pytest.fixture(scope="module")
-def whole(toy_points: list[EntryPoint], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def whole(
+    toy_points: list[EntryPoint], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """What comes out of `RUN` when nothing stops it."""
     directory = tmp_path_factory.mktemp("whole")
     (directory / "recipe.toml").write_text(RUN)
     plugins = load_plugins(toy_points)
     with pytest.MonkeyPatch.context() as patch:
         quicken(patch)
-        run(load_recipe(directory / "recipe.toml", plugins=plugins), directory / "out", plugins)
+        run(
+            load_recipe(directory / "recipe.toml", plugins=plugins),
+            directory / "out",
+            plugins,
+        )
     found = outcome(directory / "out")
     assert len(found["report"]["stages"]) == 2
     assert len(found["files"]) > 5
@@ -171,7 +202,9 @@ def stop_at(plugins: Plugins, recipe: Recipe, out: Path, step: int) -> Path:
 # --- stopped anywhere, to the bit --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("every", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))])
+@pytest.mark.parametrize(
+    "every", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))]
+)
 def test_a_run_interrupted_at_any_step_and_resumed_ends_as_one_that_was_not(
     every: int, recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
 ):
@@ -189,7 +222,9 @@ def test_a_run_stopped_before_or_in_the_fit_of_a_transform_ends_as_one_that_was_
     recipe = recipe_of(RUN, transform, "evaluate.0.second=zh")
     run(recipe, tmp_path / "whole", plugins)
     whole = outcome(tmp_path / "whole")
-    assert whole["report"]["scores"][1]["protocol"]["encoder"]["transform"]["texts"] == 10
+    assert (
+        whole["report"]["scores"][1]["protocol"]["encoder"]["transform"]["texts"] == 10
+    )
     stopped = stop_at(plugins, recipe, tmp_path / "stopped", 8)
 
     def stop(*_: Any) -> None:
@@ -228,7 +263,12 @@ def test_a_run_asked_to_end_at_any_step_and_resumed_ends_as_one_that_was_not(
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "each"), [(Stop, 1), (LateStop, 3)])
 def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
-    kind: type[Stop], each: int, recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+    kind: type[Stop],
+    each: int,
+    recipe_of: Load,
+    plugins: Plugins,
+    whole: dict[str, Any],
+    tmp_path: Path,
 ):
     recipe = recipe_of(RUN, "checkpoint.every=2")
     for at in range(1, 1000, each):
@@ -316,7 +356,10 @@ def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
         if not killed(at, lambda: run(recipe, out, plugins)):  # noqa: B023
             break
         manifest = out / "manifest.json"
-        if not manifest.exists() or json.loads(manifest.read_text())["status"] == "finished":
+        if (
+            not manifest.exists()
+            or json.loads(manifest.read_text())["status"] == "finished"
+        ):
             continue
         if resumed % 2:
             killed(at // 2 + 1, lambda: resume(out, plugins=plugins))  # noqa: B023
@@ -355,11 +398,23 @@ def test_only_so_many_states_are_kept_while_a_run_goes_on(
     class Look:
         @hookimpl
         def step_finished(self, run: Any) -> None:
-            seen.append(sorted(path.name for path in (run.directory / "states").iterdir()))
+            seen.append(
+                sorted(path.name for path in (run.directory / "states").iterdir())
+            )
 
     plugins.manager.register(Look())
-    run(recipe_of(RUN, "checkpoint.every=2", f"checkpoint.keep={keep}"), tmp_path / "out", plugins)
-    written = ["00-00000000", "00-00000002", "00-00000004", "01-00000000", "01-00000002"]
+    run(
+        recipe_of(RUN, "checkpoint.every=2", f"checkpoint.keep={keep}"),
+        tmp_path / "out",
+        plugins,
+    )
+    written = [
+        "00-00000000",
+        "00-00000002",
+        "00-00000004",
+        "01-00000000",
+        "01-00000002",
+    ]
     # A state is written after the hook of its step; that of a stage's last step is the one that follows it.
     so_far = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     assert seen == [written[:count][-keep:] for count in so_far]
@@ -386,7 +441,10 @@ def test_states_are_also_saved_by_time(
 def test_a_run_without_stages_has_no_states_and_starts_from_the_beginning(
     recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
 ):
-    text = TOWERS[: TOWERS.index("[[stage]]")] + '[[evaluate]]\nuse = "gap"\nencoder = "en"\n'
+    text = (
+        TOWERS[: TOWERS.index("[[stage]]")]
+        + '[[evaluate]]\nuse = "gap"\nencoder = "en"\n'
+    )
     out = tmp_path / "out"
     assert stopping(plugins, Stop(2), lambda: run(recipe_of(text), out, plugins))
     assert not (out / "states").exists()
@@ -408,7 +466,9 @@ def test_trackers_are_given_what_they_had_and_the_history_goes_on(
     (resumed,) = [details for name, details in recorder.events if name == "run_resumed"]
     assert resumed["state"]["events"] > told
     assert recorder.names[:2] == ["run_resumed", "stage_started"]
-    assert [details["step"] for name, details in recorder.events if name == "step_finished"][:2] == [3, 4]
+    assert [
+        details["step"] for name, details in recorder.events if name == "step_finished"
+    ][:2] == [3, 4]
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["resumed"] == [{"stage": 0, "step": 2}]
     assert manifest["status"] == "finished"
@@ -453,7 +513,13 @@ def test_a_state_whose_history_is_another_than_was_written_is_refused_before_a_s
 
 @pytest.mark.parametrize(
     "fact",
-    [{"code": {"numpy": 0}}, {"code": []}, {"data": 1}, {"evaluation_data": []}, {"trained_tokens": "1"}],
+    [
+        {"code": {"numpy": 0}},
+        {"code": []},
+        {"data": 1},
+        {"evaluation_data": []},
+        {"trained_tokens": "1"},
+    ],
 )
 def test_a_state_whose_facts_are_of_other_types_is_refused(
     fact: dict[str, Any], recipe_of: Load, plugins: Plugins, tmp_path: Path
@@ -475,7 +541,10 @@ def test_a_manifest_whose_resumptions_are_no_list_is_refused(
     out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
     manifest = json.loads((out / "manifest.json").read_text())
     (out / "manifest.json").write_text(json.dumps({**manifest, "resumed": "yes"}))
-    with pytest.raises(RunError, match=r"manifest.json` is damaged: `resumed` is 'yes', expected a list"):
+    with pytest.raises(
+        RunError,
+        match=r"manifest.json` is damaged: `resumed` is 'yes', expected a list",
+    ):
         resume(out, plugins=plugins)
 
 
@@ -510,7 +579,8 @@ def newest(directory: Path) -> list[Path]:
 
 @pytest.mark.parametrize("change", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize(
-    "name", ["checksums.json", "state.json", "trainer/trainer.json", "trainer/arrays.npz"]
+    "name",
+    ["checksums.json", "state.json", "trainer/trainer.json", "trainer/arrays.npz"],
 )
 def test_a_damaged_state_is_left_for_the_one_before_with_a_warning_that_names_it(
     name: str,
@@ -525,26 +595,38 @@ def test_a_damaged_state_is_left_for_the_one_before_with_a_warning_that_names_it
     change(first / name)
     recorder.events.clear()
     resume(stopped, plugins=plugins)
-    (warned,) = [details["message"] for event, details in recorder.events if event == "warned"]
+    (warned,) = [
+        details["message"] for event, details in recorder.events if event == "warned"
+    ]
     assert warned.startswith(f"the checkpoint `{first}` is damaged: ")
     assert warned.endswith("; going on from an older state")
     assert warnings_of(stopped) == [warned]
-    steps = [details["step"] for event, details in recorder.events if event == "step_finished"]
+    steps = [
+        details["step"]
+        for event, details in recorder.events
+        if event == "step_finished"
+    ]
     assert steps == [3, 4]
     assert outcome(stopped) == whole
 
 
-def test_a_damaged_state_is_gone_as_soon_as_there_is_another(stopped: Path, plugins: Plugins):
+def test_a_damaged_state_is_gone_as_soon_as_there_is_another(
+    stopped: Path, plugins: Plugins
+):
     flip(newest(stopped)[0] / "state.json")
     recipe = load_recipe(stopped / "resolved.toml", ["checkpoint.keep=1"], plugins)
     assert stopping(
-        plugins, StopAtStep(4, True), lambda: resume(stopped, recipe, plugins, allow_changes=True)
+        plugins,
+        StopAtStep(4, True),
+        lambda: resume(stopped, recipe, plugins, allow_changes=True),
     )
     (left,) = newest(stopped)
     assert states.read(states.saved_states(stopped)[0]).path == left
 
 
-def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(stopped: Path, plugins: Plugins):
+def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(
+    stopped: Path, plugins: Plugins
+):
     for path in newest(stopped):
         flip(path / "trainer" / "arrays.npz")
     before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
@@ -554,8 +636,12 @@ def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(stopped:
         f"the checkpoint `{path}` is damaged: `trainer/arrays.npz` is not what was written"
         for path in newest(stopped)
     )
-    assert str(caught.value) == (f"{listed}; no other is left, start the run again with another `--out`")
-    assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
+    assert str(caught.value) == (
+        f"{listed}; no other is left, start the run again with another `--out`"
+    )
+    assert {
+        path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()
+    } == before
 
 
 def kept_of(directory: Path, stage: str) -> Path:
@@ -565,14 +651,21 @@ def kept_of(directory: Path, stage: str) -> Path:
 
 def without(found: dict[str, Any], stage: str) -> dict[str, Any]:
     """An outcome, without the weights that a stage has kept."""
-    files = {path: content for path, content in found["files"].items() if stage not in path.parts}
+    files = {
+        path: content
+        for path, content in found["files"].items()
+        if stage not in path.parts
+    }
     assert 5 < len(files) < len(found["files"])
     return {**found, "files": files}
 
 
 @pytest.mark.parametrize("change", [flip, truncate, Path.unlink])
 def test_damaged_weights_of_a_finished_stage_do_not_matter_to_a_state_within_the_next_one(
-    change: Callable[[Path], object], stopped: Path, plugins: Plugins, whole: dict[str, Any]
+    change: Callable[[Path], object],
+    stopped: Path,
+    plugins: Plugins,
+    whole: dict[str, Any],
 ):
     change(kept_of(stopped, "pairs") / "backbone" / "embedding.npy")
     resume(stopped, plugins=plugins)
@@ -584,11 +677,18 @@ def test_damaged_weights_of_a_finished_stage_are_damage_of_a_state_that_begins_w
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     # Stopped at the first step of the second stage: there are the states after the first stage and within it.
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1", "checkpoint.keep=1"), tmp_path / "out", 7)
+    out = stop_at(
+        plugins,
+        recipe_of(RUN, "checkpoint.every=1", "checkpoint.keep=1"),
+        tmp_path / "out",
+        7,
+    )
     assert [path.name for path in newest(out)] == ["01-00000000"]
     flip(kept_of(out, "pairs") / "backbone" / "embedding.npy")
     place = kept_of(out, "pairs").relative_to(out).as_posix()
-    with pytest.raises(RunError, match=f"is damaged: `{place}` is not what was written"):
+    with pytest.raises(
+        RunError, match=f"is damaged: `{place}` is not what was written"
+    ):
         resume(out, plugins=plugins)
 
 
@@ -596,7 +696,9 @@ def test_damaged_best_weights_are_damage_of_the_states_that_speak_of_them(
     recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
 ):
     # Falling distance: a near target is best late, at step 2; the state of step 1 knows nothing of it.
-    validate = 'stage.tune.validate={ every = 2, with = { use = "gap", development = true } }'
+    validate = (
+        'stage.tune.validate={ every = 2, with = { use = "gap", development = true } }'
+    )
     recipe = recipe_of(RUN, "checkpoint.every=1", validate)
     expected = run(recipe, tmp_path / "whole", plugins).directory
     out = stop_at(plugins, recipe, tmp_path / "out", 9)
@@ -606,7 +708,10 @@ def test_damaged_best_weights_are_damage_of_the_states_that_speak_of_them(
     shutil.rmtree(kept / "zh")
     resume(out, plugins=plugins)
     (warned,) = warnings_of(out)
-    assert f"01-00000002` is damaged: `checkpoints/tune/{kept.name}/zh` is not what was written" in warned
+    assert (
+        f"01-00000002` is damaged: `checkpoints/tune/{kept.name}/zh` is not what was written"
+        in warned
+    )
     assert outcome(out) == outcome(expected)
 
 
@@ -630,15 +735,28 @@ def test_weights_that_are_damaged_while_a_run_goes_on_change_nothing_of_it(
 
 
 def names(directory: Path) -> set[Path]:
-    return {path.relative_to(directory) for path in directory.rglob("*") if not path.name.startswith(".")}
+    return {
+        path.relative_to(directory)
+        for path in directory.rglob("*")
+        if not path.name.startswith(".")
+    }
 
 
 @pytest.mark.parametrize("stages", [None, 1])
 def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
-    stages: int | None, recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stages: int | None,
+    recipe_of: Load,
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    recipe = recipe_of(RUN, "checkpoint.every=1", "checkpoint.keep=3", "stage.pairs.cache_frozen=true")
-    execute(RunContext("r", new_directory(tmp_path / "whole"), recipe, stages=stages), plugins)
+    recipe = recipe_of(
+        RUN, "checkpoint.every=1", "checkpoint.keep=3", "stage.pairs.cache_frozen=true"
+    )
+    execute(
+        RunContext("r", new_directory(tmp_path / "whole"), recipe, stages=stages),
+        plugins,
+    )
     expected = names(tmp_path / "whole")
     remove, left, finished = shutil.rmtree, 0, False
 
@@ -688,20 +806,34 @@ def test_a_directory_that_holds_no_run_cannot_be_resumed(
     for place in (tmp_path, tmp_path / "none") if manifest is None else (tmp_path,):
         with pytest.raises(RunError) as caught:
             resume(place, plugins=plugins)
-        assert str(caught.value) == f"`{place}` is not a run directory (no `manifest.json` in it); name one"
+        assert (
+            str(caught.value)
+            == f"`{place}` is not a run directory (no `manifest.json` in it); name one"
+        )
 
 
-def test_a_run_that_has_finished_cannot_be_resumed(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_a_run_that_has_finished_cannot_be_resumed(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     out = run(recipe_of(RUN), tmp_path / "out", plugins).directory
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     with pytest.raises(RunError) as caught:
         resume(out, plugins=plugins)
-    assert str(caught.value) == f"the run in `{out}` has finished; there is nothing to resume"
-    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    assert (
+        str(caught.value)
+        == f"the run in `{out}` has finished; there is nothing to resume"
+    )
+    assert {
+        path: path.read_bytes() for path in out.rglob("*") if path.is_file()
+    } == before
 
 
 def test_a_run_killed_before_its_first_state_starts_from_the_beginning(
-    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], recorder: Recorder, tmp_path: Path
+    recipe_of: Load,
+    plugins: Plugins,
+    whole: dict[str, Any],
+    recorder: Recorder,
+    tmp_path: Path,
 ):
     out = tmp_path / "out"
     assert stopping(plugins, Stop(3), lambda: run(recipe_of(RUN), out, plugins))
@@ -726,7 +858,11 @@ def test_a_run_that_starts_from_the_beginning_has_no_digits_of_other_versions(
 
 
 def test_differences_are_every_value_by_its_path():
-    before = {"run": {"seed": 1, "name": "a"}, "stage": [{"x": 1, "tasks": ["a"]}, {"y": True}], "old": 2}
+    before = {
+        "run": {"seed": 1, "name": "a"},
+        "stage": [{"x": 1, "tasks": ["a"]}, {"y": True}],
+        "old": 2,
+    }
     after = {
         "run": {"seed": 2, "name": "a"},
         "stage": [{"x": 1.5, "tasks": ["a", "b"]}, {"y": True}],
@@ -749,7 +885,9 @@ def test_values_of_megabytes_are_cut_in_differences():
     assert difference.endswith("x' -> 1")
 
 
-def test_the_lines_of_a_warning_are_cut(recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path):
+def test_the_lines_of_a_warning_are_cut(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+):
     class Listener:
         @hookimpl
         def warned(self, message: str) -> None:
@@ -800,7 +938,9 @@ def test_a_changed_recipe_is_refused_with_every_change_and_nothing_is_touched(
         f"the recipe is not the one that the run in `{stopped}` was started with:\n{LISTED}"
         "go on without these changes, or allow them (`--allow-changes`)"
     )
-    assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()
+    } == before
 
 
 def test_the_same_recipe_from_its_file_is_no_change(
@@ -814,9 +954,18 @@ def test_the_same_recipe_from_its_file_is_no_change(
 def test_a_changed_recipe_that_is_allowed_is_the_one_that_runs_and_a_warning(
     stopped: Path, recipe_of: Load, plugins: Plugins
 ):
-    resume(stopped, recipe_of(RUN, "checkpoint.every=1", *CHANGES), plugins, allow_changes=True)
-    assert warnings_of(stopped) == [f"the recipe has changed since the run was started:\n{LISTED}".rstrip()]
-    assert [line["step"] for line in events(stopped) if line["event"] == "step_finished"][-2:] == [4, 5]
+    resume(
+        stopped,
+        recipe_of(RUN, "checkpoint.every=1", *CHANGES),
+        plugins,
+        allow_changes=True,
+    )
+    assert warnings_of(stopped) == [
+        f"the recipe has changed since the run was started:\n{LISTED}".rstrip()
+    ]
+    assert [
+        line["step"] for line in events(stopped) if line["event"] == "step_finished"
+    ][-2:] == [4, 5]
     assert load_recipe(stopped / "resolved.toml", plugins=plugins).run.seed == 8
 
 
@@ -834,7 +983,9 @@ def test_a_change_holds_from_the_first_state_that_was_written_with_it(
     first, second = warnings_of(stopped)
     assert "is damaged" in first
     assert second.endswith("run.seed: 7 -> 8")
-    assert stopping(plugins, StopAtStep(3, True), lambda: resume(stopped, plugins=plugins))
+    assert stopping(
+        plugins, StopAtStep(3, True), lambda: resume(stopped, plugins=plugins)
+    )
     assert warnings_of(stopped) == [first]
     with pytest.raises(RunError, match=r"run\.seed: 7 -> 8"):
         resume(stopped, changed, plugins)
@@ -873,12 +1024,20 @@ def test_a_change_of_what_comes_after_the_last_stage_is_in_the_recipe_of_the_run
     out = tmp_path / "out"
     assert stopping(plugins, AtTheEnd(), lambda: run(recipe_of(RUN), out, plugins))
     resume(out, recipe_of(RUN, "evaluate.0.left=xyz"), plugins, allow_changes=True)
-    assert load_recipe(out / "resolved.toml", plugins=plugins).evaluate[0].with_.left == "xyz"
+    assert (
+        load_recipe(out / "resolved.toml", plugins=plugins).evaluate[0].with_.left
+        == "xyz"
+    )
 
 
 @pytest.mark.parametrize(
     "change",
-    ["stage.pairs.name=other", 'stage.tune.train="en"', 'stage.pairs={ name = "tune" }', "stage.tune.name=x"],
+    [
+        "stage.pairs.name=other",
+        'stage.tune.train="en"',
+        'stage.pairs={ name = "tune" }',
+        "stage.tune.name=x",
+    ],
 )
 def test_stages_that_a_run_has_begun_cannot_change_names_or_towers(
     change: str, stopped: Path, recipe_of: Load, plugins: Plugins
@@ -900,8 +1059,12 @@ def test_the_only_encoder_cannot_be_renamed_in_a_stage_that_a_run_has_begun(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     out = stop_at(plugins, recipe_of(RECIPE, "checkpoint.every=1"), tmp_path / "out", 3)
-    renamed = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"), "checkpoint.every=1")
-    with pytest.raises(RunError, match="has begun have other names, or train other encoders"):
+    renamed = recipe_of(
+        RECIPE.replace("[encoder]", "[encoders.student]"), "checkpoint.every=1"
+    )
+    with pytest.raises(
+        RunError, match="has begun have other names, or train other encoders"
+    ):
         resume(out, renamed, plugins, allow_changes=True)
 
 
@@ -910,21 +1073,33 @@ def test_an_encoder_cannot_become_another_one_within_a_run(
     allowed: bool, stopped: Path, recipe_of: Load, plugins: Plugins
 ):
     changed = recipe_of(RUN, "checkpoint.every=1", "encoders.zh.backbone.init_seed=9")
-    expected = "an encoder cannot become another one" if allowed else "is not the one that the run"
+    expected = (
+        "an encoder cannot become another one"
+        if allowed
+        else "is not the one that the run"
+    )
     with pytest.raises(RunError, match=expected) as caught:
         resume(stopped, changed, plugins, allow_changes=allowed)
     assert "encoders.zh.backbone.init_seed" in str(caught.value)
 
 
-def test_a_stage_cannot_have_fewer_steps_than_are_done(stopped: Path, recipe_of: Load, plugins: Plugins):
+def test_a_stage_cannot_have_fewer_steps_than_are_done(
+    stopped: Path, recipe_of: Load, plugins: Plugins
+):
     changed = recipe_of(RUN, "checkpoint.every=1", "stage.1.epochs=", "stage.1.steps=1")
-    with pytest.raises(RunError, match="the stage `tune` has 1 steps, and 3 are done; give it more"):
+    with pytest.raises(
+        RunError, match="the stage `tune` has 1 steps, and 3 are done; give it more"
+    ):
         resume(stopped, changed, plugins, allow_changes=True)
 
 
-def test_a_stage_that_a_run_has_not_begun_may_change(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_a_stage_that_a_run_has_not_begun_may_change(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1"), tmp_path / "out", 3)
-    changed = recipe_of(RUN, "checkpoint.every=1", "stage.tune.name=other", 'stage.1.train="en"')
+    changed = recipe_of(
+        RUN, "checkpoint.every=1", "stage.tune.name=other", 'stage.1.train="en"'
+    )
     resume(out, changed, plugins, allow_changes=True)
     names = [line["stage"] for line in events(out) if line["event"] == "stage_finished"]
     assert names == ["pairs", "other"]
@@ -934,7 +1109,10 @@ def test_another_batch_size_in_the_middle_of_a_stage_is_refused_even_where_chang
     stopped: Path, recipe_of: Load, plugins: Plugins
 ):
     changed = recipe_of(RUN, "checkpoint.every=1", "stage.tune.batch_size=2")
-    with pytest.raises(DataError, match="resume with the data and the batch size of the run that was saved"):
+    with pytest.raises(
+        DataError,
+        match="resume with the data and the batch size of the run that was saved",
+    ):
         resume(stopped, changed, plugins, allow_changes=True)
 
 
@@ -947,7 +1125,10 @@ def rows(*texts: str) -> str:
 
 @pytest.mark.parametrize(
     ("texts", "count"),
-    [(("ab", "cd", "ef", "gh", "ij", "kl", "mN"), 7), (("ab", "cd", "ef", "gh", "ij", "kl"), 6)],
+    [
+        (("ab", "cd", "ef", "gh", "ij", "kl", "mN"), 7),
+        (("ab", "cd", "ef", "gh", "ij", "kl"), 6),
+    ],
 )
 def test_changed_data_is_refused_and_a_warning_where_it_is_allowed(
     texts: tuple[str, ...],
@@ -958,12 +1139,17 @@ def test_changed_data_is_refused_and_a_warning_where_it_is_allowed(
     tmp_path: Path,
 ):
     put("t.tsv", rows("ab", "cd", "ef", "gh", "ij", "kl", "mn"))
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1", TABLE), tmp_path / "out", 8)
+    out = stop_at(
+        plugins, recipe_of(RUN, "checkpoint.every=1", TABLE), tmp_path / "out", 8
+    )
     put("t.tsv", rows(*texts))
     said = f"the data of stage `tune` is not what it was when the run started (7 rows then, {count} now)"
     with pytest.raises(RunError) as caught:
         resume(out, plugins=plugins)
-    assert str(caught.value) == f"{said}; put it back, or allow changes to go on with other texts in its rows"
+    assert (
+        str(caught.value)
+        == f"{said}; put it back, or allow changes to go on with other texts in its rows"
+    )
     resume(out, plugins=plugins, allow_changes=True)
     assert warnings_of(out) == [said]
 
@@ -1008,18 +1194,24 @@ VALIDATED = (
 
 @pytest.fixture
 def reading(
-    distribute: Callable[..., list[EntryPoint]], toy_points: list[EntryPoint], put: Callable[..., Path]
+    distribute: Callable[..., list[EntryPoint]],
+    toy_points: list[EntryPoint],
+    put: Callable[..., Path],
 ) -> Plugins:
     """The plugins, with one whose evaluator reads a file."""
     put("lines.txt", "one\ntwo\n")
     points = distribute("line-norms", {"line_norms": READER})
-    return load_plugins([*(point for point in toy_points if point.name != "console"), *points])
+    return load_plugins(
+        [*(point for point in toy_points if point.name != "console"), *points]
+    )
 
 
 def test_changed_data_of_validations_and_evaluations_is_refused_and_a_warning_where_it_is_allowed(
     reading: Plugins, put: Callable[..., Path], tmp_path: Path
 ):
-    recipe = load_recipe(put("recipe.toml", RUN), ["checkpoint.every=1", *VALIDATED], reading)
+    recipe = load_recipe(
+        put("recipe.toml", RUN), ["checkpoint.every=1", *VALIDATED], reading
+    )
     out = stop_at(reading, recipe, tmp_path / "out", 5)
     put("lines.txt", "one\ntwo\nthree\n")
     message = "the data of evaluations is not what it was when the run started: `line-norm lines.txt`"
@@ -1039,7 +1231,9 @@ def test_changed_data_of_validations_and_evaluations_is_refused_and_a_warning_wh
 def test_edited_code_of_a_plugin_is_refused_and_a_warning_where_it_is_allowed(
     reading: Plugins, put: Callable[..., Path], tmp_path: Path
 ):
-    recipe = load_recipe(put("recipe.toml", RUN), ["checkpoint.every=1", *VALIDATED], reading)
+    recipe = load_recipe(
+        put("recipe.toml", RUN), ["checkpoint.every=1", *VALIDATED], reading
+    )
     out = stop_at(reading, recipe, tmp_path / "out", 5)
     assert "line-norms" in json.loads((out / "manifest.json").read_text())["code"]
     source = tmp_path / "site" / "line_norms.py"
@@ -1058,7 +1252,9 @@ def test_data_of_a_stage_that_has_not_begun_may_change(
     recipe_of: Load, put: Callable[..., Path], plugins: Plugins, tmp_path: Path
 ):
     put("t.tsv", rows("ab", "cd", "ef"))
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1", TABLE), tmp_path / "out", 3)
+    out = stop_at(
+        plugins, recipe_of(RUN, "checkpoint.every=1", TABLE), tmp_path / "out", 3
+    )
     put("t.tsv", rows("ab", "cd", "eF"))
     resume(out, plugins=plugins)
     assert [found for found in warnings_of(out) if "batch_size" not in found] == []
@@ -1074,7 +1270,9 @@ def test_other_weights_of_the_models_are_refused_and_a_warning_where_they_are_al
 
     monkeypatch.setattr(Characters, "build", other)
     said = "the models' files are not those that the run was started with"
-    with pytest.raises(RunError, match=f"^{said}; put them back, or allow changes to go on with them$"):
+    with pytest.raises(
+        RunError, match=f"^{said}; put them back, or allow changes to go on with them$"
+    ):
         resume(stopped, plugins=plugins)
     resume(stopped, plugins=plugins, allow_changes=True)
     assert warnings_of(stopped) == [said]
@@ -1097,26 +1295,38 @@ def test_another_tokenizer_is_refused_and_a_warning_where_it_is_allowed(
     )
     with pytest.raises(RunError) as caught:
         resume(stopped, plugins=plugins)
-    assert str(caught.value) == f"{said}; put them back, or allow changes to go on with them"
+    assert (
+        str(caught.value)
+        == f"{said}; put them back, or allow changes to go on with them"
+    )
     resume(stopped, plugins=plugins, allow_changes=True)
     assert warnings_of(stopped) == [said, said.replace("`en`", "`zh`")]
 
 
 def test_another_python_is_a_warning_and_another_version_of_a_plugin(
-    stopped: Path, plugins: Plugins, whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    stopped: Path,
+    plugins: Plugins,
+    whole: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     python = platform.python_version()
     monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
-    newer = attrs.evolve(plugins, plugins=tuple(attrs.evolve(p, version="9") for p in plugins.plugins))
+    newer = attrs.evolve(
+        plugins, plugins=tuple(attrs.evolve(p, version="9") for p in plugins.plugins)
+    )
     # A second start has the same to say: the states are still those of the first versions.
-    assert stopping(plugins, StopAtStep(4, True), lambda: resume(stopped, plugins=newer))
+    assert stopping(
+        plugins, StopAtStep(4, True), lambda: resume(stopped, plugins=newer)
+    )
     resume(stopped, plugins=newer)
     libraries, others = sorted(warnings_of(stopped))
     assert libraries == (
         f"the libraries are not those that the run was started with (Python: '{python}' -> '9.9.9'); digits "
         "may differ"
     )
-    assert others.startswith("the plugins are not those that the run was started with (")
+    assert others.startswith(
+        "the plugins are not those that the run was started with ("
+    )
     assert others.endswith(" -> '9'); digits may differ")
     assert outcome(stopped) == whole
 
@@ -1124,12 +1334,18 @@ def test_another_python_is_a_warning_and_another_version_of_a_plugin(
 # --- refused without harm ----------------------------------------------------------------------------------
 
 
-def test_a_run_that_another_process_works_on_is_left_alone(stopped: Path, plugins: Plugins):
+def test_a_run_that_another_process_works_on_is_left_alone(
+    stopped: Path, plugins: Plugins
+):
     before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
     with locked(stopped / LOCK), pytest.raises(RunError) as caught:
         resume(stopped, plugins=plugins)
-    assert str(caught.value) == (f"another process is at work on the run in `{stopped}`; let it end first")
-    assert {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()} == before
+    assert str(caught.value) == (
+        f"another process is at work on the run in `{stopped}`; let it end first"
+    )
+    assert {
+        path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()
+    } == before
     resume(stopped, plugins=plugins)
 
 
@@ -1155,22 +1371,38 @@ def test_a_run_is_locked_while_it_goes_on_and_not_afterwards(
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_resume_that_is_refused_keeps_the_encoder_that_was_saved(
-    inside: bool, recipe_of: Load, put: Callable[..., Path], plugins: Plugins, tmp_path: Path
+    inside: bool,
+    recipe_of: Load,
+    put: Callable[..., Path],
+    plugins: Plugins,
+    tmp_path: Path,
 ):
     put("t.tsv", rows("ab", "cd", "ef", "gh", "ij", "kl", "mn"))
     every = 1 if inside else 100
-    out = stop_at(plugins, recipe_of(RUN, f"checkpoint.every={every}", TABLE), tmp_path / "out", 8)
-    saved = {path: path.read_bytes() for path in (out / "encoder").rglob("*") if path.is_file()}
+    out = stop_at(
+        plugins, recipe_of(RUN, f"checkpoint.every={every}", TABLE), tmp_path / "out", 8
+    )
+    saved = {
+        path: path.read_bytes()
+        for path in (out / "encoder").rglob("*")
+        if path.is_file()
+    }
     put("t.tsv", rows("other"))
     with pytest.raises(RunError):
         resume(out, plugins=plugins)
-    assert {path: path.read_bytes() for path in (out / "encoder").rglob("*") if path.is_file()} == saved
+    assert {
+        path: path.read_bytes()
+        for path in (out / "encoder").rglob("*")
+        if path.is_file()
+    } == saved
 
 
 # --- what is left ------------------------------------------------------------------------------------------
 
 
-def test_what_killed_processes_left_is_removed_at_the_end_and_nothing_else(stopped: Path, plugins: Plugins):
+def test_what_killed_processes_left_is_removed_at_the_end_and_nothing_else(
+    stopped: Path, plugins: Plugins
+):
     (kept,) = (stopped / "checkpoints" / "pairs").glob("kept-*")
     left = [
         stopped / ".encoder.k1ll3d__",
@@ -1190,5 +1422,7 @@ def test_what_killed_processes_left_is_removed_at_the_end_and_nothing_else(stopp
 
 def test_the_encoder_of_a_resumed_run_loads(stopped: Path, plugins: Plugins):
     resume(stopped, plugins=plugins)
-    vectors = Encoder.load(stopped / "encoder" / "zh", {"use": "toy"}, plugins).encode(["abc"])
+    vectors = Encoder.load(stopped / "encoder" / "zh", {"use": "toy"}, plugins).encode(
+        ["abc"]
+    )
     assert np.isfinite(vectors).all()

@@ -25,13 +25,38 @@ from sentbed import (
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import runner
-from sentbed._run.runner import RunResult, alone, build_encoder, build_encoders, remove_unfinished
+from sentbed._run.runner import (
+    RunResult,
+    alone,
+    build_encoder,
+    build_encoders,
+    remove_unfinished,
+)
 from sentbed.protocols import LossTraits, Prepared
 from toy_dataset import ToyDataset
-from toy_plugin import RECIPE, TOWERS, Characters, Engine, Gap, Grade, Recorder, Table, Toy, Words, quicken
+from toy_plugin import (
+    RECIPE,
+    TOWERS,
+    Characters,
+    Engine,
+    Gap,
+    Grade,
+    Recorder,
+    Table,
+    Toy,
+    Words,
+    quicken,
+)
 
 Load = Callable[..., Recipe]
-FILES = {".lock", "encoder", "log.jsonl", "manifest.json", "resolved.toml", "report.json"}
+FILES = {
+    ".lock",
+    "encoder",
+    "log.jsonl",
+    "manifest.json",
+    "resolved.toml",
+    "report.json",
+}
 VALIDATED = RECIPE.replace(
     "[[evaluate]]",
     '\n[stage.validate]\nevery = 2\nwith = { use = "gap", development = true }\n\n[[evaluate]]',
@@ -74,7 +99,9 @@ def read(directory: Path, name: str) -> Any:
 
 
 def log(directory: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+    return [
+        json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()
+    ]
 
 
 def names(directory: Path) -> set[str]:
@@ -93,7 +120,9 @@ def test_scores_name_the_release_of_the_plugin_that_the_run_had(ran: Ran):
     assert {score.plugin for score in ran.result.scores} == {"toy 1.0"}
 
 
-def test_the_record_has_the_sections_of_plugins(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_the_record_has_the_sections_of_plugins(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     run(recipe_of(RECIPE + "\n[dice]\nsides = 20\n"), tmp_path / "out", plugins)
     assert read(tmp_path / "out", "report.json")["sections"] == {
         "dice": {
@@ -105,7 +134,9 @@ def test_the_record_has_the_sections_of_plugins(recipe_of: Load, plugins: Plugin
     }
 
 
-def test_the_report_of_a_plugin_is_what_a_run_returns(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_the_report_of_a_plugin_is_what_a_run_returns(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     class Pages:
         @hookimpl
         def write_report(self, run: Any, data: Any) -> Path:
@@ -116,10 +147,15 @@ def test_the_report_of_a_plugin_is_what_a_run_returns(recipe_of: Load, plugins: 
 
     plugins.manager.register(Pages())
     result = run(recipe_of(), tmp_path / "out", plugins)
-    assert (result.report, result.report.read_text()) == (tmp_path / "out" / "finished.txt", "toy-run")
+    assert (result.report, result.report.read_text()) == (
+        tmp_path / "out" / "finished.txt",
+        "toy-run",
+    )
 
 
-def test_a_recipe_for_another_command_is_not_run(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_a_recipe_for_another_command_is_not_run(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     with pytest.raises(RecipeError, match=r"use `sentbed greet` @ .*:27 races"):
         run(recipe_of(RECIPE + "[races]\n"), tmp_path / "out", plugins)
     assert not (tmp_path / "out").exists()
@@ -128,7 +164,11 @@ def test_a_recipe_for_another_command_is_not_run(recipe_of: Load, plugins: Plugi
 @pytest.mark.parametrize(
     ("last", "options", "message"),
     [
-        ("sane", 'columns = ["anchor", "positive", "label"] }', "row 2 of stage `pull` has the label 'sane'"),
+        (
+            "sane",
+            'columns = ["anchor", "positive", "label"] }',
+            "row 2 of stage `pull` has the label 'sane'",
+        ),
         (
             "nan",
             'columns = ["anchor", "positive", "label"], numbers = ["label"] }',
@@ -145,7 +185,12 @@ def test_a_value_that_the_loss_cannot_use_is_found_before_anything_is_built(
     monkeypatch: pytest.MonkeyPatch,
 ):
     good = "1" if last == "nan" else "same"
-    rows = [("anchor", "positive", "label"), ("a", "b", good), ("c", "d", good), ("e", "f", last)]
+    rows = [
+        ("anchor", "positive", "label"),
+        ("a", "b", good),
+        ("c", "d", good),
+        ("e", "f", last),
+    ]
     (tmp_path / "t.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
     (tmp_path / "recipe.toml").write_text(RECIPE)
     built: list[object] = []
@@ -153,7 +198,9 @@ def test_a_value_that_the_loss_cannot_use_is_found_before_anything_is_built(
     if last == "nan":
         needs = frozenset({"anchor", "positive", "label"})
         monkeypatch.setattr(
-            Grade, "traits", LossTraits(needs=needs, takes=needs, numbers=frozenset({"label"}))
+            Grade,
+            "traits",
+            LossTraits(needs=needs, takes=needs, numbers=frozenset({"label"})),
         )
     loss = "grade" if last == "nan" else "sort"
     overrides = (
@@ -169,7 +216,10 @@ def test_a_value_that_the_loss_cannot_use_is_found_before_anything_is_built(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("anchor\na\nb\n", "the data has no column `positive`; it has anchor; name another column"),
+        (
+            "anchor\na\nb\n",
+            "the data has no column `positive`; it has anchor; name another column",
+        ),
         (
             "anchor\tpositive\na\tb\n",
             "the data of stage `pull` has 1 row, a loss over a batch needs at least 2",
@@ -177,7 +227,11 @@ def test_a_value_that_the_loss_cannot_use_is_found_before_anything_is_built(
     ],
 )
 def test_data_of_any_stage_that_lacks_something_is_found_before_anything_is_built(
-    text: str, message: str, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str,
+    message: str,
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     (tmp_path / "t.tsv").write_text(text)
     (tmp_path / "recipe.toml").write_text(RECIPE)
@@ -203,10 +257,14 @@ def test_a_source_with_labels_that_runs_dry_is_told_before_anything_is_built(
     data = {name: ["same"] * 3 for name in ("anchor", "positive", "label")}
     monkeypatch.setattr(Table, "open", lambda _: Dry(data))
     (tmp_path / "recipe.toml").write_text(RECIPE)
-    table = '{ use = "table", path = "t.tsv", columns = ["anchor", "positive", "label"] }'
+    table = (
+        '{ use = "table", path = "t.tsv", columns = ["anchor", "positive", "label"] }'
+    )
     overrides = (f"stage.0.data={table}", 'stage.0.loss={ use = "sort" }')
     recipe = load_recipe(tmp_path / "recipe.toml", overrides, plugins)
-    with pytest.raises(DataError, match="the source ran dry: asked for 3 rows of `anchor`, it gave 2"):
+    with pytest.raises(
+        DataError, match="the source ran dry: asked for 3 rows of `anchor`, it gave 2"
+    ):
         run(recipe, tmp_path / "out", plugins)
 
 
@@ -241,22 +299,42 @@ def test_the_report_has_the_scores_of_the_result(ran: Ran):
 
 
 def test_the_saved_encoder_is_the_one_that_was_scored(ran: Ran):
-    encoder = Encoder.load(ran.result.directory / "encoder", {"use": "toy"}, ran.plugins)
-    assert Gap().prepare().evaluate(encoder).primary == pytest.approx(ran.result.scores[-1].value, rel=1e-6)
+    encoder = Encoder.load(
+        ran.result.directory / "encoder", {"use": "toy"}, ran.plugins
+    )
+    assert Gap().prepare().evaluate(encoder).primary == pytest.approx(
+        ran.result.scores[-1].value, rel=1e-6
+    )
 
 
 def test_the_resolved_recipe_of_a_run_is_the_same_recipe(ran: Ran):
-    assert load_recipe(ran.result.directory / "resolved.toml", plugins=ran.plugins) == ran.recipe
+    assert (
+        load_recipe(ran.result.directory / "resolved.toml", plugins=ran.plugins)
+        == ran.recipe
+    )
 
 
 def test_the_manifest_says_what_the_run_was_made_of(ran: Ran):
     manifest = read(ran.result.directory, "manifest.json")
-    assert (manifest["name"], manifest["status"], manifest["seed"]) == ("toy-run", "finished", 7)
-    assert manifest["engine"] == {"device": "toy", "precision": "fp64", "token_budget": 64}
+    assert (manifest["name"], manifest["status"], manifest["seed"]) == (
+        "toy-run",
+        "finished",
+        7,
+    )
+    assert manifest["engine"] == {
+        "device": "toy",
+        "precision": "fp64",
+        "token_budget": 64,
+    }
     assert manifest["weights"] == {"encoder": {"init": "random", "seed": 0}}
     data = ran.recipe.stage[0].data.open()
     assert manifest["data"] == {"pull": {"rows": 11, "sha256": data.fingerprint}}
-    assert [p["name"] for p in manifest["plugins"]] == ["console", "jsonl", "recorder", "toy"]
+    assert [p["name"] for p in manifest["plugins"]] == [
+        "console",
+        "jsonl",
+        "recorder",
+        "toy",
+    ]
     assert manifest["libraries"]["numpy"] == np.__version__
     assert manifest["machine"]["cores"] >= 1
     assert manifest["peak_memory_gib"] > 0
@@ -283,7 +361,9 @@ def test_lifecycle_hooks_are_called_in_the_order_of_the_run(ran: Ran):
             expected.append("step_finished")
         if step % 2 == 0:
             expected.append("validated")
-            if [d for n, d in ran.recorder.events if n == "validated"][step // 2]["best"]:
+            if [d for n, d in ran.recorder.events if n == "validated"][step // 2][
+                "best"
+            ]:
                 expected.append("checkpoint_saved")
     expected += ["stage_finished", "evaluation_started", "scores_ready", "run_finished"]
     assert ran.recorder.names == expected
@@ -292,7 +372,11 @@ def test_lifecycle_hooks_are_called_in_the_order_of_the_run(ran: Ran):
 
 
 def test_hooks_are_told_of_the_encoder_as_the_report_names_it(ran: Ran):
-    told = [d["encoder"] for n, d in ran.recorder.events if n in ("evaluation_started", "scores_ready")]
+    told = [
+        d["encoder"]
+        for n, d in ran.recorder.events
+        if n in ("evaluation_started", "scores_ready")
+    ]
     assert told == ["encoder@start", "encoder@start", "encoder", "encoder"]
 
 
@@ -321,7 +405,9 @@ def test_the_same_recipe_gives_the_same_run_and_another_seed_another(
     ran: Ran, recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     def losses(directory: Path) -> list[float]:
-        return [line["loss"] for line in log(directory) if line["event"] == "step_finished"]
+        return [
+            line["loss"] for line in log(directory) if line["event"] == "step_finished"
+        ]
 
     again = run(recipe_of(VALIDATED), tmp_path / "again", plugins)
     assert losses(again.directory) == losses(ran.result.directory)
@@ -339,7 +425,9 @@ def test_a_recipe_without_stage_is_evaluated_under_the_plain_name(
     assert names(tmp_path / "out") == FILES
 
 
-TRANSFORM = 'encoder.head.transform={ use = "centre", data = { use = "words", rows = 5 } }'
+TRANSFORM = (
+    'encoder.head.transform={ use = "centre", data = { use = "words", rows = 5 } }'
+)
 
 
 def test_a_transform_is_fitted_after_the_last_stage_and_nothing_before_sees_it(
@@ -351,19 +439,27 @@ def test_a_transform_is_fitted_after_the_last_stage_and_nothing_before_sees_it(
     assert start == plain.scores[0]
     assert "transform" not in start.protocol["encoder"]
     assert end.protocol["encoder"]["transform"]["use"] == "centre"
-    report, before = (read(tmp_path / name, "report.json")["stages"] for name in ("out", "plain"))
-    assert report == before
-    trained = Encoder.load(tmp_path / "plain" / "encoder", {"use": "toy"}, plugins).encode(["abc", "bcd"])
-    found = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
-    centre = Encoder.load(tmp_path / "plain" / "encoder", {"use": "toy"}, plugins).encode(
-        list(Words(5).open().texts())
+    report, before = (
+        read(tmp_path / name, "report.json")["stages"] for name in ("out", "plain")
     )
+    assert report == before
+    trained = Encoder.load(
+        tmp_path / "plain" / "encoder", {"use": "toy"}, plugins
+    ).encode(["abc", "bcd"])
+    found = Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
+    centre = Encoder.load(
+        tmp_path / "plain" / "encoder", {"use": "toy"}, plugins
+    ).encode(list(Words(5).open().texts()))
     expected = (trained - centre.mean(axis=0))[:, :3]
-    np.testing.assert_allclose(found.encode(["abc", "bcd"]), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        found.encode(["abc", "bcd"]), expected, rtol=1e-4, atol=1e-5
+    )
     assert end.value == Gap().prepare().evaluate(found).scores[0].value
 
 
-def test_a_transform_is_fitted_where_there_is_no_stage(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_a_transform_is_fitted_where_there_is_no_stage(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     text = RECIPE[: RECIPE.index("[[stage]]")] + '[[evaluate]]\nuse = "gap"\n'
     (score,) = run(recipe_of(text, TRANSFORM), tmp_path / "out", plugins).scores
     assert score.protocol["encoder"]["transform"]["texts"] == 10
@@ -373,7 +469,11 @@ def test_texts_of_a_transform_are_looked_at_before_training(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     with pytest.raises(DataError, match="the centre of one text"):
-        run(recipe_of(RECIPE, TRANSFORM.replace("rows = 5", "rows = 0")), tmp_path / "out", plugins)
+        run(
+            recipe_of(RECIPE, TRANSFORM.replace("rows = 5", "rows = 0")),
+            tmp_path / "out",
+            plugins,
+        )
     assert read(tmp_path / "out", "report.json")["scores"] == []
 
 
@@ -383,7 +483,9 @@ def test_the_encoder_of_an_interrupted_run_is_not_taken_for_one_with_its_transfo
     recipe = recipe_of(RECIPE, TRANSFORM, "stage.pull.loss.interrupt_at=4")
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "out", plugins)
-    with pytest.raises(ModelError, match="was saved before its transform was fitted; finish its run"):
+    with pytest.raises(
+        ModelError, match="was saved before its transform was fitted; finish its run"
+    ):
         Encoder.load(tmp_path / "out" / "encoder", {"use": "toy"}, plugins)
 
 
@@ -456,7 +558,9 @@ def test_a_stage_begins_with_the_weights_that_it_names(
     weights = () if source is None else (f"stage.again.weights.zh={source}",)
     recipe = recipe_of(TOWERS + NOISY, *weights)
     out = run(recipe, tmp_path / "out", plugins).directory
-    (pairs,), (tune,) = ((out / "checkpoints" / name).iterdir() for name in ("pairs", "tune"))
+    (pairs,), (tune,) = (
+        (out / "checkpoints" / name).iterdir() for name in ("pairs", "tune")
+    )
     expected = {
         "pairs": gap_of(pairs / "zh", plugins),
         "tune": gap_of(tune / "zh", plugins),
@@ -467,16 +571,27 @@ def test_a_stage_begins_with_the_weights_that_it_names(
 
 
 @pytest.mark.usefixtures("quick")
-def test_the_chance_of_a_stage_is_its_own(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_the_chance_of_a_stage_is_its_own(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     def noisy(name: str, *overrides: str) -> float:
-        text = TOWERS + '\n[[evaluate]]\nuse = "lottery"\nencoder = "zh"\nat = ["start"]\n' + NOISY
+        text = (
+            TOWERS
+            + '\n[[evaluate]]\nuse = "lottery"\nencoder = "zh"\nat = ["start"]\n'
+            + NOISY
+        )
         recipe = recipe_of(text, "stage.again.train=en", *overrides)
         return observed(run(recipe, tmp_path / name, plugins).directory, 4)
 
     plain = noisy("plain")
     assert noisy("longer", "stage.tune.epochs=5", "stage.tune.loss.noise=0.2") == plain
     assert noisy("evaluated", 'evaluate.1.at=["end"]') == plain
-    assert noisy("validated", 'stage.tune.validate={ every = 1, with = { use = "lottery" } }') == plain
+    assert (
+        noisy(
+            "validated", 'stage.tune.validate={ every = 1, with = { use = "lottery" } }'
+        )
+        == plain
+    )
     assert noisy("other", "run.seed=8") != plain
 
 
@@ -494,11 +609,19 @@ def test_no_two_stages_and_no_stage_and_encoder_draw_the_same_numbers(
 def test_weights_that_a_stage_gives_to_an_encoder_that_it_freezes_stay(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
-    changes = ('stage.tune.train="en"', 'stage.tune.freeze="zh"', "stage.tune.weights.zh=pretrained")
-    recipe = recipe_of(TOWERS, *changes, 'stage.tune.columns={ anchor = "zh", positive = "en" }')
+    changes = (
+        'stage.tune.train="en"',
+        'stage.tune.freeze="zh"',
+        "stage.tune.weights.zh=pretrained",
+    )
+    recipe = recipe_of(
+        TOWERS, *changes, 'stage.tune.columns={ anchor = "zh", positive = "en" }'
+    )
     out = run(recipe, tmp_path / "out", plugins).directory
     zh = Encoder.load(out / "encoder" / "zh", {"use": "toy"}, plugins)
-    np.testing.assert_array_equal(zh.encode(["abc"]), build_encoder(recipe, "zh").encode(["abc"]))
+    np.testing.assert_array_equal(
+        zh.encode(["abc"]), build_encoder(recipe, "zh").encode(["abc"])
+    )
 
 
 @pytest.mark.usefixtures("quick")
@@ -527,7 +650,11 @@ def test_frozen_vectors_are_kept_apart_by_everything_that_decides_them(
                 seen.extend(path.name for path in (run.directory / "vectors").iterdir())
 
     plugins.manager.register(Look())
-    frozen = ('stage.again.train="en"', 'stage.again.freeze="zh"', "stage.again.cache_frozen=true")
+    frozen = (
+        'stage.again.train="en"',
+        'stage.again.freeze="zh"',
+        "stage.again.cache_frozen=true",
+    )
     frozen = (*frozen, 'stage.again.columns={ anchor = "zh", positive = "en" }')
     for name, overrides in (("one", ()), ("again", ()), ("other", (change,))):
         run(recipe_of(TOWERS + NOISY, *frozen, *overrides), tmp_path / name, plugins)
@@ -545,14 +672,20 @@ def test_the_frozen_tower_of_a_stage_has_the_weights_that_an_earlier_stage_gave_
     back += 'optimizer = { use = "sgd", lr = 0.5 }, schedule = { use = "falling" }, epochs = 2 }'
     recipe = recipe_of(TOWERS, back)
     out = run(recipe, tmp_path / "out", plugins).directory
-    zh, en = (Encoder.load(out / "encoder" / name, {"use": "toy"}, plugins) for name in ("zh", "en"))
+    zh, en = (
+        Encoder.load(out / "encoder" / name, {"use": "toy"}, plugins)
+        for name in ("zh", "en")
+    )
     (kept,) = (out / "checkpoints" / "pairs").iterdir()
     np.testing.assert_array_equal(
-        zh.encode(["abc"]), Encoder.load(kept / "zh", {"use": "toy"}, plugins).encode(["abc"])
+        zh.encode(["abc"]),
+        Encoder.load(kept / "zh", {"use": "toy"}, plugins).encode(["abc"]),
     )
     # Had `back` started from the untrained `zh`, `en` would have become something else.
     fresh = run(
-        recipe_of(TOWERS, back, "stage.back.weights.zh=pretrained"), tmp_path / "fresh", plugins
+        recipe_of(TOWERS, back, "stage.back.weights.zh=pretrained"),
+        tmp_path / "fresh",
+        plugins,
     ).directory
     other = Encoder.load(fresh / "encoder" / "en", {"use": "toy"}, plugins)
     assert not np.allclose(other.encode(["abc"]), en.encode(["abc"]))
@@ -564,10 +697,19 @@ def test_of_every_stage_only_the_weights_that_it_ends_with_are_left(
 ):
     validate = '{ every = 1, with = { use = "lottery" } }'
     text = TOWERS + "\n[checkpoint]\nevery = 1\nkeep = 3\n"
-    recipe = recipe_of(text, f"stage.pairs.validate={validate}", f"stage.tune.validate={validate}")
+    recipe = recipe_of(
+        text, f"stage.pairs.validate={validate}", f"stage.tune.validate={validate}"
+    )
     out = run(recipe, tmp_path / "out", plugins).directory
-    ends = {line["stage"]: line["best_step"] for line in log(out) if line["event"] == "stage_finished"}
-    left = {path.name: [kept.name for kept in path.iterdir()] for path in (out / "checkpoints").iterdir()}
+    ends = {
+        line["stage"]: line["best_step"]
+        for line in log(out)
+        if line["event"] == "stage_finished"
+    }
+    left = {
+        path.name: [kept.name for kept in path.iterdir()]
+        for path in (out / "checkpoints").iterdir()
+    }
     assert left == {stage: [f"kept-{step:08d}"] for stage, step in ends.items()}
     assert sum(line["event"] == "checkpoint_saved" for line in log(out)) > 2
 
@@ -584,7 +726,9 @@ def test_states_and_vectors_are_there_while_a_run_goes_on_and_gone_afterwards(
             seen.append(names(run.directory))
 
     plugins.manager.register(Look())
-    out = run(recipe_of(TOWERS, "stage.pairs.cache_frozen=true"), tmp_path / "out", plugins).directory
+    out = run(
+        recipe_of(TOWERS, "stage.pairs.cache_frozen=true"), tmp_path / "out", plugins
+    ).directory
     assert all({"states", "vectors"} <= held for held in seen)
     assert len(seen) == 10
     assert names(out) == FILES | {"checkpoints"}
@@ -597,9 +741,13 @@ def test_a_cache_of_frozen_vectors_does_not_change_the_result(
 ):
     plain = run(recipe_of(TOWERS), tmp_path / "plain", plugins)
     result = run(
-        recipe_of(TOWERS, f"stage.pairs.cache_frozen={str(cached).lower()}"), tmp_path / "out", plugins
+        recipe_of(TOWERS, f"stage.pairs.cache_frozen={str(cached).lower()}"),
+        tmp_path / "out",
+        plugins,
     )
-    assert [s.value for s in result.scores] == pytest.approx([s.value for s in plain.scores], rel=1e-6)
+    assert [s.value for s in result.scores] == pytest.approx(
+        [s.value for s in plain.scores], rel=1e-6
+    )
 
 
 @pytest.mark.usefixtures("quick")
@@ -615,7 +763,9 @@ def test_towers_that_do_not_fit_are_found_before_anything_is_computed(
         'stage.tune.columns={ anchor = "en", positive = "zh" }',
         'evaluate.0={ use = "gap", encoder = "zh", at = ["start"] }',
     )
-    with pytest.raises(RunError, match="the vectors of stage `tune` have several widths"):
+    with pytest.raises(
+        RunError, match="the vectors of stage `tune` have several widths"
+    ):
         run(recipe, tmp_path / "out", plugins)
     assert recorder.names == ["run_started", "run_failed"]
 
@@ -630,9 +780,12 @@ def test_scores_of_two_towers_name_both_and_say_how_each_encodes(
     protocol = result.scores[-1].protocol["encoder"]
     assert (protocol["max_length"], protocol["second"]["max_length"]) == (16, 9)
     zh, en = (
-        Encoder.load(result.directory / "encoder" / name, {"use": "toy"}, plugins) for name in ("zh", "en")
+        Encoder.load(result.directory / "encoder" / name, {"use": "toy"}, plugins)
+        for name in ("zh", "en")
     )
-    assert result.scores[-1].value == -float(np.linalg.norm(zh.encode(["abc"]) - en.encode(["nop"])))
+    assert result.scores[-1].value == -float(
+        np.linalg.norm(zh.encode(["abc"]) - en.encode(["nop"]))
+    )
 
 
 # --- what encoders start with ------------------------------------------------------------------------------
@@ -640,7 +793,9 @@ def test_scores_of_two_towers_name_both_and_say_how_each_encodes(
 RANDOM_HEADS = ("encoders.en.head.projection=3", "encoders.zh.head.projection=3")
 
 
-def test_the_weights_that_an_encoder_starts_with_follow_from_its_name_and_the_seed(recipe_of: Load):
+def test_the_weights_that_an_encoder_starts_with_follow_from_its_name_and_the_seed(
+    recipe_of: Load,
+):
     def head(name: str, recipe: Recipe) -> Any:
         return build_encoders(recipe, recipe.runtime.build())[name].placed.projection
 
@@ -649,14 +804,24 @@ def test_the_weights_that_an_encoder_starts_with_follow_from_its_name_and_the_se
     stages = TOWERS.index("[[stage]]")
     turned = TOWERS[:start] + TOWERS[end:stages] + TOWERS[start:end] + TOWERS[stages:]
     for name in ("en", "zh"):
-        np.testing.assert_array_equal(head(name, plain), head(name, recipe_of(turned, *RANDOM_HEADS)))
-        np.testing.assert_array_equal(head(name, plain), build_encoder(plain, name).placed.projection)
-        assert not np.allclose(head(name, plain), head(name, recipe_of(TOWERS, *RANDOM_HEADS, "run.seed=8")))
+        np.testing.assert_array_equal(
+            head(name, plain), head(name, recipe_of(turned, *RANDOM_HEADS))
+        )
+        np.testing.assert_array_equal(
+            head(name, plain), build_encoder(plain, name).placed.projection
+        )
+        assert not np.allclose(
+            head(name, plain),
+            head(name, recipe_of(TOWERS, *RANDOM_HEADS, "run.seed=8")),
+        )
     assert not np.allclose(head("en", plain), head("zh", plain))
 
 
 def test_an_encoder_that_the_recipe_lacks_cannot_be_built(recipe_of: Load):
-    with pytest.raises(RunError, match="the recipe has no encoder `fr`, it has `en`, `zh`; name one of them"):
+    with pytest.raises(
+        RunError,
+        match="the recipe has no encoder `fr`, it has `en`, `zh`; name one of them",
+    ):
         build_encoder(recipe_of(TOWERS), "fr")
 
 
@@ -665,16 +830,24 @@ def test_what_a_component_returns_is_looked_at_before_a_run_too(
 ) -> None:
     monkeypatch.setattr(Words, "open", lambda _: None)
     monkeypatch.setattr(Characters, "build", lambda _, context: list(context.texts()))
-    with pytest.raises(PluginError, match=r"^`open` of the data source `words` of `toy_plugin` returned "):
+    with pytest.raises(
+        PluginError,
+        match=r"^`open` of the data source `words` of `toy_plugin` returned ",
+    ):
         build_encoder(recipe_of())
     monkeypatch.setattr(Toy, "build", lambda _: None)
-    with pytest.raises(PluginError, match=r"^`build` of the runtime `toy` of `toy_plugin` returned None"):
+    with pytest.raises(
+        PluginError,
+        match=r"^`build` of the runtime `toy` of `toy_plugin` returned None",
+    ):
         build_encoder(recipe_of())
 
 
 # --- trackers of the recipe --------------------------------------------------------------------------------
 
-NOTES = '\n[[tracker]]\nuse = "notes"\n\n[[tracker]]\nuse = "notes"\nfile = "more.txt"\n'
+NOTES = (
+    '\n[[tracker]]\nuse = "notes"\n\n[[tracker]]\nuse = "notes"\nfile = "more.txt"\n'
+)
 
 
 @pytest.mark.usefixtures("quick")
@@ -688,7 +861,9 @@ def test_trackers_of_the_recipe_follow_their_run_and_no_other(
     except RunError:
         assert "nan" in loss
     steps = "3" if "nan" in loss else "6"
-    assert [(tmp_path / "out" / name).read_text() for name in ("notes.txt", "more.txt")] == [steps, steps]
+    assert [
+        (tmp_path / "out" / name).read_text() for name in ("notes.txt", "more.txt")
+    ] == [steps, steps]
     assert plugins.manager.list_name_plugin() == before
     run(recipe_of(), tmp_path / "next", plugins)
     assert not (tmp_path / "next" / "notes.txt").exists()
@@ -741,7 +916,11 @@ def test_expected_numbers_are_compared_with_the_scores_after_training(
         "gap/other": f"{{ value = {end}, tolerance = 100 }}",
         "missing": "{ value = 1, tolerance = 100, source = 'nowhere' }",
     }
-    text = VALIDATED + "\n[expected]\n" + "".join(f'"{key}" = {row}\n' for key, row in rows.items())
+    text = (
+        VALIDATED
+        + "\n[expected]\n"
+        + "".join(f'"{key}" = {row}\n' for key, row in rows.items())
+    )
     result = run(recipe_of(text), tmp_path / "out", plugins)
     assert result.unmet == ("gap/other", "missing")
     report = read(tmp_path / "out", "report.json")["expected"]
@@ -761,12 +940,18 @@ def test_a_number_to_compare_with_stands_in_the_report_and_decides_nothing(
     ran: Ran, recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     end = ran.result.scores[1].value
-    rows = ("gap = { value = 1000, decides = false }", "missing = { value = 1, decides = false }")
+    rows = (
+        "gap = { value = 1000, decides = false }",
+        "missing = { value = 1, decides = false }",
+    )
     text = VALIDATED + "\n[expected]\n" + "\n".join(rows) + "\n"
     result = run(recipe_of(text), tmp_path / "out", plugins)
     assert result.unmet == ()
     report = read(tmp_path / "out", "report.json")["expected"]
-    assert [(row["key"], row["found"], row["met"], row["decides"], row["tolerance"]) for row in report] == [
+    assert [
+        (row["key"], row["found"], row["met"], row["decides"], row["tolerance"])
+        for row in report
+    ] == [
         ("gap", end, None, False, None),
         ("missing", None, None, False, None),
     ]
@@ -780,7 +965,9 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_what_it_had(
     recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
 ):
     recipe = recipe_of(RECIPE, "stage.pull.loss.nan_at=3")
-    with pytest.raises(RunError, match="the loss of stage `pull` is nan at step 3 of 6"):
+    with pytest.raises(
+        RunError, match="the loss of stage `pull` is nan at step 3 of 6"
+    ):
         run(recipe, tmp_path / "out", plugins)
     report = read(tmp_path / "out", "report.json")
     assert report["status"] == "failed"
@@ -813,9 +1000,15 @@ def test_an_interrupted_run_has_a_report_and_an_encoder_that_loads(
     assert isinstance(recorder.events[-1][1]["error"], KeyboardInterrupt)
 
 
-def test_an_interrupted_run_keeps_its_best_checkpoint(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_an_interrupted_run_keeps_its_best_checkpoint(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     # The distance falls, so the farther target is best before the first step.
-    recipe = recipe_of(VALIDATED, "stage.pull.loss.interrupt_at=6", "stage.pull.validate.with.target=100")
+    recipe = recipe_of(
+        VALIDATED,
+        "stage.pull.loss.interrupt_at=6",
+        "stage.pull.validate.with.target=100",
+    )
     with pytest.raises(KeyboardInterrupt):
         run(recipe, tmp_path / "out", plugins)
     report = read(tmp_path / "out", "report.json")
@@ -834,7 +1027,9 @@ def test_a_stage_that_cannot_read_its_data_ends_the_run_with_a_report(
     assert read(tmp_path / "out", "report.json")["status"] == "failed"
 
 
-def test_plugins_can_run_again_after_a_run_that_failed(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_plugins_can_run_again_after_a_run_that_failed(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     with pytest.raises(RunError):
         run(recipe_of(RECIPE, "stage.pull.loss.nan_at=1"), tmp_path / "one", plugins)
     result = run(recipe_of(), tmp_path / "two", plugins)
@@ -846,16 +1041,22 @@ def test_plugins_can_run_again_after_a_run_that_failed(recipe_of: Load, plugins:
 # --- where a run may go ------------------------------------------------------------------------------------
 
 
-def test_a_directory_that_holds_a_run_is_refused_and_left_alone(ran: Ran, recipe_of: Load, plugins: Plugins):
+def test_a_directory_that_holds_a_run_is_refused_and_left_alone(
+    ran: Ran, recipe_of: Load, plugins: Plugins
+):
     directory = ran.result.directory
-    before = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    before = {
+        path: path.read_bytes() for path in directory.rglob("*") if path.is_file()
+    }
     with pytest.raises(RunError) as caught:
         run(recipe_of(), directory, plugins)
     assert str(caught.value) == (
         f"`{directory}` already holds a run; choose another `--out`, move it away, or, if the run has not "
         "finished, take its place with `--replace`"
     )
-    assert {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in directory.rglob("*") if path.is_file()
+    } == before
 
 
 def test_a_run_that_has_not_finished_gives_its_place_to_another(
@@ -863,7 +1064,9 @@ def test_a_run_that_has_not_finished_gives_its_place_to_another(
 ):
     place = tmp_path / "out"
     run(recipe_of(), place, plugins)
-    with pytest.raises(RunError, match="is finished, and only one that has not finished is replaced"):
+    with pytest.raises(
+        RunError, match="is finished, and only one that has not finished is replaced"
+    ):
         remove_unfinished(place)
     manifest = json.loads((place / "manifest.json").read_text())
     (place / "manifest.json").write_text(json.dumps({**manifest, "status": "failed"}))
@@ -872,8 +1075,12 @@ def test_a_run_that_has_not_finished_gives_its_place_to_another(
     assert run(recipe_of(), place, plugins).scores
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"status": "odd"}', '{"status": "running"}'])
-def test_nothing_but_a_run_that_is_not_at_work_is_replaced(content: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"status": "odd"}', '{"status": "running"}']
+)
+def test_nothing_but_a_run_that_is_not_at_work_is_replaced(
+    content: str, tmp_path: Path
+):
     (tmp_path / "manifest.json").write_text(content)
     (tmp_path / "mine.txt").write_text("kept")
     with alone(tmp_path), pytest.raises(RunError):
@@ -887,15 +1094,20 @@ def test_a_directory_that_holds_something_else_is_refused_by_name(
 ):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").touch()
-    with pytest.raises(RunError, match=r"already holds `notes\.txt`; choose another `--out`"):
+    with pytest.raises(
+        RunError, match=r"already holds `notes\.txt`; choose another `--out`"
+    ):
         run(recipe_of(), tmp_path / "out", plugins)
     assert names(tmp_path / "out") == {"notes.txt"}
 
 
-def test_a_run_directory_below_a_file_cannot_be_made(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_a_run_directory_below_a_file_cannot_be_made(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     (tmp_path / "file").touch()
     with pytest.raises(
-        RunError, match=r"cannot make the run directory `.*/file/out`: .*choose another `--out`"
+        RunError,
+        match=r"cannot make the run directory `.*/file/out`: .*choose another `--out`",
     ):
         run(recipe_of(), tmp_path / "file" / "out", plugins)
 

@@ -11,7 +11,9 @@ from sentbed._signals import Stop
 
 @pytest.fixture
 def default_handlers():
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {
+        number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)
+    }
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -20,7 +22,9 @@ def default_handlers():
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_ends_at_once_where_there_is_no_patience(name: str, default_handlers: None):
+def test_a_signal_ends_at_once_where_there_is_no_patience(
+    name: str, default_handlers: None
+):
     stop = Stop()
     with pytest.raises(KeyboardInterrupt, match=f"ended by {name}"), stop.listening():
         os.kill(os.getpid(), getattr(signal, name))
@@ -61,6 +65,8 @@ def test_handlers_are_put_back_and_those_of_others_left_alone(default_handlers: 
 
 
 def test_sentbed_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "sentbed", "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "sentbed", "--version"], capture_output=True, text=True
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("sentbed, version ")

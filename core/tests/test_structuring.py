@@ -63,14 +63,18 @@ def read(text: str, cls: type[Any], plugins: Plugins) -> Any:
     return value
 
 
-def problems_of(text: str, cls: type[Any], plugins: Plugins) -> list[tuple[int | None, str, str]]:
+def problems_of(
+    text: str, cls: type[Any], plugins: Plugins
+) -> list[tuple[int | None, str, str]]:
     document = parse(text.encode(), "r.toml")
     _, problems = structure(document.data, cls, document, plugins, BASE)
     assert all(problem.file == "r.toml" for problem in problems)
     return [(problem.line, problem.path, problem.message) for problem in problems]
 
 
-def problem_of(text: str, cls: type[Any], plugins: Plugins) -> tuple[int | None, str, str]:
+def problem_of(
+    text: str, cls: type[Any], plugins: Plugins
+) -> tuple[int | None, str, str]:
     (problem,) = problems_of(text, cls, plugins)
     return problem
 
@@ -119,7 +123,9 @@ def test_a_whole_number_is_a_number_among_alternatives_too(plugins: Plugins):
 
 
 def test_elements_of_number_fields_are_floats(plugins: Plugins):
-    assert [type(v) for v in read("named = { a = 1 }", Values, plugins).named.values()] == [float]
+    assert [
+        type(v) for v in read("named = { a = 1 }", Values, plugins).named.values()
+    ] == [float]
 
 
 @pytest.mark.parametrize(
@@ -144,12 +150,20 @@ def test_elements_of_number_fields_are_floats(plugins: Plugins):
         ("many = 'abc'", "many", "found 'abc', expected an array: write `[\"abc\"]`"),
         ("many = [1, 2.5]", "many.1", "found 2.5, expected a whole number"),
         ("pair = [1]", "pair", "found the array [1], expected an array of 2"),
-        ("pair = [1, 'a', 2]", "pair", "found the array [1, 'a', 2], expected an array of 2"),
+        (
+            "pair = [1, 'a', 2]",
+            "pair",
+            "found the array [1, 'a', 2], expected an array of 2",
+        ),
         ("pair = ['a', 'a']", "pair.0", "found 'a', expected a whole number"),
         ("named = [1]", "named", "found the array [1], expected a table"),
         ("named = { a = 'x' }", "named.a", "found 'x', expected a number"),
         ("inner = 3", "inner", "found 3, expected a table"),
-        ("tables = { size = 1 }", "tables", "found the table {'size': 1}, expected an array"),
+        (
+            "tables = { size = 1 }",
+            "tables",
+            "found the table {'size': 1}, expected an array",
+        ),
         ("tables = [3]", "tables.0", "found 3, expected a table"),
         ("file = 3", "file", 'found 3, expected a string: write `"3"`'),
         ("model = false", "model", "found False, expected a string"),
@@ -171,7 +185,9 @@ def test_a_value_of_another_type_is_a_problem_and_is_never_converted(
         ("choice = ['red']", "found ['red']."),
     ],
 )
-def test_a_value_outside_its_choices_is_a_problem_that_names_them(text: str, message: str, plugins: Plugins):
+def test_a_value_outside_its_choices_is_a_problem_that_names_them(
+    text: str, message: str, plugins: Plugins
+):
     line, path, found = problem_of(text, Values, plugins)
     assert (line, path) == (1, "choice")
     assert found.startswith(message)
@@ -188,7 +204,9 @@ def test_an_unknown_key_is_a_problem_that_suggests_the_closest_one(plugins: Plug
     )
 
 
-def test_an_unknown_key_that_is_close_to_none_lists_all_of_them_sorted(plugins: Plugins):
+def test_an_unknown_key_that_is_close_to_none_lists_all_of_them_sorted(
+    plugins: Plugins,
+):
     assert problem_of("[inner]\nsize = 1\nzzz = 2", Values, plugins) == (
         3,
         "inner.zzz",
@@ -212,7 +230,9 @@ def test_a_value_that_a_validator_refuses_is_a_problem_of_its_key(plugins: Plugi
 
 @pytest.mark.parametrize("validator", [in_([1, 2]), optional(in_([1, 2]))])
 def test_the_message_of_any_attrs_validator_is_shown(validator: Any, plugins: Plugins):
-    cls = attrs.make_class("Cls", {"size": attrs.field(type=int, validator=validator)}, frozen=True)
+    cls = attrs.make_class(
+        "Cls", {"size": attrs.field(type=int, validator=validator)}, frozen=True
+    )
     line, path, message = problem_of("size = 3", cls, plugins)
     assert (line, path) == (1, "size")
     assert message.startswith("found 3: 'size' must be in [1, 2]")
@@ -240,7 +260,9 @@ def test_a_validator_that_looks_at_another_field_is_a_problem_too(plugins: Plugi
     assert line in (1, 3)
     assert path in ("range", "range.high")
     assert message.endswith("`high` must be above `low`")
-    assert read("[range]\nlow = 3\nhigh = 4", HasRange, plugins) == HasRange(Range(3, 4))
+    assert read("[range]\nlow = 3\nhigh = 4", HasRange, plugins) == HasRange(
+        Range(3, 4)
+    )
 
 
 @attrs.frozen
@@ -258,7 +280,9 @@ class HasExclusive:
     both: Exclusive
 
 
-def test_a_combination_that_the_class_refuses_is_a_problem_of_the_table(plugins: Plugins):
+def test_a_combination_that_the_class_refuses_is_a_problem_of_the_table(
+    plugins: Plugins,
+):
     text = "[both]\nfirst = 1\nsecond = 1"
     assert problem_of(text, HasExclusive, plugins) == (
         1,
@@ -267,7 +291,9 @@ def test_a_combination_that_the_class_refuses_is_a_problem_of_the_table(plugins:
     )
 
 
-def test_every_fault_of_a_document_is_reported_once_in_the_order_of_lines(plugins: Plugins):
+def test_every_fault_of_a_document_is_reported_once_in_the_order_of_lines(
+    plugins: Plugins,
+):
     text = "whole = 1.5\nflaag = true\n[inner]\nsize = 0\nx = 1\n[[tables]]\n[[tables]]\nsize = 'a'\n"
     assert [(line, path) for line, path, _ in problems_of(text, Values, plugins)] == [
         (1, "whole"),
@@ -300,7 +326,9 @@ def test_a_file_path_is_relative_to_the_recipe_unless_it_has_a_scheme(
     assert read(f"file = '{written}'", Values, plugins).file == read_as
 
 
-def test_a_file_path_below_the_home_directory_is_expanded(plugins: Plugins, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_path_below_the_home_directory_is_expanded(
+    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("HOME", "/home/someone")
     assert read("file = '~/x.tsv'", Values, plugins).file == "/home/someone/x.tsv"
     assert read("model = '~/m'", Values, plugins).model == "/home/someone/m"
@@ -317,7 +345,9 @@ def test_a_file_path_below_the_home_directory_is_expanded(plugins: Plugins, monk
         ("/abs/model", "/abs/model"),
     ],
 )
-def test_a_model_id_is_a_directory_only_where_it_looks_like_one(written: str, read_as: str, plugins: Plugins):
+def test_a_model_id_is_a_directory_only_where_it_looks_like_one(
+    written: str, read_as: str, plugins: Plugins
+):
     assert read(f"model = '{written}'", Values, plugins).model == read_as
 
 
@@ -356,13 +386,21 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
             "loss",
             "the loss has no `use`; name one of `chase`, `grade`, `pull`, `sort`",
         ),
-        ("loss = { use = 3 }", "loss", "the loss has no `use`; name one of `chase`, `grade`, `pull`, `sort`"),
+        (
+            "loss = { use = 3 }",
+            "loss",
+            "the loss has no `use`; name one of `chase`, `grade`, `pull`, `sort`",
+        ),
         (
             "loss = 'pull'",
             "loss",
             "found 'pull', expected a table with `use = \"...\"` that names a loss",
         ),
-        ("loss = { use = 'pul' }", "loss.use", "there is no loss `pul`. Did you mean `pull`?"),
+        (
+            "loss = { use = 'pul' }",
+            "loss.use",
+            "there is no loss `pul`. Did you mean `pull`?",
+        ),
         (
             "loss = { use = 'qqq' }",
             "loss.use",
@@ -374,7 +412,11 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
             "the loss `info-nce` belongs to `sentbed-losses`, which is not installed; "
             "install it with `pip install sentbed-losses`",
         ),
-        ("losses = [{ use = 'pull' }, { use = 'x' }]", "losses.1.use", "there is no loss `x`."),
+        (
+            "losses = [{ use = 'pull' }, { use = 'x' }]",
+            "losses.1.use",
+            "there is no loss `x`.",
+        ),
     ],
 )
 def test_a_component_that_cannot_be_found_is_a_problem_that_says_what_can(
@@ -396,15 +438,23 @@ def test_keys_of_an_inline_component_stand_beside_those_of_its_table(plugins: Pl
     assert value == Inline(toy_plugin.Gap(target=0.5), "start")
 
 
-def test_faults_of_an_inline_component_have_the_path_at_which_they_stand(plugins: Plugins):
+def test_faults_of_an_inline_component_have_the_path_at_which_they_stand(
+    plugins: Plugins,
+):
     found = problems_of("use = 'gap'\nat = 3\ntarget = 'x'\ntaget = 1", Inline, plugins)
-    assert [(line, path) for line, path, _ in found] == [(2, "at"), (3, "target"), (4, "taget")]
+    assert [(line, path) for line, path, _ in found] == [
+        (2, "at"),
+        (3, "target"),
+        (4, "taget"),
+    ]
 
 
 # --- and back ----------------------------------------------------------------------------------------------
 
 
-def test_a_structured_value_is_written_with_every_default_and_without_none(plugins: Plugins):
+def test_a_structured_value_is_written_with_every_default_and_without_none(
+    plugins: Plugins,
+):
     value = read("many = [1, 2]\ntables = [{ size = 5 }]\n", Values, plugins)
     assert unstructure(value) == {
         "whole": 1,

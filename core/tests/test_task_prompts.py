@@ -35,14 +35,20 @@ TASK_PROMPTS = (
 TEXT = "abc"
 
 
-def encoder_with(recipe_of: Callable[..., Recipe], task_prompts: str = TASK_PROMPTS) -> Encoder:
-    return build_encoder(recipe_of(RECIPE.replace("pooler", f"{task_prompts}\npooler", 1)))
+def encoder_with(
+    recipe_of: Callable[..., Recipe], task_prompts: str = TASK_PROMPTS
+) -> Encoder:
+    return build_encoder(
+        recipe_of(RECIPE.replace("pooler", f"{task_prompts}\npooler", 1))
+    )
 
 
 def with_prompt(encoder: Encoder, template: str | None) -> Encoder:
     """Return the encoder with one prompt for all texts."""
     prompt = None if template is None else Prompt(template)
-    return attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt, task_prompts=None))
+    return attrs.evolve(
+        encoder, recipe=attrs.evolve(encoder.recipe, prompt=prompt, task_prompts=None)
+    )
 
 
 @attrs.frozen
@@ -58,11 +64,15 @@ class Lists(Evaluator):
         return Prepared(self.lists, self._score)
 
     def _score(self, vectors: Vectors) -> Evaluation:
-        scores = tuple(Score(name, "first", float(vectors[name][0, 0]), {}) for name in self.lists)
+        scores = tuple(
+            Score(name, "first", float(vectors[name][0, 0]), {}) for name in self.lists
+        )
         return Evaluation(scores, 0.0)
 
 
-def score_of(encoder: Encoder, *tasks: TextTask, second: Encoder | None = None) -> tuple[Score, ...]:
+def score_of(
+    encoder: Encoder, *tasks: TextTask, second: Encoder | None = None
+) -> tuple[Score, ...]:
     lists = {}
     for task in tasks:
         lists[task.name or "only"] = Texts([TEXT], task=task)
@@ -72,7 +82,13 @@ def score_of(encoder: Encoder, *tasks: TextTask, second: Encoder | None = None) 
 
 def test_keys_are_in_the_order_of_mteb() -> None:
     task = TextTask("SciFact", "Retrieval", "query")
-    assert task.keys == ("scifact-query", "scifact", "retrieval-query", "retrieval", "query")
+    assert task.keys == (
+        "scifact-query",
+        "scifact",
+        "retrieval-query",
+        "retrieval",
+        "query",
+    )
     assert TextTask(type="STS").keys == ("sts",)
     assert TextTask().keys == ()
 
@@ -96,9 +112,13 @@ def test_a_text_gets_the_prompt_of_the_most_specific_key(
     (score,) = score_of(encoder, task)
     assert score.value == expected.encode([TEXT])[0, 0]
     name = TextTask(task.name, task.type or "sts", task.side, task.instruction)
-    np.testing.assert_array_equal(encoder.for_task(name).encode([TEXT]), expected.encode([TEXT]))
+    np.testing.assert_array_equal(
+        encoder.for_task(name).encode([TEXT]), expected.encode([TEXT])
+    )
     described = expected.protocol().get("prompt", {})
-    assert score.protocol["encoder"]["prompt"] == ({task.side: described} if task.side else described)
+    assert score.protocol["encoder"]["prompt"] == (
+        {task.side: described} if task.side else described
+    )
 
 
 def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
@@ -115,10 +135,14 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
             for task in ("Facts", "Notes"):
                 for side in ("query", "document"):
                     encoder.for_task(TextTask(task, "Retrieval", side)).encode([TEXT])  # type: ignore[arg-type]
-            scores = tuple(Score(name, "first", 0.0, {}) for name in ("Facts", "Notes", "AVG"))
+            scores = tuple(
+                Score(name, "first", 0.0, {}) for name in ("Facts", "Notes", "AVG")
+            )
             return Evaluation(scores, 0.0)
 
-    facts, notes, average = encoder_with(recipe_of).evaluate(Library(), "encoder").scores
+    facts, notes, average = (
+        encoder_with(recipe_of).evaluate(Library(), "encoder").scores
+    )
 
     def templates(prompts: Any) -> Any:
         if not isinstance(prompts, dict) or "template" in prompts:
@@ -142,20 +166,29 @@ def test_scores_without_prompts_of_tasks_have_the_protocol_of_the_encoder(
     assert score.value == encoder.encode([TEXT])[0, 0]
 
 
-def test_a_second_encoder_has_prompts_of_its_own(recipe_of: Callable[..., Recipe]) -> None:
+def test_a_second_encoder_has_prompts_of_its_own(
+    recipe_of: Callable[..., Recipe],
+) -> None:
     encoder = encoder_with(recipe_of, 'prompt = { template = "p {text}" }')
     second = encoder_with(recipe_of)
     lists = {"right": Texts(second=[TEXT], task=TextTask("right", side="query"))}
     (score,) = encoder.evaluate(Lists(lists), "encoder", ("other", second)).scores
     # The type of the task, here the evaluator's name, goes before its side.
     assert score.value == with_prompt(second, "s {text}").encode([TEXT])[0, 0]
-    assert score.protocol["encoder"]["second"]["prompt"]["query"]["template"] == "s {text}"
+    assert (
+        score.protocol["encoder"]["second"]["prompt"]["query"]["template"] == "s {text}"
+    )
     assert score.protocol["encoder"]["prompt"]["template"] == "p {text}"
 
 
-def test_an_instruction_that_a_task_lacks_is_missed(recipe_of: Callable[..., Recipe]) -> None:
+def test_an_instruction_that_a_task_lacks_is_missed(
+    recipe_of: Callable[..., Recipe],
+) -> None:
     encoder = encoder_with(recipe_of)
-    with pytest.raises(SentbedError, match="the task `Notes` gives none; put a prompt that spells it out"):
+    with pytest.raises(
+        SentbedError,
+        match="the task `Notes` gives none; put a prompt that spells it out",
+    ):
         score_of(encoder, TextTask("Notes", "Search", "document"))
 
 
@@ -164,7 +197,8 @@ def test_a_saved_encoder_keeps_its_prompts_of_tasks(
 ) -> None:
     (tmp_path / "templates.txt").write_text("q: {text}\n")
     encoder = encoder_with(
-        recipe_of, f"task_prompts = {{ query = {{ file = '{tmp_path}/templates.txt', line = 1 }} }}"
+        recipe_of,
+        f"task_prompts = {{ query = {{ file = '{tmp_path}/templates.txt', line = 1 }} }}",
     )
     encoder.save(tmp_path / "e")
     (tmp_path / "templates.txt").unlink()
@@ -206,15 +240,21 @@ def test_an_instruction_in_the_encoders_own_prompt_is_refused(
     assert "put the prompt into `task_prompts`" in problem
 
 
-def test_a_long_prompt_of_a_task_leaves_fewer_tokens_for_texts(recipe_of: Callable[..., Recipe]) -> None:
+def test_a_long_prompt_of_a_task_leaves_fewer_tokens_for_texts(
+    recipe_of: Callable[..., Recipe],
+) -> None:
     long = "x" * 54
-    encoder = encoder_with(recipe_of, f'task_prompts = {{ query = {{ template = "{long}{{text}}" }} }}')
+    encoder = encoder_with(
+        recipe_of, f'task_prompts = {{ query = {{ template = "{long}{{text}}" }} }}'
+    )
     # The toy backbone has 64 positions, and a token for each character and for the start.
     assert (encoder.backbone.max_length, encoder.recipe.max_length) == (64, 16)
     with_prompt = encoder.for_task(TextTask(side="query"))
     assert with_prompt.recipe.max_length == 64 - 55
     text = "abcdefghijklmnop"
-    np.testing.assert_array_equal(with_prompt.encode([text]), with_prompt.encode([text[:9]]))
+    np.testing.assert_array_equal(
+        with_prompt.encode([text]), with_prompt.encode([text[:9]])
+    )
     (score,) = score_of(encoder, TextTask("Facts", side="query"))
     assert score.protocol["encoder"]["prompt"]["query"]["max_length"] == 9
     assert score.protocol["encoder"]["max_length"] == 16
@@ -223,8 +263,13 @@ def test_a_long_prompt_of_a_task_leaves_fewer_tokens_for_texts(recipe_of: Callab
 def test_a_prompt_of_a_task_that_leaves_no_position_is_refused_when_the_encoder_is_built(
     recipe_of: Callable[..., Recipe],
 ) -> None:
-    with pytest.raises(ModelError, match="a prompt has 71 tokens, the backbone has positions for 64"):
-        encoder_with(recipe_of, f'task_prompts = {{ query = {{ template = "{"x" * 70}{{text}}" }} }}')
+    with pytest.raises(
+        ModelError, match="a prompt has 71 tokens, the backbone has positions for 64"
+    ):
+        encoder_with(
+            recipe_of,
+            f'task_prompts = {{ query = {{ template = "{"x" * 70}{{text}}" }} }}',
+        )
 
 
 def test_text_rules_of_a_long_prompt_do_not_lead_beyond_the_positions(
@@ -232,9 +277,9 @@ def test_text_rules_of_a_long_prompt_do_not_lead_beyond_the_positions(
 ) -> None:
     """The rules append a full stop to texts that have been cut: they are cut by one more token."""
     prompt = f'{{ template = "{"x" * 54}{{text}}", normalizer = "prompt-eol" }}'
-    encoder = encoder_with(recipe_of, f"task_prompts = {{ query = {prompt} }}").for_task(
-        TextTask(side="query")
-    )
+    encoder = encoder_with(
+        recipe_of, f"task_prompts = {{ query = {prompt} }}"
+    ).for_task(TextTask(side="query"))
     texts = ["abcdefghijklmnop", "abcdefgh.", "abc"]
     together = encoder.encode(texts)
     alone = np.concatenate([encoder.encode([text]) for text in texts])
@@ -242,12 +287,22 @@ def test_text_rules_of_a_long_prompt_do_not_lead_beyond_the_positions(
     np.testing.assert_allclose(together[0], encoder.encode(["abcdefgh"])[0], rtol=1e-6)
 
 
-def test_only_the_encoder_of_a_side_has_its_prompt(recipe_of: Callable[..., Recipe]) -> None:
-    first = encoder_with(recipe_of, 'task_prompts = { document = { template = "{instruction}: {text}" } }')
-    second = encoder_with(recipe_of, 'task_prompts = { document = { template = "d {text}" } }')
+def test_only_the_encoder_of_a_side_has_its_prompt(
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    first = encoder_with(
+        recipe_of,
+        'task_prompts = { document = { template = "{instruction}: {text}" } }',
+    )
+    second = encoder_with(
+        recipe_of, 'task_prompts = { document = { template = "d {text}" } }'
+    )
     lists = {
         "left": Texts([TEXT], task=TextTask("left", "Search", "query")),
         "right": Texts(second=[TEXT], task=TextTask("right", "Search", "document")),
     }
     _, score = first.evaluate(Lists(lists), "first", ("second", second)).scores
-    assert score.protocol["encoder"]["second"]["prompt"]["document"]["template"] == "d {text}"
+    assert (
+        score.protocol["encoder"]["second"]["prompt"]["document"]["template"]
+        == "d {text}"
+    )

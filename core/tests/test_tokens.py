@@ -28,8 +28,12 @@ class Text:
     auxiliary: tuple[tuple[int, bool], ...] | None = None
 
 
-TOKENS = st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=6).map(tuple)
-TEXTS = st.lists(st.builds(Text, TOKENS, st.integers(0, 3), TOKENS), min_size=1, max_size=6)
+TOKENS = st.lists(
+    st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=6
+).map(tuple)
+TEXTS = st.lists(
+    st.builds(Text, TOKENS, st.integers(0, 3), TOKENS), min_size=1, max_size=6
+)
 FIELDS = st.sets(st.sampled_from([HIDDEN, READINGS, AUXILIARY]))
 
 
@@ -37,11 +41,17 @@ def token_ids(texts: Sequence[Text], fields: set[str]) -> TokenIds:
     """Return texts with some of the fields; the others are None."""
     tokens = [token for text in texts for token in text.tokens]
     lengths = [len(text.tokens) for text in texts]
-    made = TokenIds(np.array([number for number, _ in tokens], np.int32), np.cumsum([0, *lengths]))
+    made = TokenIds(
+        np.array([number for number, _ in tokens], np.int32), np.cumsum([0, *lengths])
+    )
     if HIDDEN in fields:
-        made = attrs.evolve(made, hidden=np.array([hidden for _, hidden in tokens], bool))
+        made = attrs.evolve(
+            made, hidden=np.array([hidden for _, hidden in tokens], bool)
+        )
     if READINGS in fields:
-        made = attrs.evolve(made, readings=np.array([text.reading for text in texts], np.int32))
+        made = attrs.evolve(
+            made, readings=np.array([text.reading for text in texts], np.int32)
+        )
     if AUXILIARY in fields:
         auxiliary = [Text(text.auxiliary or (), 0) for text in texts]
         made = attrs.evolve(made, auxiliary=token_ids(auxiliary, fields & {HIDDEN}))
@@ -52,10 +62,15 @@ def without_other_fields(texts: Sequence[Text], fields: set[str]) -> list[Text]:
     """Return the texts as they are where only some fields are told."""
     told = []
     for text in texts:
-        tokens = tuple((number, hidden and HIDDEN in fields) for number, hidden in text.tokens)
+        tokens = tuple(
+            (number, hidden and HIDDEN in fields) for number, hidden in text.tokens
+        )
         auxiliary = None
         if AUXILIARY in fields and text.auxiliary is not None:
-            auxiliary = tuple((number, hidden and HIDDEN in fields) for number, hidden in text.auxiliary)
+            auxiliary = tuple(
+                (number, hidden and HIDDEN in fields)
+                for number, hidden in text.auxiliary
+            )
         told.append(Text(tokens, text.reading if READINGS in fields else 0, auxiliary))
     return told
 
@@ -75,7 +90,13 @@ def texts_of(tokens: TokenIds) -> list[Text]:
             hidden = tokens.hidden[start:stop].tolist()
         own = tuple(zip(tokens.ids[start:stop].tolist(), hidden, strict=True))
         reading = 0 if tokens.readings is None else int(tokens.readings[row])
-        texts.append(Text(before + own, reading, None if auxiliary is None else auxiliary[row].tokens))
+        texts.append(
+            Text(
+                before + own,
+                reading,
+                None if auxiliary is None else auxiliary[row].tokens,
+            )
+        )
     return texts
 
 
@@ -98,7 +119,9 @@ def rows_of(batch: TokenBatch) -> list[Text]:
             assert not any(hidden[len(prefix) + length :])
         tokens = tuple(zip(prefix + ids[:length], hidden, strict=False))
         reading = 0 if batch.readings is None else int(batch.readings[row])
-        texts.append(Text(tokens, reading, None if auxiliary is None else auxiliary[row].tokens))
+        texts.append(
+            Text(tokens, reading, None if auxiliary is None else auxiliary[row].tokens)
+        )
     return texts
 
 
@@ -110,14 +133,17 @@ def test_joined_texts_are_those_of_the_parts_with_all_their_fields(
     if all(AUXILIARY in of_part for _, of_part in parts):
         fields = [of_part for _, of_part in parts]
     joined = TokenIds.join(
-        token_ids(texts, of_part) for (texts, _), of_part in zip(parts, fields, strict=True)
+        token_ids(texts, of_part)
+        for (texts, _), of_part in zip(parts, fields, strict=True)
     )
     expected = []
     for (texts, _), of_part in zip(parts, fields, strict=True):
         expected += without_other_fields(texts, of_part)
     assert texts_of(joined) == expected
     assert (joined.hidden is None) == (not any(HIDDEN in of_part for of_part in fields))
-    assert (joined.readings is None) == (not any(READINGS in of_part for of_part in fields))
+    assert (joined.readings is None) == (
+        not any(READINGS in of_part for of_part in fields)
+    )
     assert (joined.ids.dtype, joined.offsets.dtype) == (np.int32, np.int64)
 
 
@@ -132,7 +158,9 @@ def test_a_prefix_is_taken_out_of_every_text_with_what_is_hidden_in_it(
         assert parted.prefix is not None
         assert len(parted.prefix.ids) == count
         assert (parted.lengths == whole.lengths - count).all()
-        assert texts_of(parted) == texts_of(whole) == without_other_fields(texts, fields)
+        assert (
+            texts_of(parted) == texts_of(whole) == without_other_fields(texts, fields)
+        )
         assert (parted.ids.dtype, parted.offsets.dtype) == (np.int32, np.int64)
 
 
@@ -150,17 +178,25 @@ def test_padded_cut_and_widened_texts_keep_their_fields(
         tokens = tokens.share_prefix(len(shared))
     expected = without_other_fields(texts, fields)
 
-    order = data.draw(st.lists(st.sampled_from(range(len(texts))), min_size=1, max_size=8))
+    order = data.draw(
+        st.lists(st.sampled_from(range(len(texts))), min_size=1, max_size=8)
+    )
     batch = pad(tokens, np.array(order), PAD)
     assert rows_of(batch) == [expected[row] for row in order]
-    assert (batch.attention_mask is None) == (len({len(texts[row].tokens) for row in order}) == 1)
+    assert (batch.attention_mask is None) == (
+        len({len(texts[row].tokens) for row in order}) == 1
+    )
     assert set(batch.keywords) == fields & {HIDDEN, READINGS}
 
-    chosen = data.draw(st.lists(st.sampled_from(range(len(order))), min_size=1, max_size=8))
+    chosen = data.draw(
+        st.lists(st.sampled_from(range(len(order))), min_size=1, max_size=8)
+    )
     part = batch.select(np.array(chosen))
     assert rows_of(part) == [expected[order[row]] for row in chosen]
     middle = data.draw(st.integers(0, len(order)))
-    halves = rows_of(batch.select(slice(middle))) + rows_of(batch.select(slice(middle, None)))
+    halves = rows_of(batch.select(slice(middle))) + rows_of(
+        batch.select(slice(middle, None))
+    )
     assert halves == rows_of(batch)
 
     rows, length = batch.input_ids.shape
@@ -176,7 +212,9 @@ def test_padded_cut_and_widened_texts_keep_their_fields(
 
 
 @given(TEXTS, FIELDS)
-def test_texts_and_batches_are_what_they_were_after_pickling(texts: list[Text], fields: set[str]):
+def test_texts_and_batches_are_what_they_were_after_pickling(
+    texts: list[Text], fields: set[str]
+):
     tokens = token_ids(texts, fields).share_prefix(1)
     again: Any = pickle.loads(pickle.dumps(tokens))
     assert texts_of(again) == texts_of(tokens)
@@ -185,18 +223,31 @@ def test_texts_and_batches_are_what_they_were_after_pickling(texts: list[Text], 
 
 
 def test_ids_alone_have_no_fields_in_a_batch():
-    batch = pad(TokenIds(np.array([1, 2, 3], np.int32), np.array([0, 1, 3])), np.array([1, 0]), PAD)
+    batch = pad(
+        TokenIds(np.array([1, 2, 3], np.int32), np.array([0, 1, 3])),
+        np.array([1, 0]),
+        PAD,
+    )
     assert batch.input_ids.tolist() == [[2, 3], [1, PAD]]
     assert batch.keywords == {}
-    assert (batch.prefix, batch.auxiliary, batch.hidden, batch.readings) == (None, None, None, None)
+    assert (batch.prefix, batch.auxiliary, batch.hidden, batch.readings) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert batch.input_ids.dtype == np.int64
 
 
 def test_texts_without_their_prefix_and_texts_of_some_with_auxiliary_prompts_are_not_joined():
     tokens = TokenIds(np.array([1, 2, 1, 3], np.int32), np.array([0, 2, 4]))
-    with pytest.raises(ValueError, match="prefix was taken out cannot be joined; join them before"):
+    with pytest.raises(
+        ValueError, match="prefix was taken out cannot be joined; join them before"
+    ):
         TokenIds.join([tokens, tokens.share_prefix(1)])
-    with pytest.raises(ValueError, match="1 of 2 parts have auxiliary prompts; give all or none"):
+    with pytest.raises(
+        ValueError, match="1 of 2 parts have auxiliary prompts; give all or none"
+    ):
         TokenIds.join([tokens, attrs.evolve(tokens, auxiliary=tokens)])
 
 

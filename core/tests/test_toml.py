@@ -20,7 +20,9 @@ Q3, A3 = '"""', "'''"
 
 
 def lines(text: str) -> dict[str, int]:
-    return {dotted(path): line for path, (_, line) in parse(text.encode()).places.items()}
+    return {
+        dotted(path): line for path, (_, line) in parse(text.encode()).places.items()
+    }
 
 
 def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
@@ -65,7 +67,13 @@ def test_arrays_of_tables_below_different_elements_count_from_zero_each():
 
 
 def test_every_part_of_a_dotted_key_has_the_line():
-    assert lines("x = 1\na . b.c = 2\na.d = 3\n") == {"x": 1, "a": 2, "a.b": 2, "a.b.c": 2, "a.d": 3}
+    assert lines("x = 1\na . b.c = 2\na.d = 3\n") == {
+        "x": 1,
+        "a": 2,
+        "a.b": 2,
+        "a.b.c": 2,
+        "a.d": 3,
+    }
 
 
 @pytest.mark.parametrize(
@@ -148,10 +156,21 @@ def test_brackets_hashes_and_headers_inside_strings_are_text(value: str):
 
 
 @pytest.mark.parametrize(
-    "value", ["1979-05-27T07:32:00Z", "1979-05-27 07:32:00", "-1.5e-3", "inf", "0xff", "true", "1_000"]
+    "value",
+    [
+        "1979-05-27T07:32:00Z",
+        "1979-05-27 07:32:00",
+        "-1.5e-3",
+        "inf",
+        "0xff",
+        "true",
+        "1_000",
+    ],
 )
 def test_scalars_of_every_kind_end_where_they_end(value: str):
-    assert lines(f"a = {value} # x\nb = [{value},{value}]\nc = {{d = {value}}}\ne={value}") == {
+    assert lines(
+        f"a = {value} # x\nb = [{value},{value}]\nc = {{d = {value}}}\ne={value}"
+    ) == {
         "a": 1,
         "b": 2,
         "b.0": 2,
@@ -199,7 +218,9 @@ def test_a_problem_says_file_line_and_dotted_path():
 
 
 def test_a_key_of_another_file_is_placed_there():
-    document = Document({}, "top.toml", {("a",): ("top.toml", 1), ("a", "b"): ("base.toml", 7)})
+    document = Document(
+        {}, "top.toml", {("a",): ("top.toml", 1), ("a", "b"): ("base.toml", 7)}
+    )
     assert document.place(("a", "b", "c")) == ("base.toml", 7)
     assert document.place(("a", "x")) == ("top.toml", 1)
     assert document.place(("z",)) == ("top.toml", None)
@@ -255,7 +276,8 @@ def test_what_is_not_toml_is_reported_with_its_line(text: str, line: int):
 
 
 @pytest.mark.parametrize(
-    "text", ["a = 1\n\nb = [1,\n2", "x = 1\n\n\ny = { a = 1", f"a = {Q3}never\n\n\nclosed"]
+    "text",
+    ["a = 1\n\nb = [1,\n2", "x = 1\n\n\ny = { a = 1", f"a = {Q3}never\n\n\nclosed"],
 )
 def test_what_is_never_closed_is_reported_at_the_end_of_the_document(text: str):
     with pytest.raises(RecipeError, match="this is not TOML") as caught:
@@ -272,18 +294,24 @@ def test_a_broken_document_with_crlf_names_the_same_line_as_with_lf():
     assert found == [2, 2]
 
 
-KEYS = st.text(st.sampled_from(string.ascii_letters + "0_-. #[]\"'=é\\\n"), min_size=1, max_size=6)
+KEYS = st.text(
+    st.sampled_from(string.ascii_letters + "0_-. #[]\"'=é\\\n"), min_size=1, max_size=6
+)
 SCALARS = (
     st.booleans()
     | st.integers(-(2**40), 2**40)
     | st.floats(allow_nan=False)
-    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=12)
+    | st.text(
+        st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=12
+    )
     | st.dates()
     | st.sampled_from(["]", "# x", '"""', "'''", "\\", "a\nb", "[t]\nk = 1"])
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
@@ -300,8 +328,14 @@ def test_every_key_that_tomli_reads_has_a_line_that_holds_it(
     for path, (_, line) in document.places.items():
         if isinstance(path[-1], str):
             key = path[-1]
-            spellings = {key, *tomli_w.dumps({key: 0}).removesuffix(" = 0\n").split("\n")}
-            assert any(spelling in written[line - 1] for spelling in spellings), (path, line)
+            spellings = {
+                key,
+                *tomli_w.dumps({key: 0}).removesuffix(" = 0\n").split("\n"),
+            }
+            assert any(spelling in written[line - 1] for spelling in spellings), (
+                path,
+                line,
+            )
 
 
 def test_an_element_that_is_taken_out_leaves_the_others_their_lines() -> None:
@@ -316,7 +350,9 @@ def test_an_element_that_is_taken_out_leaves_the_others_their_lines() -> None:
 
 def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out() -> None:
     text = b'[[stage]]\nname = "a"\n[[stage]]\nname = "b"\n[[stage]]\nname = "c"\n'
-    document = apply_overrides(parse(text), ["stage.0=false", "stage.1.steps=9", "stage.2="])
+    document = apply_overrides(
+        parse(text), ["stage.0=false", "stage.1.steps=9", "stage.2="]
+    )
     assert document.data["stage"] == [{"name": "b", "steps": 9}]
 
 
@@ -332,7 +368,9 @@ def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out() -
         (["x"], 7, "7"),
     ],
 )
-def test_the_path_of_a_problem_is_the_one_that_an_override_takes(names: list[object], index: int, shown: str):
+def test_the_path_of_a_problem_is_the_one_that_an_override_takes(
+    names: list[object], index: int, shown: str
+):
     document = Document({"stage": [{"name": name} for name in names]})
     path = document.problem("wrong", ("stage", index, "loss")).path
     assert path == f"stage.{shown}.loss"
@@ -343,7 +381,10 @@ def test_the_path_of_a_problem_is_the_one_that_an_override_takes(names: list[obj
     ("line", "written"),
     [
         ("runtime = { use = cpu }", 'use = "cpu"'),
-        ('data = { use = "pairs", path = ../my pairs.tsv, limit = 3 }', 'path = "../my pairs.tsv"'),
+        (
+            'data = { use = "pairs", path = ../my pairs.tsv, limit = 3 }',
+            'path = "../my pairs.tsv"',
+        ),
         ('tasks = ["STSB", SICKR]', '"SICKR"'),
         ("name = mine", 'name = "mine"'),
         ("use = info-nce # a loss", 'use = "info-nce"'),
@@ -353,7 +394,8 @@ def test_the_path_of_a_problem_is_the_one_that_an_override_takes(names: list[obj
 )
 def test_a_text_without_quotes_is_shown_with_them(line: str, written: str) -> None:
     with pytest.raises(
-        RecipeError, match=re.escape(f"; a text is written in quotes: `{written}` @ a.toml:2")
+        RecipeError,
+        match=re.escape(f"; a text is written in quotes: `{written}` @ a.toml:2"),
     ):
         parse(f"[run]\n{line}\nb = 1\n".encode(), "a.toml")
 
@@ -371,7 +413,10 @@ def test_a_fault_at_the_end_of_a_long_line_is_found_at_once(before: str) -> None
     ("line", "advice"),
     [
         ("header = False", "TOML writes it in small letters: `header = false`"),
-        ("head = { normalize = True }", "TOML writes it in small letters: `normalize = true`"),
+        (
+            "head = { normalize = True }",
+            "TOML writes it in small letters: `normalize = true`",
+        ),
         ("lr = .5", "a number has a digit before its point: `lr = 0.5`"),
         ("values = [0.1, .5e-3]", "a number has a digit before its point: `0.5e-3`"),
     ],
@@ -384,7 +429,16 @@ def test_a_value_of_python_is_shown_as_toml_has_it(line: str, advice: str) -> No
 
 
 @pytest.mark.parametrize(
-    "line", ["a = [1, 2", 'a = "open', "a = 1.2.3", "a = {b = ?}", "= 3", "a = {b = c = 3}", 'a = "b" c']
+    "line",
+    [
+        "a = [1, 2",
+        'a = "open',
+        "a = 1.2.3",
+        "a = {b = ?}",
+        "= 3",
+        "a = {b = c = 3}",
+        'a = "b" c',
+    ],
 )
 def test_what_quotes_would_not_mend_gets_no_such_advice(line: str) -> None:
     with pytest.raises(RecipeError) as caught:

@@ -36,7 +36,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     quicken(monkeypatch)
 
 
-def failing(hook: str, error: Exception | None = None, result: Any = None, **attributes: Any) -> Any:
+def failing(
+    hook: str, error: Exception | None = None, result: Any = None, **attributes: Any
+) -> Any:
     """Return a tracker that remembers its calls; at a hook it raises an error or returns a result."""
 
     def at(self: Any) -> Any:
@@ -63,15 +65,23 @@ def numbers(result: RunResult) -> list[tuple[str, float]]:
 
 def lines(directory: Path) -> list[dict[str, Any]]:
     """Return the log without times and warnings."""
-    events = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+    events = [
+        json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()
+    ]
     return [
-        {key: value for key, value in event.items() if key not in ("time", "report", "path")}
+        {
+            key: value
+            for key, value in event.items()
+            if key not in ("time", "report", "path")
+        }
         for event in events
         if event["event"] != "warned"
     ]
 
 
-@pytest.mark.parametrize("hook", [hook for hook in LIFECYCLE if hook not in RESUMED and hook != "warned"])
+@pytest.mark.parametrize(
+    "hook", [hook for hook in LIFECYCLE if hook not in RESUMED and hook != "warned"]
+)
 def test_a_hook_that_fails_costs_its_tracker_alone(
     hook: str,
     recipe_of: Load,
@@ -91,12 +101,18 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
     after = run(recipe, tmp_path / "after", plugins)
     assert numbers(after) == numbers(before)
     assert lines(tmp_path / "after") == lines(tmp_path / "before")
-    assert [name for name in recorder.names if name != "warned"] == [name for name, _ in events]
+    assert [name for name in recorder.names if name != "warned"] == [
+        name for name, _ in events
+    ]
     # It is called no more, and the run after this one has none of it.
     assert tracker.calls.count(hook) == 1
     assert tracker.calls[-1] == hook
     assert plugins.manager.list_name_plugin() == held
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    said = [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if line.startswith("warning: ")
+    ]
     assert len(said) == 1
     assert said[0].startswith(
         f"warning: the tracker `notes` of `toy_plugin` failed in `{hook}`: ValueError: broken @ {__file__}:"
@@ -105,14 +121,18 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
         "; the run goes on without it (test it with `sentbed_testing.check_component`, or tell its authors)"
     )
     if hook not in ("write_report", "run_finished", "report_sections"):
-        assert [warning for warning in told(tmp_path / "after") if "notes" in warning] == [
-            said[0].removeprefix("warning: ")
-        ]
+        assert [
+            warning for warning in told(tmp_path / "after") if "notes" in warning
+        ] == [said[0].removeprefix("warning: ")]
 
 
 @pytest.mark.parametrize("hook", sorted(RETURNS.keys() - {"run_resumed"}))
 def test_a_result_that_a_run_cannot_use_costs_its_tracker_alone(
-    hook: str, recipe_of: Load, plugins: Plugins, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    hook: str,
+    recipe_of: Load,
+    plugins: Plugins,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = numbers(run(recipe_of(), tmp_path / "before", plugins))
     for number, result in enumerate((3, "state", ("state",), ("state", object()))):
@@ -121,13 +141,23 @@ def test_a_result_that_a_run_cannot_use_costs_its_tracker_alone(
         capsys.readouterr()
         assert numbers(run(recipe_of(), tmp_path / str(number), plugins)) == before
         plugins.manager.unregister(tracker)
-        said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+        said = [
+            line
+            for line in capsys.readouterr().err.splitlines()
+            if line.startswith("warning: ")
+        ]
         assert len(said) == 1
-        assert said[0].startswith(f"warning: the plugin `odd:{number}` failed in `{hook}`: ")
+        assert said[0].startswith(
+            f"warning: the plugin `odd:{number}` failed in `{hook}`: "
+        )
 
 
 def test_a_tracker_that_is_required_ends_the_run_with_its_name(
-    recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of: Load,
+    plugins: Plugins,
+    recorder: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Recorder, "required", True, raising=False)
     monkeypatch.setattr(recorder, "fail_on", "scores_ready")
@@ -149,7 +179,9 @@ def test_a_tracker_that_cannot_work_refuses_the_run_at_its_start_and_costs_no_ru
     with pytest.raises(RunError, match=r"^no service; start it$"):
         run(recipe_of(), tmp_path / "out", plugins)
     plugins.manager.unregister(tracker)
-    plugins.manager.register(failing("stage_finished", RunError("no service")), name="service")
+    plugins.manager.register(
+        failing("stage_finished", RunError("no service")), name="service"
+    )
     result = run(recipe_of(), tmp_path / "later", plugins)
     assert len(result.scores) == 2
     assert told(tmp_path / "later") == [
@@ -159,7 +191,9 @@ def test_a_tracker_that_cannot_work_refuses_the_run_at_its_start_and_costs_no_ru
 
 
 def place_in_this_file() -> str:
-    number = Path(__file__).read_text().splitlines().index("            raise error") + 1
+    number = (
+        Path(__file__).read_text().splitlines().index("            raise error") + 1
+    )
     return f"{__file__}:{number}"
 
 
@@ -168,10 +202,16 @@ def test_a_tracker_that_fails_when_a_run_is_resumed_is_left_out(
 ) -> None:
     recipe = recipe_of()
     with pytest.raises(KeyboardInterrupt):
-        run(recipe_of(RECIPE, "stage.pull.loss.interrupt_at=3"), tmp_path / "out", plugins)
+        run(
+            recipe_of(RECIPE, "stage.pull.loss.interrupt_at=3"),
+            tmp_path / "out",
+            plugins,
+        )
     plugins.manager.register(failing("run_resumed", ValueError("broken")), name="odd")
     resume(tmp_path / "out", recipe, plugins, allow_changes=True)
-    assert any("`odd` failed in `run_resumed`" in warning for warning in told(tmp_path / "out"))
+    assert any(
+        "`odd` failed in `run_resumed`" in warning for warning in told(tmp_path / "out")
+    )
 
 
 def test_an_interruption_in_a_hook_is_no_fault_of_the_tracker(
@@ -215,15 +255,27 @@ class Equal:
 @pytest.mark.parametrize(
     ("build", "wrong"),
     [
-        (lambda: None, "None, which cannot follow a run: what `build` returns implements no hook; decorate"),
-        (Misspelt, "there is no hook `step_finnished` of a run. Did you mean `step_finished`?; see `docs/"),
+        (
+            lambda: None,
+            "None, which cannot follow a run: what `build` returns implements no hook; decorate",
+        ),
+        (
+            Misspelt,
+            "there is no hook `step_finnished` of a run. Did you mean `step_finished`?; see `docs/",
+        ),
         (
             Argument,
             "the hook `step_finished` has no argument `stepp`. Did you mean `step`?; its arguments",
         ),
-        (Unmarked, "`step_finished` is named like a hook and is none; decorate it with `@sentbed.hookimpl`"),
+        (
+            Unmarked,
+            "`step_finished` is named like a hook and is none; decorate it with `@sentbed.hookimpl`",
+        ),
         (Offering, "there is no hook `poolers` of a run."),
-        (Equal, "returned an object equal to another tracker's; let its class compare by identity @ "),
+        (
+            Equal,
+            "returned an object equal to another tracker's; let its class compare by identity @ ",
+        ),
     ],
 )
 def test_what_cannot_follow_a_run_is_refused_before_anything_is_computed(
@@ -236,12 +288,20 @@ def test_what_cannot_follow_a_run_is_refused_before_anything_is_computed(
 ) -> None:
     before = plugins.manager.list_name_plugin()
     monkeypatch.setattr(Notes, "build", lambda _: build())
-    recipe = recipe_of(RECIPE + '\n[[tracker]]\nuse = "notes"\n' + '[[tracker]]\nuse = "notes"\nfile = "x"\n')
+    recipe = recipe_of(
+        RECIPE
+        + '\n[[tracker]]\nuse = "notes"\n'
+        + '[[tracker]]\nuse = "notes"\nfile = "x"\n'
+    )
     with pytest.raises(PluginError) as caught:
         run(recipe, tmp_path / "out", plugins)
-    assert str(caught.value).startswith("`build` of the tracker `notes` of `toy_plugin` returned ")
+    assert str(caught.value).startswith(
+        "`build` of the tracker `notes` of `toy_plugin` returned "
+    )
     assert wrong in str(caught.value)
-    assert str(caught.value).endswith("test it with `sentbed_testing.check_component`, or tell its authors")
+    assert str(caught.value).endswith(
+        "test it with `sentbed_testing.check_component`, or tell its authors"
+    )
     assert plugins.manager.list_name_plugin() == before
     assert not (tmp_path / "out" / "manifest.json").exists()
 
@@ -275,4 +335,8 @@ def test_what_a_wrapper_raises_ends_the_run(
 
     plugins.manager.register(Wrapping())
     with pytest.raises(ValueError, match="no end"):
-        run(load_recipe(put("r.toml", RECIPE), plugins=plugins), tmp_path / "out", plugins)
+        run(
+            load_recipe(put("r.toml", RECIPE), plugins=plugins),
+            tmp_path / "out",
+            plugins,
+        )

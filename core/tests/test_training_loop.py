@@ -9,7 +9,16 @@ from typing import Any, ClassVar
 import attrs
 import numpy as np
 import pytest
-from sentbed import DataError, Encoder, ModelError, PluginError, RecipeError, RunError, hookimpl, protocols
+from sentbed import (
+    DataError,
+    Encoder,
+    ModelError,
+    PluginError,
+    RecipeError,
+    RunError,
+    hookimpl,
+    protocols,
+)
 from sentbed._recipe.recipe import Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import Kept, RunContext
@@ -46,11 +55,16 @@ KEPT = "kept-{:08d}/encoder"
 
 
 @pytest.fixture
-def train(plugins: Plugins, tmp_path: Path) -> Callable[..., tuple[Encoder, RunContext]]:
+def train(
+    plugins: Plugins, tmp_path: Path
+) -> Callable[..., tuple[Encoder, RunContext]]:
     """Train the stages of a recipe without a run around them."""
 
     def go(recipe: Recipe, **changes: Any) -> tuple[Encoder, RunContext]:
-        recipe = attrs.evolve(recipe, stage=tuple(attrs.evolve(stage, **changes) for stage in recipe.stage))
+        recipe = attrs.evolve(
+            recipe,
+            stage=tuple(attrs.evolve(stage, **changes) for stage in recipe.stage),
+        )
         encoder = build_encoder(recipe)
         run = RunContext("r", tmp_path / "run", recipe, hooks=plugins.manager.hook)
         for index in range(len(recipe.stage)):
@@ -81,7 +95,9 @@ TrainTowers = Callable[..., dict[str, Encoder]]
 
 
 @pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Placed], Training]]:
+def trainings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> list[tuple[dict[str, Placed], Training]]:
     """What every trainer was made for."""
     seen = []
     build = Engine.trainer
@@ -161,7 +177,9 @@ def test_data_smaller_than_a_batch_is_one_batch(recipe_of: Load, train: Train):
     assert [sorted(rows) for rows in asked(run)] == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_steps_count_over_as_many_epochs_as_they_take(recipe_of: Load, train: Train, recorder: Recorder):
+def test_steps_count_over_as_many_epochs_as_they_take(
+    recipe_of: Load, train: Train, recorder: Recorder
+):
     _, run = train(recipe_of(), epochs=None, steps=5)
     assert [len(rows) for rows in asked(run)] == [4, 4, 3, 4, 4]
     assert details(recorder, "step_finished", "step") == [1, 2, 3, 4, 5]
@@ -198,7 +216,9 @@ def test_a_moving_average_is_evaluated_and_left(
 
 
 def test_the_order_of_rows_follows_the_seed(recipe_of: Load, train: Train):
-    one, again, other = (asked(train(recipe_of(RECIPE, f"run.seed={seed}"))[1]) for seed in (7, 7, 8))
+    one, again, other = (
+        asked(train(recipe_of(RECIPE, f"run.seed={seed}"))[1]) for seed in (7, 7, 8)
+    )
     assert one == again
     assert one != other
 
@@ -211,7 +231,9 @@ def test_two_stages_have_two_orders(recipe_of: Load, train: Train):
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_data_of_fewer_than_two_rows_cannot_be_trained_on(rows: int, recipe_of: Load, train: Train):
+def test_data_of_fewer_than_two_rows_cannot_be_trained_on(
+    rows: int, recipe_of: Load, train: Train
+):
     with pytest.raises(RunError, match=f"the data of stage `pull` has {rows} row"):
         train(recipe_of(), data=Words(rows))
 
@@ -219,7 +241,9 @@ def test_data_of_fewer_than_two_rows_cannot_be_trained_on(rows: int, recipe_of: 
 def test_the_data_of_a_stage_is_a_fact_of_the_run(recipe_of: Load, train: Train):
     recipe = recipe_of()
     _, run = train(recipe)
-    assert run.facts["data"] == {"pull": {"rows": 11, "sha256": recipe.stage[0].data.open().fingerprint}}
+    assert run.facts["data"] == {
+        "pull": {"rows": 11, "sha256": recipe.stage[0].data.open().fingerprint}
+    }
 
 
 def test_the_tokens_that_steps_encode_are_a_fact_of_the_run(
@@ -245,7 +269,9 @@ def test_vectors_of_a_frozen_tower_are_no_tokens(
 # --- training ----------------------------------------------------------------------------------------------
 
 
-def test_training_pulls_pairs_together(recipe_of: Load, train: Train, recorder: Recorder):
+def test_training_pulls_pairs_together(
+    recipe_of: Load, train: Train, recorder: Recorder
+):
     before = Gap().prepare().evaluate(build_encoder(recipe_of())).primary
     encoder, _ = train(recipe_of(), epochs=10)
     losses = details(recorder, "step_finished", "loss")
@@ -253,7 +279,9 @@ def test_training_pulls_pairs_together(recipe_of: Load, train: Train, recorder: 
     assert Gap().prepare().evaluate(encoder).primary > before
 
 
-def test_the_schedule_counts_steps_from_zero_over_the_stage(recipe_of: Load, train: Train, plugins: Plugins):
+def test_the_schedule_counts_steps_from_zero_over_the_stage(
+    recipe_of: Load, train: Train, plugins: Plugins
+):
     rates: list[float] = []
 
     class Tracker:
@@ -267,14 +295,18 @@ def test_the_schedule_counts_steps_from_zero_over_the_stage(recipe_of: Load, tra
 
 
 @pytest.mark.parametrize("value", ["nan_at", "interrupt_at"])
-def test_hooks_of_a_stage_come_in_order(value: str, recipe_of: Load, train: Train, recorder: Recorder):
+def test_hooks_of_a_stage_come_in_order(
+    value: str, recipe_of: Load, train: Train, recorder: Recorder
+):
     error = RunError if value == "nan_at" else KeyboardInterrupt
     with pytest.raises(error):
         train(recipe_of(), loss=Pull(**{value: 3}))
     assert recorder.names == ["stage_started", "step_finished", "step_finished"]
 
 
-def test_a_loss_that_is_not_finite_names_stage_step_and_rate(recipe_of: Load, train: Train):
+def test_a_loss_that_is_not_finite_names_stage_step_and_rate(
+    recipe_of: Load, train: Train
+):
     with pytest.raises(RunError) as caught:
         train(recipe_of(), loss=Pull(nan_at=4))
     assert str(caught.value) == (
@@ -286,7 +318,11 @@ def test_a_loss_that_is_not_finite_names_stage_step_and_rate(recipe_of: Load, tr
 @pytest.mark.parametrize("what", ["loss", "grad_norm"])
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_loss_and_gradient_norm_must_both_be_finite(
-    what: str, value: float, recipe_of: Load, train: Train, monkeypatch: pytest.MonkeyPatch
+    what: str,
+    value: float,
+    recipe_of: Load,
+    train: Train,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     step = SgdTrainer.step
 
@@ -309,7 +345,10 @@ def test_a_trainer_is_told_what_the_stage_says(
     ((encoders, training),) = trainings
     assert list(encoders) == ["encoder"]
     assert (training.micro_batch, training.max_grad_norm) == (2, 0.5)
-    assert (training.total_steps, dict(training.towers)) == (6, {"anchor": "encoder", "positive": "encoder"})
+    assert (training.total_steps, dict(training.towers)) == (
+        6,
+        {"anchor": "encoder", "positive": "encoder"},
+    )
     assert training.loss == Pull()
 
 
@@ -331,12 +370,20 @@ def test_a_validation_and_a_warm_up_that_are_longer_than_the_stage_are_warned_of
     train(recipe_of(), validate=Validate(100, Gap()))
     train(recipe_of(), validate=Validate(6, Gap()))
     (message,) = details(recorder, "warned", "message")
-    assert message.startswith("stage `pull`: `validate.every` is 100, and the stage has 6 steps")
+    assert message.startswith(
+        "stage `pull`: `validate.every` is 100, and the stage has 6 steps"
+    )
 
 
-@pytest.mark.parametrize(("warmup", "highest"), [(0.5, None), (6.0, None), (60.0, "10%")])
+@pytest.mark.parametrize(
+    ("warmup", "highest"), [(0.5, None), (6.0, None), (60.0, "10%")]
+)
 def test_a_warm_up_that_is_longer_than_the_stage_is_warned_of(
-    recipe_of: Load, train: Train, recorder: Recorder, warmup: float, highest: str | None
+    recipe_of: Load,
+    train: Train,
+    recorder: Recorder,
+    warmup: float,
+    highest: str | None,
 ):
     @attrs.frozen
     class Rising(Schedule):
@@ -367,16 +414,26 @@ DUAL = ('stage.0.train=["en", "zh"]', "stage.0.freeze=")
 
 
 def weights(encoders: dict[str, Encoder]) -> dict[str, bytes]:
-    return {name: encoder.backbone.embedding.tobytes() for name, encoder in encoders.items()}
+    return {
+        name: encoder.backbone.embedding.tobytes() for name, encoder in encoders.items()
+    }
 
 
 @pytest.mark.parametrize(
     ("overrides", "changed"),
-    [((), {"zh"}), (("stage.0.cache_frozen=true",), {"zh"}), (SHARED, {"zh"}), (DUAL, {"en", "zh"})],
+    [
+        ((), {"zh"}),
+        (("stage.0.cache_frozen=true",), {"zh"}),
+        (SHARED, {"zh"}),
+        (DUAL, {"en", "zh"}),
+    ],
     ids=["frozen", "cached", "shared", "dual"],
 )
 def test_exactly_the_towers_that_a_stage_trains_change(
-    overrides: tuple[str, ...], changed: set[str], recipe_of: Load, train_towers: TrainTowers
+    overrides: tuple[str, ...],
+    changed: set[str],
+    recipe_of: Load,
+    train_towers: TrainTowers,
 ):
     recipe = recipe_of(TOWERS, *overrides)
     before = weights(build_encoders(recipe, recipe.runtime.build()))
@@ -397,7 +454,10 @@ def test_a_frozen_tower_is_encoded_and_never_handed_to_the_trainer(
     ((trained, training),) = trainings
     assert (list(trained), dict(training.towers)) == (["zh"], {"positive": "zh"})
     texts = recipe.stage[0].data.open().rows(range(11))["anchor"]
-    known = {vector.tobytes(): text for text, vector in zip(texts, encoders["en"].encode(texts), strict=True)}
+    known = {
+        vector.tobytes(): text
+        for text, vector in zip(texts, encoders["en"].encode(texts), strict=True)
+    }
     seen: list[str] = []
     for batch in batches:
         assert set(batch) == {"anchor", "positive"}
@@ -433,7 +493,10 @@ class Same(Words):
 
     def open(self) -> Any:
         table = super().open()
-        return attrs.evolve(table, data={"anchor": table.data["anchor"], "positive": table.data["anchor"]})
+        return attrs.evolve(
+            table,
+            data={"anchor": table.data["anchor"], "positive": table.data["anchor"]},
+        )
 
 
 def test_a_shared_tower_gets_the_gradient_of_both_columns(
@@ -455,8 +518,12 @@ def test_towers_of_several_widths_are_refused_with_what_to_do(recipe_of: Load):
     )
 
 
-def test_a_projection_makes_towers_of_two_widths_fit(recipe_of: Load, train_towers: TrainTowers):
-    recipe = recipe_of(TOWERS, "encoders.en.backbone.width=3", "encoders.en.head.projection=4", *DUAL)
+def test_a_projection_makes_towers_of_two_widths_fit(
+    recipe_of: Load, train_towers: TrainTowers
+):
+    recipe = recipe_of(
+        TOWERS, "encoders.en.backbone.width=3", "encoders.en.head.projection=4", *DUAL
+    )
     require_fit(recipe, build_encoders(recipe, recipe.runtime.build()))
     assert train_towers(recipe)["en"].width == 4
 
@@ -471,10 +538,12 @@ def test_each_tower_cuts_its_texts_at_its_own_length(
 
 # --- columns and labels ------------------------------------------------------------------------------------
 
-SORTED = (
-    'stage.0.data={ use = "table", path = "t.tsv", columns = ["anchor", "negative", "positive", "label"] }'
-)
-ROWS = [("abc", "NEG", "def", "same"), ("ghi", "NEG", "jkl", "other"), ("mno", "NEG", "pqr", "same")]
+SORTED = 'stage.0.data={ use = "table", path = "t.tsv", columns = ["anchor", "negative", "positive", "label"] }'
+ROWS = [
+    ("abc", "NEG", "def", "same"),
+    ("ghi", "NEG", "jkl", "other"),
+    ("mno", "NEG", "pqr", "same"),
+]
 
 
 @pytest.fixture
@@ -487,22 +556,39 @@ def table(put: Callable[[str, str], Path]) -> Callable[..., Path]:
 
 
 def test_labels_are_numbers_in_the_order_of_the_classes(
-    recipe_of: Load, train: Train, table: Callable[..., Path], batches: list[dict[str, Any]]
+    recipe_of: Load,
+    train: Train,
+    table: Callable[..., Path],
+    batches: list[dict[str, Any]],
 ):
     table()
-    for classes, other in ((["same", "other"], 1), (["third", "other", "same"], 1), (["other", "same"], 0)):
+    for classes, other in (
+        (["same", "other"], 1),
+        (["third", "other", "same"], 1),
+        (["other", "same"], 0),
+    ):
         batches.clear()
-        train(recipe_of(RECIPE, SORTED, f'stage.0.loss={{ use = "sort", classes = {classes} }}'))
+        train(
+            recipe_of(
+                RECIPE, SORTED, f'stage.0.loss={{ use = "sort", classes = {classes} }}'
+            )
+        )
         for batch in batches:
             assert batch["label"].dtype == np.int64
             # Tokens are the start and three characters; the row of `ghi` is the one of the class `other`.
             rows = batch["anchor"].ids.reshape(3, 4)[:, 1].tolist()
-            expected = [other if row == 2 + ord("g") % 62 else classes.index("same") for row in rows]
+            expected = [
+                other if row == 2 + ord("g") % 62 else classes.index("same")
+                for row in rows
+            ]
             assert batch["label"].tolist() == expected
 
 
 def test_a_column_that_the_loss_does_not_use_is_not_even_tokenised(
-    recipe_of: Load, train: Train, table: Callable[..., Path], batches: list[dict[str, Any]]
+    recipe_of: Load,
+    train: Train,
+    table: Callable[..., Path],
+    batches: list[dict[str, Any]],
 ):
     table()
     recipe = recipe_of(RECIPE, SORTED, 'stage.0.loss={ use = "chase" }')
@@ -513,13 +599,21 @@ def test_a_column_that_the_loss_does_not_use_is_not_even_tokenised(
 
 
 def test_a_loss_that_does_not_say_what_it_takes_is_given_every_column(
-    recipe_of: Load, train: Train, table: Callable[..., Path], batches: list[dict[str, Any]]
+    recipe_of: Load,
+    train: Train,
+    table: Callable[..., Path],
+    batches: list[dict[str, Any]],
 ):
     table()
     columns = '["anchor", "negative", "positive"]'
     path = table([row[:3] for row in ROWS])
     path.write_text(path.read_text().replace("\tlabel", "", 1))
-    train(recipe_of(RECIPE, f'stage.0.data={{ use = "table", path = "t.tsv", columns = {columns} }}'))
+    train(
+        recipe_of(
+            RECIPE,
+            f'stage.0.data={{ use = "table", path = "t.tsv", columns = {columns} }}',
+        )
+    )
     assert {*batches[0]} == {"anchor", "negative", "positive"}
 
 
@@ -545,14 +639,20 @@ SCORED = (
 @pytest.fixture
 def scored(put: Callable[[str, str], Path]) -> Callable[..., Path]:
     def write(*scores: str) -> Path:
-        lines = ["anchor\tpositive\tscore", *(f"a{n}\tb{n}\t{score}" for n, score in enumerate(scores))]
+        lines = [
+            "anchor\tpositive\tscore",
+            *(f"a{n}\tb{n}\t{score}" for n, score in enumerate(scores)),
+        ]
         return put("t.tsv", "\n".join(lines) + "\n")
 
     return write
 
 
 def test_numbers_are_given_to_the_loss_as_they_are(
-    recipe_of: Load, train: Train, scored: Callable[..., Path], batches: list[dict[str, Any]]
+    recipe_of: Load,
+    train: Train,
+    scored: Callable[..., Path],
+    batches: list[dict[str, Any]],
 ):
     scored("0.25", "-1", "3e2")
     recipe = recipe_of(RECIPE, *SCORED)
@@ -566,7 +666,10 @@ def test_numbers_are_given_to_the_loss_as_they_are(
 
 
 def test_rows_with_the_same_number_may_be_in_one_batch(
-    recipe_of: Load, train: Train, scored: Callable[..., Path], batches: list[dict[str, Any]]
+    recipe_of: Load,
+    train: Train,
+    scored: Callable[..., Path],
+    batches: list[dict[str, Any]],
 ):
     scored("1", "1", "1")
     train(recipe_of(RECIPE, *SCORED, "stage.0.distinct=true"))
@@ -587,14 +690,18 @@ def test_a_number_that_is_not_finite_is_an_error_with_its_row(
 
 
 def test_a_source_that_gives_numbers_and_does_not_say_so_is_named(
-    recipe_of: Load, train: Train, scored: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    recipe_of: Load,
+    train: Train,
+    scored: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     path = scored("1", "2", "3")
     path.write_text(path.read_text().replace("score", "negative"))
     monkeypatch.setattr(Table, "traits", DataTraits())
     data = SCORED[0].replace("score", "negative")
     with pytest.raises(
-        PluginError, match=r"`table` .* opened data that gives 1\.0 as `negative` of row 0, expected a"
+        PluginError,
+        match=r"`table` .* opened data that gives 1\.0 as `negative` of row 0, expected a",
     ):
         train(recipe_of(RECIPE, data))
 
@@ -602,7 +709,8 @@ def test_a_source_that_gives_numbers_and_does_not_say_so_is_named(
 # --- text rules --------------------------------------------------------------------------------------------
 
 PROMPTED = RECIPE.replace(
-    "[[stage]]", 'prompt = { template = "<{text}>", normalizer = "prompt-eol" }\n\n[[stage]]'
+    "[[stage]]",
+    'prompt = { template = "<{text}>", normalizer = "prompt-eol" }\n\n[[stage]]',
 )
 
 
@@ -610,23 +718,37 @@ PROMPTED = RECIPE.replace(
 def test_text_rules_are_applied_to_training_texts_only_where_the_stage_says_so(
     normalize: bool, recipe_of: Load, train: Train
 ):
-    text = PROMPTED.replace("epochs = 2", "epochs = 2\nnormalize_text = true") if normalize else PROMPTED
+    text = (
+        PROMPTED.replace("epochs = 2", "epochs = 2\nnormalize_text = true")
+        if normalize
+        else PROMPTED
+    )
     recipe = recipe_of(text)
     encoder, _ = train(recipe)
     columns = recipe.stage[0].data.open().rows(range(11))
     behind = "." if normalize else ""
     expected = {f"<{word}{behind}>" for words in columns.values() for word in words}
-    assert set(encoder.backbone.tokenizer.seen) == expected | {"<>"}  # the template alone is measured
+    assert set(encoder.backbone.tokenizer.seen) == expected | {
+        "<>"
+    }  # the template alone is measured
 
 
-def test_training_texts_are_left_as_they_are_where_the_stage_does_not_say(recipe_of: Load):
+def test_training_texts_are_left_as_they_are_where_the_stage_does_not_say(
+    recipe_of: Load,
+):
     assert recipe_of(PROMPTED).stage[0].normalize_text is False
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_validation_and_evaluation_always_use_the_text_rules(normalize: bool, recipe_of: Load, train: Train):
+def test_validation_and_evaluation_always_use_the_text_rules(
+    normalize: bool, recipe_of: Load, train: Train
+):
     gap = Gap(left='say "ab"?', right="no")
-    encoder, _ = train(recipe_of(PROMPTED), normalize_text=normalize, validate=Validate(2, gap, keep="last"))
+    encoder, _ = train(
+        recipe_of(PROMPTED),
+        normalize_text=normalize,
+        validate=Validate(2, gap, keep="last"),
+    )
     seen = encoder.backbone.tokenizer.seen
     assert seen.count('<say "ab"?>') == seen.count("<no>") == 0
     assert seen.count("<say 'ab'.>") == seen.count("<no.>") == 4
@@ -638,7 +760,10 @@ def test_under_a_prompt_training_texts_are_cut_to_max_length_without_the_templat
     recipe_of: Load, train: Train
 ):
     encoder, _ = train(recipe_of(PROMPTED, "encoder.max_length=2"))
-    assert {len(text) for text in encoder.backbone.tokenizer.seen} == {len("<>"), len("<ab>")}
+    assert {len(text) for text in encoder.backbone.tokenizer.seen} == {
+        len("<>"),
+        len("<ab>"),
+    }
 
 
 def test_a_stage_may_cut_its_texts_at_another_length(recipe_of: Load, train: Train):
@@ -649,7 +774,10 @@ def test_a_stage_may_cut_its_texts_at_another_length(recipe_of: Load, train: Tra
 
 def test_a_stage_whose_texts_would_be_too_long_is_refused(recipe_of: Load):
     recipe = recipe_of(PROMPTED, "stage.0.max_length=62")
-    with pytest.raises(ModelError, match=r"`max_length` is 62, and the template .* has 3; .* to 61 or less"):
+    with pytest.raises(
+        ModelError,
+        match=r"`max_length` is 62, and the template .* has 3; .* to 61 or less",
+    ):
         require_fit(recipe, {"encoder": build_encoder(recipe)})
 
 
@@ -658,7 +786,8 @@ def test_text_rules_that_the_prompt_does_not_have_are_a_problem(recipe_of: Load)
         "epochs = 2", "epochs = 2\nnormalize_text = true"
     )
     with pytest.raises(
-        RecipeError, match="`normalize_text` is on, but the encoder's prompt has no text rules"
+        RecipeError,
+        match="`normalize_text` is on, but the encoder's prompt has no text rules",
     ):
         recipe_of(text)
 
@@ -687,7 +816,9 @@ def test_the_checkpoint_with_the_best_score_is_kept_and_restored(
         "stage_finished",
         {"steps": 6, "best_score": scores[best], "best_step": best},
     )
-    assert target.prepare().evaluate(encoder).primary == pytest.approx(scores[best], rel=1e-6)
+    assert target.prepare().evaluate(encoder).primary == pytest.approx(
+        scores[best], rel=1e-6
+    )
     kept = tmp_path / "run" / "checkpoints" / "pull" / KEPT.format(best)
     saved = Encoder.load(kept, {"use": "toy"}, plugins)
     np.testing.assert_array_equal(saved.encode(["abc"]), encoder.encode(["abc"]))
@@ -697,15 +828,31 @@ def test_a_checkpoint_is_saved_at_each_new_best_only(
     recipe_of: Load, train: Train, recorder: Recorder, tmp_path: Path
 ):
     train(recipe_of(), validate=Validate(1, Scripted([3, 1, 4, 4, 2, 5])))
-    assert details(recorder, "validated", "best") == [True, True, False, True, False, False, True]
+    assert details(recorder, "validated", "best") == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        False,
+        True,
+    ]
     assert details(recorder, "checkpoint_saved", "step") == [0, 1, 3, 6]
     assert all(details(recorder, "checkpoint_saved", "exists"))
-    assert [p.name for p in (tmp_path / "run" / "checkpoints" / "pull").iterdir()] == ["kept-00000006"]
+    assert [p.name for p in (tmp_path / "run" / "checkpoints" / "pull").iterdir()] == [
+        "kept-00000006"
+    ]
 
 
 @pytest.mark.parametrize(
     ("every", "steps"),
-    [(1, [0, 1, 2, 3, 4, 5, 6]), (2, [0, 2, 4, 6]), (4, [0, 4, 6]), (6, [0, 6]), (100, [0, 6])],
+    [
+        (1, [0, 1, 2, 3, 4, 5, 6]),
+        (2, [0, 2, 4, 6]),
+        (4, [0, 4, 6]),
+        (6, [0, 6]),
+        (100, [0, 6]),
+    ],
 )
 def test_validation_is_every_so_many_steps_and_at_the_last(
     every: int, steps: list[int], recipe_of: Load, train: Train, recorder: Recorder
@@ -719,15 +866,21 @@ def test_with_keep_last_the_weights_of_the_last_step_stay(
 ):
     plain, _ = train(recipe_of())
     recorder.events.clear()
-    encoder, _ = train(recipe_of(), validate=Validate(1, Scripted([9, 5, 4, 3, 2, 1]), keep="last"))
+    encoder, _ = train(
+        recipe_of(), validate=Validate(1, Scripted([9, 5, 4, 3, 2, 1]), keep="last")
+    )
     np.testing.assert_array_equal(encoder.encode(["abc"]), plain.encode(["abc"]))
     assert "checkpoint_saved" not in recorder.names
-    assert [p.name for p in (tmp_path / "run" / "checkpoints" / "pull").iterdir()] == ["kept-00000006"]
+    assert [p.name for p in (tmp_path / "run" / "checkpoints" / "pull").iterdir()] == [
+        "kept-00000006"
+    ]
 
 
 def test_validation_does_not_change_what_is_learned(recipe_of: Load, train: Train):
     plain, _ = train(recipe_of())
-    validated, _ = train(recipe_of(), validate=Validate(1, Scripted([1, 2, 3, 4, 5, 6])))
+    validated, _ = train(
+        recipe_of(), validate=Validate(1, Scripted([1, 2, 3, 4, 5, 6]))
+    )
     np.testing.assert_array_equal(validated.encode(["abc"]), plain.encode(["abc"]))
 
 
@@ -739,9 +892,13 @@ def test_a_first_score_that_is_not_a_number_is_not_the_best(
     assert recorder.events[-1][1]["best_step"] == 3
 
 
-def stopped(recipe: Recipe, plugins: Plugins, directory: Path, loss: Pull, validate: Validate) -> Encoder:
+def stopped(
+    recipe: Recipe, plugins: Plugins, directory: Path, loss: Pull, validate: Validate
+) -> Encoder:
     """Train until the loss ends the stage; returns the encoder as it is then."""
-    recipe = attrs.evolve(recipe, stage=(attrs.evolve(recipe.stage[0], loss=loss, validate=validate),))
+    recipe = attrs.evolve(
+        recipe, stage=(attrs.evolve(recipe.stage[0], loss=loss, validate=validate),)
+    )
     encoder = build_encoder(recipe)
     run = RunContext("r", directory, recipe, hooks=plugins.manager.hook)
     with pytest.raises((RunError, KeyboardInterrupt)):
@@ -755,7 +912,9 @@ def test_a_stage_that_is_ended_early_goes_back_to_its_best_checkpoint(
 ):
     validate = Validate(1, Scripted([1, 3, 2, 2]))
     encoder = stopped(recipe_of(), plugins, tmp_path, loss, validate)
-    saved = Encoder.load(tmp_path / "checkpoints" / "pull" / KEPT.format(2), {"use": "toy"}, plugins)
+    saved = Encoder.load(
+        tmp_path / "checkpoints" / "pull" / KEPT.format(2), {"use": "toy"}, plugins
+    )
     np.testing.assert_array_equal(encoder.encode(["abc"]), saved.encode(["abc"]))
 
 
@@ -764,22 +923,30 @@ def test_a_step_that_fails_right_after_the_best_one_leaves_the_best_weights(
 ):
     validate = Validate(1, Scripted([1, 2, 3, 4]))
     encoder = stopped(recipe_of(), plugins, tmp_path, Pull(nan_at=5), validate)
-    saved = Encoder.load(tmp_path / "checkpoints" / "pull" / KEPT.format(4), {"use": "toy"}, plugins)
+    saved = Encoder.load(
+        tmp_path / "checkpoints" / "pull" / KEPT.format(4), {"use": "toy"}, plugins
+    )
     np.testing.assert_array_equal(encoder.encode(["abc"]), saved.encode(["abc"]))
 
 
 def test_a_stage_ended_before_its_second_validation_goes_back_to_its_beginning(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
-    encoder = stopped(recipe_of(), plugins, tmp_path, Pull(interrupt_at=3), Validate(5, Gap()))
-    np.testing.assert_array_equal(encoder.encode(["abc"]), build_encoder(recipe_of()).encode(["abc"]))
+    encoder = stopped(
+        recipe_of(), plugins, tmp_path, Pull(interrupt_at=3), Validate(5, Gap())
+    )
+    np.testing.assert_array_equal(
+        encoder.encode(["abc"]), build_encoder(recipe_of()).encode(["abc"])
+    )
 
 
 def test_a_stage_without_a_validation_that_is_ended_keeps_its_weights(
     recipe_of: Load, plugins: Plugins, tmp_path: Path
 ):
     encoder = stopped(recipe_of(), plugins, tmp_path, Pull(interrupt_at=3), None)
-    assert not np.allclose(encoder.encode(["abc"]), build_encoder(recipe_of()).encode(["abc"]))
+    assert not np.allclose(
+        encoder.encode(["abc"]), build_encoder(recipe_of()).encode(["abc"])
+    )
     assert not (tmp_path / "checkpoints").exists()
 
 
@@ -791,7 +958,10 @@ def test_a_stage_that_makes_the_encoder_worse_keeps_what_it_began_with_and_says_
     validate = Validate(2, Scripted([8.0, 9.0, 7.0], first=9.0))
     encoder, run = train(recipe_of(), validate=validate, ema=ema)
     assert run.kept["pull"].step == 0
-    assert recorder.events[-1] == ("stage_finished", {"steps": 6, "best_score": 9.0, "best_step": 0})
+    assert recorder.events[-1] == (
+        "stage_finished",
+        {"steps": 6, "best_score": 9.0, "best_step": 0},
+    )
     np.testing.assert_array_equal(encoder.encode(["abc"]), untrained.encode(["abc"]))
     (warned,) = details(recorder, "warned", "message")
     assert warned.startswith("the stage `pull` made the encoder worse, or no better: ")
@@ -808,11 +978,18 @@ def test_a_stage_that_makes_the_encoder_better_says_nothing(
 
 
 def kept_of(tmp_path: Path, stage: str = "pull") -> list[str]:
-    return sorted(path.name for path in (tmp_path / "run" / "checkpoints" / stage).iterdir())
+    return sorted(
+        path.name for path in (tmp_path / "run" / "checkpoints" / stage).iterdir()
+    )
 
 
-def test_every_tower_that_is_trained_is_kept(recipe_of: Load, train_towers: TrainTowers, tmp_path: Path):
-    train_towers(recipe_of(TOWERS, *DUAL), validate=Validate(2, Scripted([1, 3, 2]), encoder="en"))
+def test_every_tower_that_is_trained_is_kept(
+    recipe_of: Load, train_towers: TrainTowers, tmp_path: Path
+):
+    train_towers(
+        recipe_of(TOWERS, *DUAL),
+        validate=Validate(2, Scripted([1, 3, 2]), encoder="en"),
+    )
     assert kept_of(tmp_path, "pairs") == ["kept-00000004"]
     (kept,) = (tmp_path / "run" / "checkpoints" / "pairs").iterdir()
     assert sorted(path.name for path in kept.iterdir()) == ["en", "zh"]
@@ -821,34 +998,51 @@ def test_every_tower_that_is_trained_is_kept(recipe_of: Load, train_towers: Trai
 def test_all_towers_go_back_to_the_best_step_together(
     recipe_of: Load, train_towers: TrainTowers, plugins: Plugins, tmp_path: Path
 ):
-    encoders = train_towers(recipe_of(TOWERS, *DUAL), validate=Validate(2, Scripted([1, 3, 2]), encoder="en"))
+    encoders = train_towers(
+        recipe_of(TOWERS, *DUAL),
+        validate=Validate(2, Scripted([1, 3, 2]), encoder="en"),
+    )
     for name, encoder in encoders.items():
         kept = tmp_path / "run" / "checkpoints" / "pairs" / "kept-00000004" / name
         saved = Encoder.load(kept, {"use": "toy"}, plugins)
         np.testing.assert_array_equal(saved.encode(["abc"]), encoder.encode(["abc"]))
 
 
-def test_what_a_stage_keeps_is_told_to_the_run_with_its_hash(recipe_of: Load, train: Train, tmp_path: Path):
+def test_what_a_stage_keeps_is_told_to_the_run_with_its_hash(
+    recipe_of: Load, train: Train, tmp_path: Path
+):
     _, run = train(recipe_of(), validate=Validate(2, Scripted([1, 3, 2])))
     kept = run.kept["pull"]
     assert (kept.step, kept.score, run.sources) == (4, 3, {"encoder": "pull"})
     assert Kept.of(run.directory, kept.table(run.directory)) == kept
     (kept.paths["encoder"] / "backbone" / "embedding.npy").write_bytes(b"")
-    with pytest.raises(ValueError, match="`checkpoints/pull/kept-00000004/encoder` is not what was written"):
+    with pytest.raises(
+        ValueError,
+        match="`checkpoints/pull/kept-00000004/encoder` is not what was written",
+    ):
         Kept.of(run.directory, kept.table(run.directory))
 
 
 @pytest.mark.parametrize("place", ["../elsewhere", "/", "checkpoints/../../elsewhere"])
 def test_kept_weights_are_in_the_run_directory(tmp_path: Path, place: str):
     (tmp_path / "elsewhere").mkdir()
-    table = {"paths": {"encoder": [place, "0" * 64]}, "step": 2, "score": 1.0, "misses": 0}
+    table = {
+        "paths": {"encoder": [place, "0" * 64]},
+        "step": 2,
+        "score": 1.0,
+        "misses": 0,
+    }
     with pytest.raises(ValueError, match="is not in the run directory"):
         Kept.of(tmp_path / "run", table)
 
 
 @pytest.mark.parametrize(("patience", "score"), [(None, 1), (9, 1)])
 def test_with_keep_last_the_score_is_that_of_the_last_step(
-    patience: int | None, score: float, recipe_of: Load, train: Train, recorder: Recorder
+    patience: int | None,
+    score: float,
+    recipe_of: Load,
+    train: Train,
+    recorder: Recorder,
 ):
     validate = Validate(2, Scripted([3, 2, 1]), keep="last", patience=patience)
     train(recipe_of(), validate=validate)
@@ -858,8 +1052,12 @@ def test_with_keep_last_the_score_is_that_of_the_last_step(
 def test_a_validation_may_have_a_second_encoder(
     recipe_of: Load, train_towers: TrainTowers, recorder: Recorder
 ):
-    trained = train_towers(recipe_of(TOWERS), validate=Validate(6, Across(), second="en", keep="last"))
-    expected = -float(np.linalg.norm(trained["zh"].encode(["abc"]) - trained["en"].encode(["nop"])))
+    trained = train_towers(
+        recipe_of(TOWERS), validate=Validate(6, Across(), second="en", keep="last")
+    )
+    expected = -float(
+        np.linalg.norm(trained["zh"].encode(["abc"]) - trained["en"].encode(["nop"]))
+    )
     assert details(recorder, "validated", "score")[1:] == [expected]
 
 
@@ -887,7 +1085,10 @@ def test_a_stage_ends_after_so_many_validations_without_a_better_score(
     train: Train,
     recorder: Recorder,
 ):
-    _, run = train(recipe_of(), validate=Validate(1, Scripted(scores), keep=keep, patience=patience))
+    _, run = train(
+        recipe_of(),
+        validate=Validate(1, Scripted(scores), keep=keep, patience=patience),
+    )
     assert details(recorder, "step_finished", "step") == list(range(1, steps + 1))
     assert details(recorder, "stage_finished", "steps") == [steps]
     shown = [score for score in scores[:steps] if not math.isnan(score)]
@@ -901,7 +1102,13 @@ def test_a_stage_ends_after_so_many_validations_without_a_better_score(
 
 @pytest.mark.parametrize(
     ("every", "steps"),
-    [(1, [0, 1, 2, 3, 4, 5, 6]), (2, [0, 2, 4, 6]), (4, [0, 4, 6]), (6, [0, 6]), (100, [0, 6])],
+    [
+        (1, [0, 1, 2, 3, 4, 5, 6]),
+        (2, [0, 2, 4, 6]),
+        (4, [0, 4, 6]),
+        (6, [0, 6]),
+        (100, [0, 6]),
+    ],
 )
 def test_watch_looks_before_the_first_step_every_so_many_and_after_the_last(
     every: int, steps: list[int], recipe_of: Load, train: Train, recorder: Recorder
@@ -931,7 +1138,11 @@ def test_watch_also_looks_after_the_last_step_of_a_stage_that_ends_early(
 def test_each_watch_has_its_encoder_and_its_second_one(
     recipe_of: Load, train_towers: TrainTowers, recorder: Recorder
 ):
-    looks = (Watch(6, Gap(), encoder="en"), Watch(6, Gap()), Watch(6, Across(), second="en"))
+    looks = (
+        Watch(6, Gap(), encoder="en"),
+        Watch(6, Gap()),
+        Watch(6, Across(), second="en"),
+    )
     recipe = recipe_of(TOWERS)
     start = build_encoders(recipe, recipe.runtime.build())
     trained = train_towers(recipe, watch=looks)
@@ -942,7 +1153,11 @@ def test_each_watch_has_its_encoder_and_its_second_one(
         for value in (
             Gap().prepare().evaluate(towers["en"]).primary,
             Gap().prepare().evaluate(towers["zh"]).primary,
-            -float(np.linalg.norm(towers["zh"].encode(["abc"]) - towers["en"].encode(["nop"]))),
+            -float(
+                np.linalg.norm(
+                    towers["zh"].encode(["abc"]) - towers["en"].encode(["nop"])
+                )
+            ),
         )
     ]
     assert details(recorder, "observed", "primary") == expected

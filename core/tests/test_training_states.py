@@ -27,7 +27,12 @@ def names(run: Path) -> list[str]:
 def test_a_state_is_read_as_it_was_written(tmp_path: Path):
     written = states.write_state(tmp_path, 1, 30, CONTENT, fill)
     (found,) = states.saved_states(tmp_path)
-    assert (found.path, found.stage, found.step, found.content) == (written.path, 1, 30, {})
+    assert (found.path, found.stage, found.step, found.content) == (
+        written.path,
+        1,
+        30,
+        {},
+    )
     read = states.read(found)
     assert read.content == {"schema": 1, **CONTENT}
     assert (read.trainer / "weights").read_bytes() == bytes(range(256))
@@ -89,7 +94,11 @@ def test_a_file_that_is_not_what_was_written_is_named(
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_that_is_missing_is_named(name: str, tmp_path: Path):
     message = damaged(tmp_path, Path.unlink, name)
-    gone = "cannot be read: No such file or directory" if name == "checksums.json" else "is missing"
+    gone = (
+        "cannot be read: No such file or directory"
+        if name == "checksums.json"
+        else "is missing"
+    )
     assert message == f"`{name}` {gone}"
 
 
@@ -119,7 +128,9 @@ def test_checksums_that_are_no_table_are_damage(tmp_path: Path):
 
 def test_a_state_of_another_schema_is_not_read(tmp_path: Path):
     state = states.write_state(tmp_path, 0, 1, {"schema": 9}, None)
-    with pytest.raises(ValueError, match="it has schema 9, this version of sentbed reads 1"):
+    with pytest.raises(
+        ValueError, match="it has schema 9, this version of sentbed reads 1"
+    ):
         states.read(state)
 
 
@@ -144,7 +155,9 @@ def test_a_trainer_that_fails_leaves_the_earlier_state_alone(tmp_path: Path):
 
 
 def write(run: Path, *places: tuple[int, int]) -> State:
-    return [states.write_state(run, stage, step, {}, None) for stage, step in places][-1]
+    return [states.write_state(run, stage, step, {}, None) for stage, step in places][
+        -1
+    ]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +174,9 @@ def test_the_newest_states_are_kept(keep: int, left: list[str], tmp_path: Path):
     assert names(tmp_path) == left
 
 
-@pytest.mark.parametrize(("keep", "left"), [(1, ["00-00000015"]), (2, ["00-00000010", "00-00000015"])])
+@pytest.mark.parametrize(
+    ("keep", "left"), [(1, ["00-00000015"]), (2, ["00-00000010", "00-00000015"])]
+)
 def test_damaged_states_do_not_push_out_the_one_that_was_written_last(
     keep: int, left: list[str], tmp_path: Path
 ):
@@ -178,6 +193,8 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path):
 
 
 def test_a_tracker_whose_state_is_not_for_json_is_told_at_once(tmp_path: Path):
-    with pytest.raises(PluginError, match=r"a tracker's state cannot be written as JSON: .* PosixPath"):
+    with pytest.raises(
+        PluginError, match=r"a tracker's state cannot be written as JSON: .* PosixPath"
+    ):
         states.write_state(tmp_path, 0, 0, {"trackers": {"mine": Path("a/b")}}, None)
     assert not any((tmp_path / "states").iterdir())

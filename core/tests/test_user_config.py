@@ -15,7 +15,9 @@ Write = Callable[[str | bytes], Path]
 
 
 @pytest.fixture
-def write(put: Callable[[str, str | bytes], Path], monkeypatch: pytest.MonkeyPatch) -> Write:
+def write(
+    put: Callable[[str, str | bytes], Path], monkeypatch: pytest.MonkeyPatch
+) -> Write:
     """Write the user's configuration; returns its path."""
 
     def config(text: str | bytes) -> Path:
@@ -31,14 +33,19 @@ def faults(file: Path) -> list[str]:
     with pytest.raises(PluginError) as caught:
         read_settings()
     head, *lines = str(caught.value).splitlines()
-    assert head == f"{len(lines)} problem{'s' if len(lines) > 1 else ''} in the configuration:"
+    assert (
+        head
+        == f"{len(lines)} problem{'s' if len(lines) > 1 else ''} in the configuration:"
+    )
     return [line.strip().replace(str(file), "FILE") for line in lines]
 
 
 # --- where it is -------------------------------------------------------------------------------------------
 
 
-def test_the_file_is_in_the_users_configuration_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_file_is_in_the_users_configuration_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delenv("SENTBED_CONFIG")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert config_file() == tmp_path / "sentbed" / "config.toml"
@@ -46,7 +53,10 @@ def test_the_file_is_in_the_users_configuration_directory(tmp_path: Path, monkey
     monkeypatch.delenv("XDG_CONFIG_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(platformdirs, "PlatformDirs", MacOS)
-    assert config_file() == tmp_path / "home/Library/Application Support/sentbed/config.toml"
+    assert (
+        config_file()
+        == tmp_path / "home/Library/Application Support/sentbed/config.toml"
+    )
     monkeypatch.setattr(platformdirs, "PlatformDirs", Unix)
     assert config_file() == tmp_path / "home" / ".config" / "sentbed" / "config.toml"
     (tmp_path / "home").write_text("no directory")
@@ -66,7 +76,9 @@ def test_a_variable_names_another_file(write: Write):
     assert read_settings() == Settings(file, {"a": f"{file}:2"}, allowed_by=f"{file}:1")
 
 
-def test_a_file_that_is_named_and_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_that_is_named_and_not_there_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SENTBED_CONFIG", str(tmp_path / "no.toml"))
     with pytest.raises(PluginError) as caught:
         read_settings()
@@ -75,10 +87,13 @@ def test_a_file_that_is_named_and_not_there_is_an_error(tmp_path: Path, monkeypa
     )
 
 
-def test_a_directory_in_the_place_of_the_file_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_directory_in_the_place_of_the_file_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SENTBED_CONFIG", str(tmp_path))
     with pytest.raises(
-        PluginError, match=r"cannot be read: Is a directory; make it a file that you may read"
+        PluginError,
+        match=r"cannot be read: Is a directory; make it a file that you may read",
     ):
         read_settings()
 
@@ -126,7 +141,10 @@ order = ["e"]
             '[plugins]\ndisable = "a"\n',
             ["found 'a', expected an array: write `[\"a\"]` @ FILE:2 plugins.disable"],
         ),
-        ("[plugins]\norder = [1]\n", ['found 1, expected a string: write `"1"` @ FILE:2 plugins.order.0']),
+        (
+            "[plugins]\norder = [1]\n",
+            ['found 1, expected a string: write `"1"` @ FILE:2 plugins.order.0'],
+        ),
         (
             '[plugins.prefer]\n"poler/mean" = "a"\nmean = "b"\n',
             [
@@ -156,7 +174,9 @@ def test_what_is_no_toml_is_reported_with_its_line(write: Write):
 # --- the environment ---------------------------------------------------------------------------------------
 
 
-def test_variables_hold_in_the_place_of_the_files_lists(write: Write, monkeypatch: pytest.MonkeyPatch):
+def test_variables_hold_in_the_place_of_the_files_lists(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+):
     write('[plugins]\ndisable = ["a"]\nallow = ["b"]\norder = ["c"]\n')
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", " d,e ,")
     monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "f")
@@ -168,7 +188,9 @@ def test_variables_hold_in_the_place_of_the_files_lists(write: Write, monkeypatc
     assert list(found.order) == ["c"]
 
 
-def test_an_empty_variable_takes_the_files_list_out(write: Write, monkeypatch: pytest.MonkeyPatch):
+def test_an_empty_variable_takes_the_files_list_out(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+):
     write('[plugins]\ndisable = ["a"]\nallow = ["b"]\n')
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "")
     monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "")
@@ -210,13 +232,18 @@ def test_a_plugin_goes_by_its_name_its_distribution_or_both(name: str, meant: bo
         ),
     ],
 )
-def test_a_plugin_that_is_not_to_be_loaded_is_told_why(settings: Settings, reason: str | None):
+def test_a_plugin_that_is_not_to_be_loaded_is_told_why(
+    settings: Settings, reason: str | None
+):
     assert settings.refusal("my-dist", "point") == reason
 
 
 def test_core_needs_no_permission_and_can_be_disabled():
     assert Settings(Path("f"), allow={}).refusal("sentbed", "console") is None
-    assert Settings(Path("f"), {"console": "f:1"}).refusal("sentbed", "console") is not None
+    assert (
+        Settings(Path("f"), {"console": "f:1"}).refusal("sentbed", "console")
+        is not None
+    )
 
 
 def test_tests_do_not_read_the_users_configuration():

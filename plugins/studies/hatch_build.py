@@ -18,4 +18,6 @@ class Recipes(BuildHookInterface[Any]):
         source = Path(self.root).parents[1] / RECIPES
         if version != "editable" and source.is_dir():
             prefix = "src/" if self.target_name == "sdist" else ""
-            build_data["force_include"][str(source)] = f"{prefix}sentbed_studies/{RECIPES}"
+            build_data["force_include"][str(source)] = (
+                f"{prefix}sentbed_studies/{RECIPES}"
+            )

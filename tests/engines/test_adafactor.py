@@ -17,7 +17,13 @@ from sentbed_hardware.adafactor import Adafactor
 from sentbed_hardware.learning_rate_schedules import Constant, RelativeStep
 from transformers.optimization import Adafactor as TransformersAdafactor
 
-SHAPES = {"wide": (3, 40), "tall": (40, 3), "column": (5, 1), "bias": (7,), "temperature": ()}
+SHAPES = {
+    "wide": (3, 40),
+    "tall": (40, 3),
+    "column": (5, 1),
+    "bias": (7,),
+    "temperature": (),
+}
 STEPS, STEPS_BEFORE_SAVING = 20, 7
 Arrays = dict[str, NDArray[np.float32]]
 
@@ -62,7 +68,10 @@ class Settings:
 COMBINATIONS = [
     Settings(scaled, relative, warm, weight_decay, decay_rate)
     for scaled, (relative, warm), weight_decay, decay_rate in itertools.product(
-        (False, True), ((False, False), (True, False), (True, True)), (0.0, 0.1), (-0.8, -0.5)
+        (False, True),
+        ((False, False), (True, False), (True, True)),
+        (0.0, 0.1),
+        (-0.8, -0.5),
     )
 ]
 """Transformers refuses `warmup_init` without `relative_step`."""
@@ -71,7 +80,8 @@ COMBINATIONS = [
 def normal(generator: np.random.Generator, size: float) -> Arrays:
     """Return normally distributed numbers of this standard deviation for every parameter."""
     return {
-        name: np.asarray(size * generator.normal(size=shape), np.float32) for name, shape in SHAPES.items()
+        name: np.asarray(size * generator.normal(size=shape), np.float32)
+        for name, shape in SHAPES.items()
     }
 
 
@@ -90,7 +100,10 @@ def gradients() -> Iterator[Arrays]:
 
 
 def torch_parameters(weights: Arrays) -> dict[str, torch.nn.Parameter]:
-    return {name: torch.nn.Parameter(torch.from_numpy(value.copy())) for name, value in weights.items()}
+    return {
+        name: torch.nn.Parameter(torch.from_numpy(value.copy()))
+        for name, value in weights.items()
+    }
 
 
 def set_gradients(parameters: dict[str, torch.nn.Parameter], gradient: Arrays) -> None:
@@ -99,7 +112,10 @@ def set_gradients(parameters: dict[str, torch.nn.Parameter], gradient: Arrays) -
 
 
 def values_of(parameters: dict[str, torch.nn.Parameter]) -> Arrays:
-    return {name: parameter.detach().numpy().copy() for name, parameter in parameters.items()}
+    return {
+        name: parameter.detach().numpy().copy()
+        for name, parameter in parameters.items()
+    }
 
 
 def steps_of_transformers(settings: Settings) -> list[Arrays]:
@@ -148,7 +164,9 @@ def steps_on_jax(settings: Settings) -> list[Arrays]:
             transform = build_optax(settings.optimizer, SHAPES)
             state = jax.tree.unflatten(structure, restored)
         rate = settings.optimizer.lr * settings.schedule.factor(step, STEPS)
-        updates, state = transform.update(jax.tree.map(jax.numpy.asarray, gradient), state, held)
+        updates, state = transform.update(
+            jax.tree.map(jax.numpy.asarray, gradient), state, held
+        )
         held = {name: value - rate * updates[name] for name, value in held.items()}
         weights.append({name: np.asarray(value) for name, value in held.items()})
     return weights
@@ -158,12 +176,16 @@ def assert_the_same_steps(found: list[Arrays], expected: list[Arrays]) -> None:
     """Compare how far each weight has moved by each step, relative to the farthest of its parameter."""
     initial = initial_weights()
     assert len(found) == len(expected) == STEPS
-    for step, (weights, reference) in enumerate(zip(found, expected, strict=True), start=1):
+    for step, (weights, reference) in enumerate(
+        zip(found, expected, strict=True), start=1
+    ):
         for name, value in reference.items():
             farthest = np.abs(value - initial[name]).max()
             assert farthest > 0, name
             # A step rounds weights below 4 to 2.4e-7. The first relative step with warm-up is 1e-6.
-            assert np.abs(weights[name] - value).max() <= 1e-4 * farthest + 2.4e-7 * step, (name, step)
+            assert (
+                np.abs(weights[name] - value).max() <= 1e-4 * farthest + 2.4e-7 * step
+            ), (name, step)
 
 
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=str)
@@ -180,9 +202,14 @@ def test_jax_takes_the_steps_of_transformers(settings: Settings) -> None:
 
 def test_a_scaled_step_is_the_plain_one_times_the_root_mean_square() -> None:
     before = initial_weights()
-    plain, scaled = (steps_on_torch(Settings(scale, False, False, 0.0, -0.8))[0] for scale in (False, True))
+    plain, scaled = (
+        steps_on_torch(Settings(scale, False, False, 0.0, -0.8))[0]
+        for scale in (False, True)
+    )
     for name, value in before.items():
-        root_mean_square = max(1e-3, float(np.sqrt(np.mean(value.astype(np.float64) ** 2))))
+        root_mean_square = max(
+            1e-3, float(np.sqrt(np.mean(value.astype(np.float64) ** 2)))
+        )
         expected = root_mean_square * (plain[name] - value)
         np.testing.assert_allclose(scaled[name] - value, expected, rtol=1e-3, atol=3e-7)
 

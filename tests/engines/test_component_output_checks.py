@@ -39,8 +39,14 @@ class Pooling(torch.nn.Module):
             self.dense = torch.nn.Linear(width, width)
 
     def forward(self, states: TokenStates) -> Any:
-        hidden, mask, fault = states.last_hidden_state, states.attention_mask, self.fault
-        mask = torch.ones_like(hidden[:, :, 0]) if mask is None else mask.to(hidden.dtype)
+        hidden, mask, fault = (
+            states.last_hidden_state,
+            states.attention_mask,
+            self.fault,
+        )
+        mask = (
+            torch.ones_like(hidden[:, :, 0]) if mask is None else mask.to(hidden.dtype)
+        )
         pooled = (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)
         if fault == "detached with weights":
             return self.dense(pooled.detach())
@@ -94,7 +100,9 @@ class States(torch.nn.Module):
         super().__init__()
         self.module, self.fault = module, fault
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> Any:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> Any:
         states: TokenStates = self.module(input_ids, attention_mask)
         hidden = states.last_hidden_state
         return {
@@ -120,7 +128,11 @@ class AnyLoss(torch.nn.Module):
         if self.fault == "ignores":
             return LossOutput(torch.ones((), requires_grad=True))
         difference = (anchor - positive).square().sum(1).mean()
-        return LossOutput(difference / (difference - difference) if self.fault == "nan" else difference)
+        return LossOutput(
+            difference / (difference - difference)
+            if self.fault == "nan"
+            else difference
+        )
 
 
 @attrs.frozen
@@ -176,7 +188,12 @@ def made(toys: Any, engine: Any) -> Callable[..., Any]:
             pytest.importorskip("torchax")
             from sentbed_tpu.tpu import Tpu
 
-            fields: Any = {"platform": "cpu", "precision": "fp32", "lengths": (8, 16), "token_budget": 64}
+            fields: Any = {
+                "platform": "cpu",
+                "precision": "fp32",
+                "lengths": (8, 16),
+                "token_budget": 64,
+            }
             chosen = Tpu(**fields, devices=1).build()
         built = toys.backbone().build(BuildContext(tuple))
         if backbone:
@@ -198,7 +215,9 @@ def two(toys: Any) -> Mapping[str, TokenIds]:
 def step(toys: Any, encoder: Any, columns: Any, loss: str = "", **options: Any) -> Any:
     towers = dict.fromkeys(columns, "encoder")
     arguments = {"towers": towers, **options}
-    return toys.train({"encoder": encoder}, FaultyLoss(loss), AdamW(lr=0.01), **arguments).step(columns)
+    return toys.train(
+        {"encoder": encoder}, FaultyLoss(loss), AdamW(lr=0.01), **arguments
+    ).step(columns)
 
 
 SHAPES = {
@@ -274,7 +293,10 @@ def test_a_backbone_of_wrong_shapes_is_named(
     on: str, fault: str, made: Callable[..., Any], toys: Any, two: Any
 ) -> None:
     encoder = made(on, backbone=fault)
-    for use in (lambda: encoder.encode(toys.padded(two["anchor"])), lambda: step(toys, encoder, two)):
+    for use in (
+        lambda: encoder.encode(toys.padded(two["anchor"])),
+        lambda: step(toys, encoder, two),
+    ):
         with pytest.raises(PluginError) as caught:
             use()
         said = str(caught.value)
@@ -286,13 +308,22 @@ def test_a_backbone_of_wrong_shapes_is_named(
 def test_what_builds_nothing_or_leaves_something_out_is_named(
     on: str, made: Callable[..., Any], toys: Any, engine: Any
 ) -> None:
-    with pytest.raises(PluginError, match=r"^`build` of the pooler `faulty` of .* returned None, expected"):
+    with pytest.raises(
+        PluginError,
+        match=r"^`build` of the pooler `faulty` of .* returned None, expected",
+    ):
         made(on, pooler="nothing")
-    with pytest.raises(PluginError, match=r"^`output_width` of the pooler `faulty` of .* returned '8', exp"):
+    with pytest.raises(
+        PluginError,
+        match=r"^`output_width` of the pooler `faulty` of .* returned '8', exp",
+    ):
         made(on, pooler="output width")
     built = toys.backbone().build(BuildContext(tuple))
     del built.max_length
-    with pytest.raises(PluginError, match=r"^`__init__` of the built backbone .* the attribute `max_length`"):
+    with pytest.raises(
+        PluginError,
+        match=r"^`__init__` of the built backbone .* the attribute `max_length`",
+    ):
         engine.assemble(built, toys.mean(), Head())
 
 
@@ -308,7 +339,10 @@ def test_an_optimizer_or_a_schedule_that_is_none_is_named(
         toys.train({"encoder": encoder}, FaultyLoss(), FaultyOptimizer(), towers=towers)
     before = toys.weights_of(encoder)
     for value in (None, "1", float("nan"), float("inf"), -1.0, [1, 2]):
-        with pytest.raises(PluginError, match=rf"^`factor` of the schedule `faulty-schedule` of {HERE} ret"):
+        with pytest.raises(
+            PluginError,
+            match=rf"^`factor` of the schedule `faulty-schedule` of {HERE} ret",
+        ):
             step(toys, encoder, two, schedule=FaultySchedule(value))
     after = toys.weights_of(encoder)
     assert all(torch.equal(after[name], value) for name, value in before.items())
@@ -330,7 +364,9 @@ def test_nan_is_told_with_the_part_that_gave_it(
         encoder.encode(toys.padded(two["anchor"]))
     start = "the vectors have NaN or infinite values, first in "
     assert str(caught.value).startswith(start + said)
-    assert str(caught.value).endswith("or test the part with `sentbed_testing.check_component`")
+    assert str(caught.value).endswith(
+        "or test the part with `sentbed_testing.check_component`"
+    )
     result = step(toys, encoder, two)
     assert not np.isfinite(result.loss)
     assert result.fault.startswith(f"NaN or infinite values come from {said}")
@@ -345,7 +381,9 @@ def test_nan_of_weights_of_the_head_is_told_as_such(
         encoder.module.projection.weight[0, 0] = torch.nan
     if on == "jax":
         weight = encoder.module.projection.weight.detach().numpy()
-        encoder.weights["projection.weight"] = encoder.engine.layout.put({"w": weight})["w"]
+        encoder.weights["projection.weight"] = encoder.engine.layout.put({"w": weight})[
+            "w"
+        ]
     assert encoder.broken_weight() == "projection.weight"
     with pytest.raises(NotFiniteError) as caught:
         encoder.encode(toys.padded(two["anchor"]))
@@ -355,7 +393,10 @@ def test_nan_of_weights_of_the_head_is_told_as_such(
             "vectors have NaN or infinite values, first in the projection of the head, whose weights have "
             "NaN or infinite values"
         )
-    assert str(caught.value) == f"the {where}; load other weights, or train with a lower learning rate"
+    assert (
+        str(caught.value)
+        == f"the {where}; load other weights, or train with a lower learning rate"
+    )
 
 
 @pytest.mark.parametrize("on", ENGINES)
@@ -389,7 +430,10 @@ def test_a_gradient_that_is_cut_is_told_with_the_part_that_cuts_it(
 def test_a_backbone_or_a_loss_that_cuts_the_gradient_is_told(
     made: Callable[..., Any], toys: Any, two: Any
 ) -> None:
-    with pytest.raises(PluginError, match=r"^`module` of the built backbone .* states without a gradient"):
+    with pytest.raises(
+        PluginError,
+        match=r"^`module` of the built backbone .* states without a gradient",
+    ):
         step(toys, made("torch", backbone="detached"), two)
     with pytest.raises(PluginError) as caught:
         step(toys, made("torch"), two, loss="ignores")

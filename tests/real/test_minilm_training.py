@@ -14,14 +14,20 @@ pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.mark.usefixtures("minilm")
-def test_unsupervised_simcse_does_not_spoil_minilm(tmp_path: Path, spearman: Spearman) -> None:
-    recipe = sentbed.load_recipe(RECIPES / "mini" / "minilm-simcse.toml", ["stage.dropout.data.limit=1600"])
+def test_unsupervised_simcse_does_not_spoil_minilm(
+    tmp_path: Path, spearman: Spearman
+) -> None:
+    recipe = sentbed.load_recipe(
+        RECIPES / "mini" / "minilm-simcse.toml", ["stage.dropout.data.limit=1600"]
+    )
     values = spearman(sentbed.run(recipe, tmp_path / "run"))
     assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > -3
 
 
 @pytest.mark.usefixtures("minilm")
-def test_a_contrastive_loss_beats_a_classification_loss(tmp_path: Path, spearman: Spearman) -> None:
+def test_a_contrastive_loss_beats_a_classification_loss(
+    tmp_path: Path, spearman: Spearman
+) -> None:
     path = RECIPES / "mini" / "sentbench.toml"
     short = [
         "stage.train.data.limit=1600",
@@ -34,9 +40,15 @@ def test_a_contrastive_loss_beats_a_classification_loss(tmp_path: Path, spearman
     ]
     found = {}
     for loss in ("info-nce", "classification"):
-        recipe = sentbed.load_recipe(path, [*short, f'stage.train.loss={{ use = "{loss}" }}'])
+        recipe = sentbed.load_recipe(
+            path, [*short, f'stage.train.loss={{ use = "{loss}" }}']
+        )
         result = sentbed.run(recipe, tmp_path / loss)
-        contrast = next(score.value for score in result.scores if score.metric == "contrast-accuracy")
+        contrast = next(
+            score.value
+            for score in result.scores
+            if score.metric == "contrast-accuracy"
+        )
         found[loss] = spearman(result)["encoder/STSB-dev"], contrast
     assert found["info-nce"][0] > found["classification"][0] + 1
     # A line in old and in modern English: chance is 50.

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.usefixtures("data_directory")
 
 @pytest.mark.usefixtures("minilm")
 def test_minilm_reproduces_the_published_sts_scores(tmp_path: Path) -> None:
-    recipe = sentbed.load_recipe(RECIPES / "papers" / "minilm-sts.toml", ["evaluate.*.skip_missing=true"])
+    recipe = sentbed.load_recipe(
+        RECIPES / "papers" / "minilm-sts.toml", ["evaluate.*.skip_missing=true"]
+    )
     assert len(recipe.expected) == 13
     result = sentbed.run(recipe, tmp_path / "run")
     assert result.unmet == ()
@@ -51,14 +53,23 @@ def test_minilm_scores_as_in_senteval_and_a_second_run_encodes_nothing(
     calls = 0
     second = sentbed.run(recipe, tmp_path / "second")
     assert calls == 0
-    assert [score.value for score in second.scores] == [score.value for score in first.scores]
+    assert [score.value for score in second.scores] == [
+        score.value for score in first.scores
+    ]
 
 
 @pytest.mark.usefixtures("minilm")
-def test_first_pooling_gives_visibly_other_scores(tmp_path: Path, spearman: Spearman) -> None:
+def test_first_pooling_gives_visibly_other_scores(
+    tmp_path: Path, spearman: Spearman
+) -> None:
     path = RECIPES / "papers" / "minilm-sts.toml"
     recipe = sentbed.load_recipe(
-        path, ["encoder.pooler.use=first", 'evaluate.0.tasks=["STSB"]', "runtime.precision=auto"]
+        path,
+        [
+            "encoder.pooler.use=first",
+            'evaluate.0.tasks=["STSB"]',
+            "runtime.precision=auto",
+        ],
     )
     value = spearman(sentbed.run(recipe, tmp_path / "run"))["encoder/STSB"]
     assert abs(value - 82.03) > 1

@@ -18,6 +18,8 @@ def test_a_two_layer_t5_learns_under_the_poolers_of_its_encoder(
     pooler: str, epochs: int, tmp_path: Path, spearman: Spearman
 ) -> None:
     path = RECIPES / "mini" / "sentence-t5.toml"
-    recipe = sentbed.load_recipe(path, [f"encoder.pooler.use={pooler}", f"stage.nli.epochs={epochs}"])
+    recipe = sentbed.load_recipe(
+        path, [f"encoder.pooler.use={pooler}", f"stage.nli.epochs={epochs}"]
+    )
     values = spearman(sentbed.run(recipe, tmp_path / "run"))
     assert values["encoder/STSB-dev"] - values["encoder@start/STSB-dev"] > 1

@@ -15,30 +15,49 @@ pytestmark = pytest.mark.usefixtures("data_directory")
 
 
 @pytest.mark.usefixtures("minilm")
-def test_a_frozen_source_teaches_more_than_one_in_training(tmp_path: Path, spearman: Spearman) -> None:
+def test_a_frozen_source_teaches_more_than_one_in_training(
+    tmp_path: Path, spearman: Spearman
+) -> None:
     path = RECIPES / "mini" / "translation-modes.toml"
-    short = ["stage.pairs.data.limit=4800", "stage.pairs.batch_size=64", 'evaluate.1.at=["end"]']
+    short = [
+        "stage.pairs.data.limit=4800",
+        "stage.pairs.batch_size=64",
+        'evaluate.1.at=["end"]',
+    ]
     dual = ['stage.pairs.train=["zh", "en"]', "stage.pairs.freeze="]
     found = {}
     for name, more in {"frozen": [], "dual": dual}.items():
-        found[name] = spearman(sentbed.run(sentbed.load_recipe(path, short + more), tmp_path / name))
+        found[name] = spearman(
+            sentbed.run(sentbed.load_recipe(path, short + more), tmp_path / name)
+        )
     assert found["frozen"]["zh/CNSD-STSB-dev"] > found["dual"]["zh/CNSD-STSB-dev"]
     # The source as it was published, and what training both towers makes of it.
     assert abs(found["frozen"]["en/STSB-dev"] - 86.72) < 0.1
     assert found["dual"]["en/STSB-dev"] < 86
 
 
-def test_the_translation_pipeline_goes_from_stage_to_stage(tmp_path: Path, spearman: Spearman) -> None:
+def test_the_translation_pipeline_goes_from_stage_to_stage(
+    tmp_path: Path, spearman: Spearman
+) -> None:
     path = RECIPES / "mini" / "translation-pairs.toml"
     short = [
-        f"stage.{name}.{key}" for name in ("a", "nli-zh", "b", "nli-en") for key in ("epochs=", "steps=8")
+        f"stage.{name}.{key}"
+        for name in ("a", "nli-zh", "b", "nli-en")
+        for key in ("epochs=", "steps=8")
     ]
     looks = [f"stage.b.watch.{i}.every=4" for i in (0, 1)]
     result = sentbed.run(
-        sentbed.load_recipe(path, [*short, *looks, "runtime.precision=auto"]), tmp_path / "run"
+        sentbed.load_recipe(path, [*short, *looks, "runtime.precision=auto"]),
+        tmp_path / "run",
     )
     report = json.loads((result.directory / "report.json").read_text())
-    assert [stage["name"] for stage in report["stages"]] == ["a", "nli-zh", "b", "nli-en"]
+    assert [stage["name"] for stage in report["stages"]] == [
+        "a",
+        "nli-zh",
+        "b",
+        "nli-en",
+    ]
     assert spearman(result).keys() == {
-        f"{name}/{task}" for name, task in [("en@start", "STSB-dev"), ("en", "STSB-dev")]
+        f"{name}/{task}"
+        for name, task in [("en@start", "STSB-dev"), ("en", "STSB-dev")]
     } | {f"{name}/CNSD-STSB-dev" for name in ("zh@start", "zh")}

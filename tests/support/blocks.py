@@ -63,7 +63,9 @@ def blocks(page: Path) -> list[Block]:
     for match in _FENCE.finditer(text):
         line = text.count("\n", 0, match.start("language")) + 1
         body = textwrap.dedent(match["text"])
-        found.append(Block(page, line, match["language"], match["title"], body, match["note"]))
+        found.append(
+            Block(page, line, match["language"], match["title"], body, match["note"])
+        )
     fences = len(re.findall(r"^ *```", text, re.MULTILINE))
     assert fences == 2 * len(found), (
         f"{page}: a fence is not closed, or written in a way that is not understood"

@@ -24,7 +24,10 @@ from sentbed._registry.registry import Plugins
 from sentbed._registry.user_config import read_settings
 from sentbed.errors import PluginError, RecipeError
 
-ENCODER: Mapping[str, Any] = {"backbone": {"use": "bert", "init": "random"}, "pooler": {"use": "mean"}}
+ENCODER: Mapping[str, Any] = {
+    "backbone": {"use": "bert", "init": "random"},
+    "pooler": {"use": "mean"},
+}
 STAGE: Mapping[str, Any] = {
     "name": "shown",
     "data": {"use": "sample"},
@@ -33,7 +36,11 @@ STAGE: Mapping[str, Any] = {
     "schedule": {"use": "constant"},
     "batch_size": 8,
 }
-WHOLE: Mapping[str, Any] = {"schema": 1, "run": {"name": "shown"}, "runtime": {"use": "cpu"}}
+WHOLE: Mapping[str, Any] = {
+    "schema": 1,
+    "run": {"name": "shown"},
+    "runtime": {"use": "cpu"},
+}
 
 OTHER_TOML = {
     "pyproject": {"build-system", "project", "tool", "dependency-groups"},
@@ -53,13 +60,19 @@ def toml_faults(text: str, plugins: Plugins) -> list[str]:
     except RecipeError as error:
         return [str(error)]
     top = set(data)
-    if any(top <= known for known in OTHER_TOML.values()) and not isinstance(data.get("schema"), int):
+    if any(top <= known for known in OTHER_TOML.values()) and not isinstance(
+        data.get("schema"), int
+    ):
         tomllib.loads(text)
         return []
     if top == {"plugins"}:
         return _settings_faults(text)
     bases = data.pop("extends", None)
-    for name in [name for name in data if name not in _keys(Recipe) | {"encoder", *plugins.tables}]:
+    for name in [
+        name
+        for name in data
+        if name not in _keys(Recipe) | {"encoder", *plugins.tables}
+    ]:
         owner, place = next(
             (
                 (cls, place)
@@ -78,11 +91,15 @@ def toml_faults(text: str, plugins: Plugins) -> list[str]:
         if not {"epochs", "steps"} & set(stage):
             stage["epochs"] = 1
     if "encoders" in data:
-        data["encoders"] = {name: _filled(part, ENCODER) for name, part in data["encoders"].items()}
+        data["encoders"] = {
+            name: _filled(part, ENCODER) for name, part in data["encoders"].items()
+        }
     else:
         data["encoder"] = _filled(data.get("encoder", {}), ENCODER)
     if "study" in data:
-        data["study"] = _filled(data["study"], {"axes": {"a": {"path": "run.name", "values": ["b"]}}})
+        data["study"] = _filled(
+            data["study"], {"axes": {"a": {"path": "run.name", "values": ["b"]}}}
+        )
     if bases is not None and not isinstance(bases, str | list):
         return ["`extends` names a file, or several"]
     document = Document(_filled(data, WHOLE))
@@ -95,7 +112,10 @@ def toml_faults(text: str, plugins: Plugins) -> list[str]:
 
 def _settings_faults(text: str) -> list[str]:
     """Return what is wrong with a user's configuration."""
-    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         file = Path(directory) / "config.toml"
         file.write_text(text)
         patch.setenv("SENTBED_CONFIG", str(file))
@@ -116,7 +136,9 @@ def _filled(shown: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any
         elif isinstance(given, Mapping) and isinstance(value, Mapping):
             same = given.get("use", value.get("use")) == value.get("use")
             # A model of another origin replaces the random one.
-            known = {k: v for k, v in value.items() if not (k == "init" and "model" in given)}
+            known = {
+                k: v for k, v in value.items() if not (k == "init" and "model" in given)
+            }
             found[key] = {**known, **given} if same else given
     return found
 
@@ -142,7 +164,11 @@ PROGRAMS = {
 def commands(text: str) -> Iterator[str]:
     """Yield the commands of a block: lines after `$ `, or all of them; `\\` at the end joins lines."""
     joined = re.sub(r"\\\n\s*", "", text)
-    lines = [line for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    lines = [
+        line
+        for line in joined.splitlines()
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
     prompted = [line.strip()[2:] for line in lines if line.strip().startswith("$ ")]
     yield from prompted or lines
 
@@ -169,15 +195,28 @@ def command_fault(line: str, plugins: Plugins) -> str | None:
     if program == "sentbed":
         return sentbed_fault(rest, plugins)
     if program == "make":
-        targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
-        return next((f"the Makefile has no target `{name}`" for name in rest if name not in targets), None)
+        targets = re.findall(
+            r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE
+        )
+        return next(
+            (
+                f"the Makefile has no target `{name}`"
+                for name in rest
+                if name not in targets
+            ),
+            None,
+        )
     if program == "pip":
         return pip_fault(rest)
     if program == "uv" and rest[:1] == ["run"]:
         return command_fault(shlex.join(rest[1:]), plugins)
     if program == "uv":
         return uv_fault(rest)
-    return None if program in PROGRAMS else f"`{program}` is no program that these pages use"
+    return (
+        None
+        if program in PROGRAMS
+        else f"`{program}` is no program that these pages use"
+    )
 
 
 def sentbed_fault(words: list[str], plugins: Plugins) -> str | None:
@@ -215,9 +254,13 @@ def understood(words: list[str], plugins: Plugins) -> tuple[str, dict[str, Any]]
     return path, filled.params
 
 
-def _names_fault(command: str, given: Mapping[str, Any], plugins: Plugins) -> str | None:
+def _names_fault(
+    command: str, given: Mapping[str, Any], plugins: Plugins
+) -> str | None:
     """Return what is wrong with names and recipes that a command mentions."""
-    kind = {"evaluate": "evaluator", "export": "exporter", "import": "importer"}.get(command)
+    kind = {"evaluate": "evaluator", "export": "exporter", "import": "importer"}.get(
+        command
+    )
     names = [given.get(option) for option in ("evaluator", "to", "from_")]
     if command == "show" and given.get("name"):
         kind, names = given["kind"], [given["name"]]
@@ -226,7 +269,11 @@ def _names_fault(command: str, given: Mapping[str, Any], plugins: Plugins) -> st
             return f"there is no {kind} `{name}`"
     for value in given.values():
         for text in value if isinstance(value, tuple) else (value,):
-            if isinstance(text, str) and text.startswith("recipes/") and not (ROOT / text).exists():
+            if (
+                isinstance(text, str)
+                and text.startswith("recipes/")
+                and not (ROOT / text).exists()
+            ):
                 return f"there is no `{text}`"
     return None
 
@@ -234,7 +281,10 @@ def _names_fault(command: str, given: Mapping[str, Any], plugins: Plugins) -> st
 def our_extras() -> dict[str, set[str]]:
     """Return the extras of every distribution of this project, by its name."""
     extras = {}
-    for file in [ROOT / "core" / "pyproject.toml", *ROOT.glob("plugins/*/pyproject.toml")]:
+    for file in [
+        ROOT / "core" / "pyproject.toml",
+        *ROOT.glob("plugins/*/pyproject.toml"),
+    ]:
         project = tomllib.loads(file.read_text("utf-8"))["project"]
         extras[project["name"]] = set(project.get("optional-dependencies", {}))
     return extras
@@ -248,9 +298,14 @@ def pip_fault(words: list[str]) -> str | None:
     for word in words[1:]:
         name, _, extras = word.rstrip("]").partition("[")
         name = name.removeprefix("./").rstrip("/")
-        if name.startswith(("requirements/", "examples/")) and not (ROOT / name).exists():
+        if (
+            name.startswith(("requirements/", "examples/"))
+            and not (ROOT / name).exists()
+        ):
             return f"there is no `{name}`"
-        distribution = {"core": "sentbed"}.get(name, name.replace("plugins/", "sentbed-"))
+        distribution = {"core": "sentbed"}.get(
+            name, name.replace("plugins/", "sentbed-")
+        )
         if distribution not in extras_of:
             if name.startswith(("plugins/", "core/")):
                 return f"there is no distribution in `{name}`"
@@ -268,7 +323,9 @@ def uv_fault(words: list[str]) -> str | None:
     if words[:1] != ["sync"]:
         return f"`uv {' '.join(words[:1])}` is not what these pages need"
     extras_of = our_extras()
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))[
+        "dependency-groups"
+    ]
     names = {
         "--group": set(groups),
         "--package": set(extras_of),

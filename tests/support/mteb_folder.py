@@ -16,7 +16,10 @@ def write_mteb_folder(place: Path) -> None:
         directory = place / f"org__{model}" / "revision"
         directory.mkdir(parents=True)
         for name, task in benchmark("MTEB(eng, v2)").items():
-            entries = [{"hf_subset": subset, "main_score": generator.random()} for subset in task.subsets]
+            entries = [
+                {"hf_subset": subset, "main_score": generator.random()}
+                for subset in task.subsets
+            ]
             content = {
                 "task_name": name,
                 "mteb_version": "2.26.0",

@@ -24,7 +24,16 @@ OTHERS = (
         "Li and Li",
         "Su et al",
     ),
-    *("Zhang and Li", "Muennighoff", "Conneau", "Reimers", "SBERT", "MoCo", "He et al", "Wang & Isola"),
+    *(
+        "Zhang and Li",
+        "Muennighoff",
+        "Conneau",
+        "Reimers",
+        "SBERT",
+        "MoCo",
+        "He et al",
+        "Wang & Isola",
+    ),
 )
 """Names of papers whose structure is not known here."""
 KINDS = {
@@ -37,7 +46,9 @@ KINDS = {
 }
 _NUMBER = r"(?:\d+(?:\.\d+)*|[A-D](?:\.\d+)?)\b"
 _KIND = r"(section|appendix|appendice|table|figure|equation|footnote)s?"
-_CITED = re.compile(rf"\b{_KIND} ({_NUMBER}(?:(?:, | and | to ){_NUMBER})*)", re.IGNORECASE)
+_CITED = re.compile(
+    rf"\b{_KIND} ({_NUMBER}(?:(?:, | and | to ){_NUMBER})*)", re.IGNORECASE
+)
 _CLAUSE_END = re.compile(r"[;:]|\((?!\d{4})|\.\s(?=[A-Z])")
 
 
@@ -76,7 +87,11 @@ def _named_before(text: str, paper: str | None) -> str | None:
     clause = _CLAUSE_END.split(text)[-1] if paper is not None else text[-60:]
     named: Mapping[int, str | None] = {
         **{clause.rfind(name): None for name in OTHERS},
-        **{clause.rfind(name): key for key, entry in STRUCTURE.items() for name in entry["names"]},
+        **{
+            clause.rfind(name): key
+            for key, entry in STRUCTURE.items()
+            for name in entry["names"]
+        },
     }
     last = max(named)
     return paper if last < 0 else named[last]

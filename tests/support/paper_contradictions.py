@@ -83,7 +83,11 @@ def _decided_by(recipe: Recipe, task: str) -> str:
 def _protocol(evaluator: Evaluator, settings: dict[str, Any]) -> dict[str, Any]:
     if evaluator.name == "senteval-transfer" or _is_senteval(evaluator):
         return {"protocol": "senteval-transfer"}
-    kept = {key: value for key, value in settings.items() if key not in NEUTRAL_EVALUATOR_KEYS}
+    kept = {
+        key: value
+        for key, value in settings.items()
+        if key not in NEUTRAL_EVALUATOR_KEYS
+    }
     return {"protocol": settings["use"], **kept}
 
 

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 from sentbed.protocols import Evaluator
 from sentbed.tools import load_plugins
-from sentbed_evaluators import glue_files, sentbench, senteval_sts_files, sts, transfer, transfer_files
+from sentbed_evaluators import (
+    glue_files,
+    sentbench,
+    senteval_sts_files,
+    sts,
+    transfer,
+    transfer_files,
+)
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
@@ -115,11 +122,17 @@ def keys(evaluator: Evaluator) -> Mapping[str, bool]:
     An average is given where all tasks of the papers are. That of STS tasks is made by the report.
     """
     if isinstance(evaluator, SentEvalSTS):
-        return _of(evaluator.tasks, senteval_sts_files.TASKS, SentEvalSTS().tasks, "spearman")
+        return _of(
+            evaluator.tasks, senteval_sts_files.TASKS, SentEvalSTS().tasks, "spearman"
+        )
     if isinstance(evaluator, transfer.SentEvalTransfer):
-        return _of(evaluator.tasks, tuple(transfer_files.TRANSFER), transfer.PAPERS, "accuracy")
+        return _of(
+            evaluator.tasks, tuple(transfer_files.TRANSFER), transfer.PAPERS, "accuracy"
+        )
     if isinstance(evaluator, SentGLUE):
-        return _of(evaluator.tasks, tuple(glue_files.TASKS), tuple(glue_files.TASKS), "mean")
+        return _of(
+            evaluator.tasks, tuple(glue_files.TASKS), tuple(glue_files.TASKS), "mean"
+        )
     if isinstance(evaluator, SentBench):
         (paradigm,) = evaluator.paradigms
         every = sentbench.TASKS[paradigm]
@@ -135,5 +148,7 @@ def keys(evaluator: Evaluator) -> Mapping[str, bool]:
 def _of(
     tasks: tuple[str, ...], known: tuple[str, ...], all_: tuple[str, ...], metric: str
 ) -> dict[str, bool]:
-    complete = set(all_) == set(tasks) if metric == "spearman" else set(all_) <= set(tasks)
+    complete = (
+        set(all_) == set(tasks) if metric == "spearman" else set(all_) <= set(tasks)
+    )
     return {**{task: task in tasks for task in known}, f"AVG/{metric}": complete}

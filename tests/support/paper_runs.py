@@ -28,31 +28,54 @@ def local(table: Mapping[str, Any], directory: Path, pairs: str = SAMPLE) -> lis
     development = f'{{ use = "sts", path = "{pairs}/sts-dev.tsv", split = "dev" }}'
     text = directory / "sentences.txt"
     other = directory / "translations.txt"
-    with sentbed.locate(f"{SAMPLE}/triplets.csv").open(encoding="utf-8", newline="") as file:
+    with sentbed.locate(f"{SAMPLE}/triplets.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         sentences = [row["sent0"] for row in csv.DictReader(file)]
     text.write_text("\n".join(sentences), "utf-8")
     # One Chinese sign a letter: as good as Chinese to a tokenizer that is trained on it.
-    other.write_text("\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8")
+    other.write_text(
+        "\n".join(s.lower().translate(LETTERS) for s in sentences), "utf-8"
+    )
     # Each premise has an entailment and a contradiction, of which triplets are made.
     labels = ("entailment", "neutral", "contradiction")
     rows = [
         f"{premise}\t{hypothesis}\t{label}"
-        for premise, *hypotheses in zip(sentences, sentences[1:], sentences[2:], sentences[3:], strict=False)
+        for premise, *hypotheses in zip(
+            sentences, sentences[1:], sentences[2:], sentences[3:], strict=False
+        )
         for hypothesis, label in zip(hypotheses, labels, strict=True)
     ]
     labelled = directory / "labelled.tsv"
-    labelled.write_text("\n".join(["premise\thypothesis\tlabel", *rows]) + "\n", "utf-8")
+    labelled.write_text(
+        "\n".join(["premise\thypothesis\tlabel", *rows]) + "\n", "utf-8"
+    )
     scored = directory / "scored.tsv"
-    scores = [f"{one}\t{two}\t{k % 6}" for k, (one, two) in enumerate(itertools.pairwise(sentences))]
-    scored.write_text("\n".join(["sentence1\tsentence2\tscore", *scores]) + "\n", "utf-8")
+    scores = [
+        f"{one}\t{two}\t{k % 6}"
+        for k, (one, two) in enumerate(itertools.pairwise(sentences))
+    ]
+    scored.write_text(
+        "\n".join(["sentence1\tsentence2\tscore", *scores]) + "\n", "utf-8"
+    )
     triplets = {"path": f"{SAMPLE}/triplets.csv", "config": ""}
     data = {
-        "triplets": {**triplets, "anchor": "sent0", "positive": "sent1", "negative": "hard_neg"},
+        "triplets": {
+            **triplets,
+            "anchor": "sent0",
+            "positive": "sent1",
+            "negative": "hard_neg",
+        },
         "pairs": {**triplets, "anchor": "sent0", "positive": "sent1"},
         "dropout": {"path": f"{SAMPLE}/triplets.csv", "column": "sent0"},
         "nli": {"path": str(labelled)},
         "nsp": {"path": str(text)},
-        "parallel": {"path": "", "fields": "", "anchor": str(text), "positive": str(other)},
+        "parallel": {
+            "path": "",
+            "fields": "",
+            "anchor": str(text),
+            "positive": str(other),
+        },
         "scored": {"path": str(scored), "format": "table", "score_range": [0, 5]},
         "sample": {},
     }
@@ -64,24 +87,46 @@ def local(table: Mapping[str, Any], directory: Path, pairs: str = SAMPLE) -> lis
             {f"stage.{i}.data.sources.{n}": source for n, source in enumerate(sources)}
             or {f"stage.{i}.data": stage["data"]}
         ).items():
-            settings += [f"{place}.{key}={value}" for key, value in data[source["use"]].items()]
+            settings += [
+                f"{place}.{key}={value}" for key, value in data[source["use"]].items()
+            ]
         if "validate" in stage:
             settings.append(f"stage.{i}.validate.with={development}")
         for j, watch in enumerate(stage.get("watch", ())):
             settings.append(
-                _geometry(f"stage.{i}.watch.{j}.with", watch["with"], parallel, f"{pairs}/sts-dev.tsv")
+                _geometry(
+                    f"stage.{i}.watch.{j}.with",
+                    watch["with"],
+                    parallel,
+                    f"{pairs}/sts-dev.tsv",
+                )
             )
     if "search" in table:
         settings += ["search.candidates=", f"search.with={development}"]
     for i, evaluate in enumerate(table.get("evaluate", ())):
         if evaluate["use"] == "geometry":
-            settings.append(_geometry(f"evaluate.{i}", evaluate, parallel, f"{pairs}/sts-test.tsv"))
+            settings.append(
+                _geometry(f"evaluate.{i}", evaluate, parallel, f"{pairs}/sts-test.tsv")
+            )
         elif evaluate["use"] == "encoding-cost":
-            settings.append(f'evaluate.{i}.texts={{ use = "sts", path = "{pairs}/sts-test.tsv" }}')
+            settings.append(
+                f'evaluate.{i}.texts={{ use = "sts", path = "{pairs}/sts-test.tsv" }}'
+            )
         elif evaluate["use"] != "throughput":
-            kept = {key: evaluate[key] for key in ("encoder", "second", "at") if key in evaluate}
-            new = {**kept, "use": "sts", "path": f"{pairs}/sts-test.tsv", "task": f"t{i}"}
-            inline = ", ".join(f"{key} = {json.dumps(value)}" for key, value in new.items())
+            kept = {
+                key: evaluate[key]
+                for key in ("encoder", "second", "at")
+                if key in evaluate
+            }
+            new = {
+                **kept,
+                "use": "sts",
+                "path": f"{pairs}/sts-test.tsv",
+                "task": f"t{i}",
+            }
+            inline = ", ".join(
+                f"{key} = {json.dumps(value)}" for key, value in new.items()
+            )
             settings.append(f"evaluate.{i}={{ {inline} }}")
     return _of_keys_there(table, settings)
 
@@ -100,10 +145,14 @@ def _of_keys_there(table: Mapping[str, Any], settings: list[str]) -> list[str]:
                 return False
         return True
 
-    return [one for one in settings if not one.endswith("=") or there(one.removesuffix("="))]
+    return [
+        one for one in settings if not one.endswith("=") or there(one.removesuffix("="))
+    ]
 
 
-def _geometry(place: str, evaluator: Mapping[str, Any], parallel: str, pairs: str) -> str:
+def _geometry(
+    place: str, evaluator: Mapping[str, Any], parallel: str, pairs: str
+) -> str:
     if "parallel" in evaluator:
         return f"{place}.parallel={parallel}"
     return f"{place}.path={pairs}"
@@ -122,15 +171,28 @@ def short(table: Mapping[str, Any]) -> list[str]:
                 f"{place}.pooler.pretrained=",
             ]
     for i, stage in enumerate(table.get("stage", ())):
-        settings += [f"stage.{i}.epochs=", f"stage.{i}.steps={STEPS}", f"stage.{i}.batch_size=8"]
+        settings += [
+            f"stage.{i}.epochs=",
+            f"stage.{i}.steps={STEPS}",
+            f"stage.{i}.batch_size=8",
+        ]
         if "micro_batch" in stage:
             settings.append(f"stage.{i}.micro_batch=3")
         for j, watch in enumerate(stage.get("watch", ())):
             if "parallel" in watch["with"]:
-                settings += [f"stage.{i}.watch.{j}.with.pairs=40", f"stage.{i}.watch.{j}.with.positives=10"]
+                settings += [
+                    f"stage.{i}.watch.{j}.with.pairs=40",
+                    f"stage.{i}.watch.{j}.with.positives=10",
+                ]
     for i, evaluate in enumerate(table.get("evaluate", ())):
         if evaluate["use"] == "throughput":
-            few = {"lengths": [16], "batch_sizes": [4], "examples": 4, "repeats": 1, "warmup": 0}
+            few = {
+                "lengths": [16],
+                "batch_sizes": [4],
+                "examples": 4,
+                "repeats": 1,
+                "warmup": 0,
+            }
             settings += [f"evaluate.{i}.{key}={value}" for key, value in few.items()]
         elif evaluate["use"] == "encoding-cost":
             settings += [f"evaluate.{i}.sample=4", f"evaluate.{i}.repeats=1"]
@@ -142,21 +204,34 @@ def short(table: Mapping[str, Any]) -> list[str]:
 def runs_small(recipe: Recipe, directory: Path) -> None:
     """Run a recipe, and look at what it has done step by step."""
     run = sentbed.run(recipe, directory / "run")
-    events = [json.loads(line) for line in (run.directory / "log.jsonl").read_text("utf-8").splitlines()]
+    events = [
+        json.loads(line)
+        for line in (run.directory / "log.jsonl").read_text("utf-8").splitlines()
+    ]
     steps = [(e["stage"], e["step"]) for e in events if e["event"] == "step_finished"]
-    assert steps == [(stage.name, step) for stage in recipe.stage for step in range(1, STEPS + 1)]
-    assert all(math.isfinite(e["loss"]) for e in events if e["event"] == "step_finished")
+    assert steps == [
+        (stage.name, step) for stage in recipe.stage for step in range(1, STEPS + 1)
+    ]
+    assert all(
+        math.isfinite(e["loss"]) for e in events if e["event"] == "step_finished"
+    )
     validated = [e["stage"] for e in events if e["event"] == "validated"]
     # Before the first step and after the last one.
-    assert validated == [name for name in stages_with_validation(recipe) for _ in range(2)]
+    assert validated == [
+        name for name in stages_with_validation(recipe) for _ in range(2)
+    ]
     watched = [e["stage"] for e in events if e["event"] == "observed"]
-    assert watched == [stage.name for stage in recipe.stage for _ in range(2 * len(stage.watch))]
-    assert {score.encoder for score in run.scores} == {e.encoder or "encoder" for e in recipe.evaluate}
+    assert watched == [
+        stage.name for stage in recipe.stage for _ in range(2 * len(stage.watch))
+    ]
+    assert {score.encoder for score in run.scores} == {
+        e.encoder or "encoder" for e in recipe.evaluate
+    }
     for encoder in recipe.encoders:
         place = run.directory / "encoder"
-        vectors = sentbed.Encoder.load(place if len(recipe.encoders) == 1 else place / encoder).encode(
-            ["A cat sits on the mat.", "A dog barks at night."]
-        )
+        vectors = sentbed.Encoder.load(
+            place if len(recipe.encoders) == 1 else place / encoder
+        ).encode(["A cat sits on the mat.", "A dog barks at night."])
         assert np.isfinite(vectors).all()
         assert not np.allclose(vectors[0], vectors[1], atol=1e-6)
 
@@ -170,4 +245,6 @@ def require_packages(text: str) -> None:
     """Skip where a recipe needs packages for adapters and 4-bit weights that are not there."""
     if "qlora" in text or '"nf4"' in text:
         for package in ("peft", "bitsandbytes", "accelerate"):
-            pytest.importorskip(package, reason="needs the extra `qlora` of sentbed-backbones")
+            pytest.importorskip(
+                package, reason="needs the extra `qlora` of sentbed-backbones"
+            )

@@ -30,7 +30,9 @@ def recipes() -> dict[str, Recipe]:
     found = {}
     for path in sorted(PAPERS.rglob("*.toml")):
         name = path.relative_to(PAPERS).with_suffix("").as_posix()
-        if name.startswith(OTHERS) or "schema" not in tomllib.loads(path.read_text("utf-8")):
+        if name.startswith(OTHERS) or "schema" not in tomllib.loads(
+            path.read_text("utf-8")
+        ):
             continue
         if path.name == CHECKS:
             continue
@@ -38,7 +40,10 @@ def recipes() -> dict[str, Recipe]:
         if "study" not in recipe.tables:
             found[f"{name}: "] = recipe
             continue
-        found |= {f"{name}: {c.name}": c.recipe for c in read_study(path, plugins=plugins, look=False).cells}
+        found |= {
+            f"{name}: {c.name}": c.recipe
+            for c in read_study(path, plugins=plugins, look=False).cells
+        }
     return found
 
 
@@ -61,7 +66,9 @@ def stages() -> dict[str, Settings]:
         for stage in table["stage"]:
             trained = list(stage["train"]) or list(table["encoders"])
             encoder = table["encoders"][trained[0]]
-            found[f"{cell}: {stage['name']}"] = _stage(stage, encoder, table["run"]["seed"])
+            found[f"{cell}: {stage['name']}"] = _stage(
+                stage, encoder, table["run"]["seed"]
+            )
     return found
 
 
@@ -75,7 +82,9 @@ def _encoder(encoder: Mapping[str, Any]) -> Settings:
         "backbone": backbone.get("model", random),
         "pooler": _pooler(pooler),
         "head": f"{width}, normalized" if head["normalize"] else width,
-        "weights": f"{quantized}, computed in {backbone['dtype']}" if quantized else backbone["dtype"],
+        "weights": f"{quantized}, computed in {backbone['dtype']}"
+        if quantized
+        else backbone["dtype"],
         "demonstration": _demonstration(prompt.get("demonstration", ())),
     }
 
@@ -118,7 +127,11 @@ def _demonstration(given: Mapping[str, str] | Sequence[Mapping[str, str]]) -> st
 
 
 def _stage(stage: Mapping[str, Any], encoder: Mapping[str, Any], seed: int) -> Settings:
-    loss, schedule, validate = stage["loss"], stage["schedule"], stage.get("validate", {})
+    loss, schedule, validate = (
+        stage["loss"],
+        stage["schedule"],
+        stage.get("validate", {}),
+    )
     lora = encoder["backbone"].get("lora")
     evaluator = validate.get("with", {})
     return {
@@ -142,6 +155,8 @@ def _stage(stage: Mapping[str, Any], encoder: Mapping[str, Any], seed: int) -> S
         else f"r {lora['r']}, alpha {lora['alpha']:g}, dropout {lora['dropout']:g}",
         "weights": _encoder(encoder)["weights"],
         "validate_every": validate.get("every", "none"),
-        "validate_on": ", ".join(evaluator.get("tasks", [evaluator.get("task", "none")])),
+        "validate_on": ", ".join(
+            evaluator.get("tasks", [evaluator.get("task", "none")])
+        ),
         "seed": seed,
     }

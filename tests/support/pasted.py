@@ -12,7 +12,9 @@ from pathlib import Path
 def environment_on_top(directory: Path) -> dict[str, str]:
     """Make an environment on top of this one: what is installed there is not installed here."""
     venv.create(directory, with_pip=False)
-    paths = sysconfig.get_paths(vars={"base": str(directory), "platbase": str(directory)})
+    paths = sysconfig.get_paths(
+        vars={"base": str(directory), "platbase": str(directory)}
+    )
     # `addsitedir` also reads the .pth files there, by which distributions are installed as editable.
     beneath = f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n"
     (Path(paths["purelib"]) / "beneath.pth").write_text(beneath)
@@ -22,7 +24,11 @@ def environment_on_top(directory: Path) -> dict[str, str]:
         script.write_text(f'#!/bin/sh\nexec "{scripts}/python" -m {module} "$@"\n')
         script.chmod(0o755)
     return {
-        **{name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SENTBED_DATA")},
+        **{
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "SENTBED_DATA")
+        },
         "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "PIP_NO_INDEX": "1",

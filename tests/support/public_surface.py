@@ -40,7 +40,11 @@ def _lines(module_name: str) -> Iterator[str]:
     module = importlib.import_module(module_name)
     for name in sorted(set(dir(module))):
         value = getattr(module, name)
-        if name.startswith("_") or inspect.ismodule(value) or _is_of_others(value, module_name):
+        if (
+            name.startswith("_")
+            or inspect.ismodule(value)
+            or _is_of_others(value, module_name)
+        ):
             continue
         for number, entry in enumerate(entries(name, value)):
             yield entry.signature if number == 0 else f"    {entry.signature}"
@@ -51,7 +55,12 @@ def _is_of_others(value: Any, module_name: str) -> bool:
     home = getattr(value, "__module__", None)
     if not (inspect.isclass(value) or inspect.isroutine(value)) or home is None:
         return False
-    is_face = module_name in ("sentbed", "sentbed.protocols", "sentbed.helpers", "sentbed.tools")
+    is_face = module_name in (
+        "sentbed",
+        "sentbed.protocols",
+        "sentbed.helpers",
+        "sentbed.tools",
+    )
     return not home.startswith("sentbed") or (not is_face and home != module_name)
 
 

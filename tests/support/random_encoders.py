@@ -32,14 +32,18 @@ path = "pkg:sentbed_data/sample/sts-test.tsv"
 
 
 def random_encoder(
-    table: Mapping[str, Any], texts: Sequence[str], runtime: Runtime | Mapping[str, Any] | None = None
+    table: Mapping[str, Any],
+    texts: Sequence[str],
+    runtime: Runtime | Mapping[str, Any] | None = None,
 ) -> Encoder:
     """Build an encoder of random weights; equal arguments give equal weights and tokenizers.
 
     The tokenizer is trained on `texts` and all named templates; `runtime` is by default one thread of `cpu`.
     """
     plugins = load_plugins()
-    recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
+    recipe, problems = structure(
+        table, EncoderRecipe, Document({}), plugins, Path.cwd()
+    )
     assert not problems, problems
     if not isinstance(runtime, Runtime):
         fields = dict(runtime or {"use": "cpu", "threads": 1})

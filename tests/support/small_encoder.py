@@ -38,7 +38,12 @@ from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.learning_rate_schedules import Constant
 from torch.nn import functional
 
-ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
+ANCHORS = (
+    "a small house by the sea",
+    "rain",
+    "two birds sing in a tree today",
+    "they play chess",
+)
 HEAD = Head(projection=6, bias=True)
 WORDS = 64
 PAD = 3
@@ -50,7 +55,10 @@ class HashTokenizer(Tokenizer):
     pad_id = PAD
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        rows = [[4, *(5 + crc32(word.encode()) % (WORDS - 5) for word in text.split())] for text in texts]
+        rows = [
+            [4, *(5 + crc32(word.encode()) % (WORDS - 5) for word in text.split())]
+            for text in texts
+        ]
         rows = [row[:max_length] for row in rows]
         offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
         return TokenIds(np.array([i for row in rows for i in row], np.int32), offsets)
@@ -65,8 +73,12 @@ class DenseStates(torch.nn.Module):
         self.dropout = torch.nn.Dropout(dropout)
         self.dense = torch.nn.Linear(width, width)
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
-        return TokenStates(torch.tanh(self.dense(self.dropout(self.words(input_ids)))), attention_mask)
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> TokenStates:
+        return TokenStates(
+            torch.tanh(self.dense(self.dropout(self.words(input_ids)))), attention_mask
+        )
 
 
 class BuiltDense(BuiltBackbone):
@@ -197,15 +209,23 @@ class ContrastModule(torch.nn.Module):
             self.parameter_settings = {"log_temperature": parameters.settings}
         self.seen: list[Mapping[str, torch.Tensor]] = []
 
-    def forward(self, inputs: Mapping[str, torch.Tensor], memory: torch.Tensor | None = None) -> LossOutput:
+    def forward(
+        self, inputs: Mapping[str, torch.Tensor], memory: torch.Tensor | None = None
+    ) -> LossOutput:
         self.seen.append({name: value.detach() for name, value in inputs.items()})
-        columns = [functional.normalize(value, dim=-1) for value in inputs.values() if value.ndim == 2]
+        columns = [
+            functional.normalize(value, dim=-1)
+            for value in inputs.values()
+            if value.ndim == 2
+        ]
         anchor, *others = columns
         candidates = torch.cat(others if memory is None else [*others, memory])
         logits = anchor @ candidates.T / self.log_temperature.exp()
         target = torch.arange(len(anchor), device=anchor.device)
         right = (logits.argmax(dim=1) == target).float().mean()
-        return LossOutput(functional.cross_entropy(logits, target), {"accuracy": right.detach()})
+        return LossOutput(
+            functional.cross_entropy(logits, target), {"accuracy": right.detach()}
+        )
 
 
 class MemoryModule(ContrastModule):
@@ -218,11 +238,15 @@ class MemoryModule(ContrastModule):
     def initial_state(self) -> dict[str, torch.Tensor]:
         return {"memory": torch.zeros(self.shape), "steps": torch.tensor(0)}
 
-    def forward(self, inputs: Mapping[str, torch.Tensor], state: Any = None) -> LossOutput:
+    def forward(
+        self, inputs: Mapping[str, torch.Tensor], state: Any = None
+    ) -> LossOutput:
         output = super().forward(inputs, state["memory"])
         positive = functional.normalize(inputs["positive"].detach(), dim=-1)
         memory = torch.cat([positive, state["memory"]])[: self.shape[0]]
-        return LossOutput(output.loss, output.metrics, {"memory": memory, "steps": state["steps"] + 1})
+        return LossOutput(
+            output.loss, output.metrics, {"memory": memory, "steps": state["steps"] + 1}
+        )
 
 
 @attrs.frozen
@@ -235,7 +259,9 @@ class Contrast(Loss):
 
     @property
     def traits(self) -> LossTraits:
-        return LossTraits(needs=frozenset({"anchor", "positive"}), stateful=self.memory > 0)
+        return LossTraits(
+            needs=frozenset({"anchor", "positive"}), stateful=self.memory > 0
+        )
 
     def build(self, width: int) -> torch.nn.Module:
         return MemoryModule(self, width) if self.memory else ContrastModule(self)
@@ -261,7 +287,9 @@ class ClassesModule(torch.nn.Module):
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
         logits = self.classifier(inputs["anchor"] - inputs["positive"])
-        return LossOutput(functional.cross_entropy(logits, inputs["label"]), {"classes": 3.0})
+        return LossOutput(
+            functional.cross_entropy(logits, inputs["label"]), {"classes": 3.0}
+        )
 
 
 @attrs.frozen
@@ -286,7 +314,9 @@ class GradedModule(torch.nn.Module):
 class Graded(Loss):
     name: ClassVar[str] = "toy-graded"
     traits = LossTraits(
-        needs=frozenset({"anchor", "positive", "score"}), takes=frozenset(), numbers=frozenset({"score"})
+        needs=frozenset({"anchor", "positive", "score"}),
+        takes=frozenset(),
+        numbers=frozenset({"score"}),
     )
 
     def build(self, width: int) -> torch.nn.Module:
@@ -300,20 +330,29 @@ class Sgd(Optimizer):
     name: ClassVar[str] = "toy-sgd"
     lr: float = 0.1
 
-    def build(self, parameters: Sequence[tuple[str, torch.Tensor]]) -> torch.optim.Optimizer:
+    def build(
+        self, parameters: Sequence[tuple[str, torch.Tensor]]
+    ) -> torch.optim.Optimizer:
         return torch.optim.SGD([parameter for _, parameter in parameters], lr=self.lr)
 
 
 class RecordedDescent(torch.optim.SGD):
     """Plain descent that keeps the gradients of each step."""
 
-    def __init__(self, parameters: Sequence[tuple[str, torch.Tensor]], lr: float) -> None:
+    def __init__(
+        self, parameters: Sequence[tuple[str, torch.Tensor]], lr: float
+    ) -> None:
         super().__init__([parameter for _, parameter in parameters], lr=lr)
         self.named = parameters
         self.gradients: list[dict[str, torch.Tensor | None]] = []
 
     def step(self, closure: Any = None) -> None:
-        self.gradients.append({name: p.grad if p.grad is None else p.grad.clone() for name, p in self.named})
+        self.gradients.append(
+            {
+                name: p.grad if p.grad is None else p.grad.clone()
+                for name, p in self.named
+            }
+        )
         super().step()
 
 
@@ -322,7 +361,9 @@ class Recorder(Optimizer):
     name: ClassVar[str] = "toy-recorder"
     lr: float = 0.1
 
-    def build(self, parameters: Sequence[tuple[str, torch.Tensor]]) -> torch.optim.Optimizer:
+    def build(
+        self, parameters: Sequence[tuple[str, torch.Tensor]]
+    ) -> torch.optim.Optimizer:
         return RecordedDescent(parameters, self.lr)
 
 
@@ -353,7 +394,9 @@ class Toys:
         lengths = tokens.lengths.tolist()
         ids = np.full((len(lengths), max(lengths)), PAD, np.int64)
         mask = np.zeros_like(ids)
-        for row, (start, length) in enumerate(zip(tokens.offsets.tolist(), lengths, strict=False)):
+        for row, (start, length) in enumerate(
+            zip(tokens.offsets.tolist(), lengths, strict=False)
+        ):
             ids[row, :length] = tokens.ids[start : start + length]
             mask[row, :length] = 1
         return TokenBatch(ids, None if mask.all() else mask)
@@ -376,13 +419,22 @@ class Toys:
 
     @staticmethod
     def weights_of(encoder: TorchEncoder) -> dict[str, torch.Tensor]:
-        return {name: value.detach().clone() for name, value in encoder.module.state_dict().items()}
+        return {
+            name: value.detach().clone()
+            for name, value in encoder.module.state_dict().items()
+        }
 
     def forward(
-        self, module: torch.nn.Module, engine: TorchEngine, columns: Mapping[str, TokenIds]
+        self,
+        module: torch.nn.Module,
+        engine: TorchEngine,
+        columns: Mapping[str, TokenIds],
     ) -> dict[str, torch.Tensor]:
         """Each column through the encoder on its own."""
-        return {name: module(*engine.tensors(self.padded(tokens))) for name, tokens in columns.items()}
+        return {
+            name: module(*engine.tensors(self.padded(tokens)))
+            for name, tokens in columns.items()
+        }
 
     def batch(self, *texts: str) -> TokenBatch:
         return self.padded(self.tokens(*texts))
@@ -396,7 +448,10 @@ def toys() -> Toys:
 @pytest.fixture(autouse=True)
 def _same_torch_afterwards() -> Iterator[None]:
     """Threads, determinism and the generator belong to the whole process."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    threads, deterministic = (
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+    )
     torch.manual_seed(0)
     yield
     torch.set_num_threads(threads)
@@ -407,7 +462,9 @@ def _same_torch_afterwards() -> Iterator[None]:
 def engine_of() -> Callable[..., TorchEngine]:
     """An engine of any precision, whatever this processor is fast at."""
 
-    def engine(dtype: torch.dtype = torch.float32, compile: bool = False) -> TorchEngine:
+    def engine(
+        dtype: torch.dtype = torch.float32, compile: bool = False
+    ) -> TorchEngine:
         return TorchEngine(torch.device("cpu"), dtype, compile, {})
 
     return engine
@@ -442,7 +499,10 @@ def columns(toys: Toys) -> dict[str, TokenIds]:
     return {
         "anchor": toys.tokens(*ANCHORS),
         "positive": toys.tokens(
-            "the house near water", "it rains all day long", "birds", "a game of chess is played here now"
+            "the house near water",
+            "it rains all day long",
+            "birds",
+            "a game of chess is played here now",
         ),
         "negative": toys.tokens("cars", "no rain fell", "fish swim", "nobody plays"),
     }
@@ -456,10 +516,14 @@ def room_for(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[int]]:
         tried: list[int] = []
         whole = DenseStates.forward
 
-        def forward(self: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+        def forward(
+            self: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+        ) -> TokenStates:
             tried.append(input_ids.numel())
             if input_ids.numel() > tokens:
-                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 7.00 GiB.")
+                raise torch.OutOfMemoryError(
+                    "CUDA out of memory. Tried to allocate 7.00 GiB."
+                )
             return whole(self, input_ids, attention_mask)
 
         monkeypatch.setattr(DenseStates, "forward", forward)

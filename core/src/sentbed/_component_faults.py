@@ -40,7 +40,11 @@ def fault(component: Any, method: str, wrong: str, place: str = "") -> PluginErr
     """
     cls = component if isinstance(component, type) else type(component)
     module = cls.__module__
-    bases = (base.__name__ for base in cls.__mro__ if base.__module__.startswith("sentbed.protocols."))
+    bases = (
+        base.__name__
+        for base in cls.__mro__
+        if base.__module__.startswith("sentbed.protocols.")
+    )
     kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", next(bases, "object")).lower()
     function = getattr(cls, method, None)
     code = getattr(getattr(function, "fget", function), "__code__", None)
@@ -57,7 +61,9 @@ def returned(result: T, expected: Any, component: Any, method: str) -> T:
     """Return the result of a component's method. Raises `PluginError` if it is not of an expected type."""
     if isinstance(result, expected):
         return result
-    names = " or ".join(f"`{cls.__name__}`" for cls in getattr(expected, "__args__", (expected,)))
+    names = " or ".join(
+        f"`{cls.__name__}`" for cls in getattr(expected, "__args__", (expected,))
+    )
     raise fault(component, method, f"returned {result!r:.80}, expected {names}")
 
 
@@ -74,5 +80,7 @@ def number(value: Any, component: Any, method: str) -> float:
 def sentences(messages: Any, component: Any, method: str) -> list[str]:
     """Return the messages that a component's method returned. Raises `PluginError` if they are not texts."""
     if isinstance(messages, str) or not isinstance(messages, Iterable):
-        raise fault(component, method, f"returned {messages!r:.80}, expected several sentences")
+        raise fault(
+            component, method, f"returned {messages!r:.80}, expected several sentences"
+        )
     return [returned(message, str, component, method) for message in messages]

@@ -46,11 +46,16 @@ def open_file(path: Path) -> BufferedReader:
         OSError: as `open` does.
     """
     if is_device(path):
-        raise DataError("this is a pipe or a device, expected a file; copy its content into a file", path)
+        raise DataError(
+            "this is a pipe or a device, expected a file; copy its content into a file",
+            path,
+        )
     stream = path.open("rb")
     if _is_hollow(stream.fileno()):
         stream.close()
-        raise DataError("nearly all of this file is holes, which hold nothing; get it again", path)
+        raise DataError(
+            "nearly all of this file is holes, which hold nothing; get it again", path
+        )
     return stream
 
 
@@ -58,7 +63,11 @@ def _is_hollow(descriptor: int) -> bool:
     """Whether a large file has next to no content on its disk, which is not merely compressed."""
     state = os.fstat(descriptor)
     allocated = getattr(state, "st_blocks", None)
-    if state.st_size <= LARGEST_UNALLOCATED or allocated is None or not hasattr(os, "SEEK_HOLE"):
+    if (
+        state.st_size <= LARGEST_UNALLOCATED
+        or allocated is None
+        or not hasattr(os, "SEEK_HOLE")
+    ):
         return False
     if 512 * allocated * MOST_HOLES >= state.st_size:
         return False
@@ -70,7 +79,10 @@ def _is_hollow(descriptor: int) -> bool:
 
 def _unreadable(path: Path, error: OSError) -> DataError:
     """Return the error for a file that is open and not read, which the system's own error does not name."""
-    return DataError(f"the file cannot be read ({error.strerror}); look at its disk, or get it again", path)
+    return DataError(
+        f"the file cannot be read ({error.strerror}); look at its disk, or get it again",
+        path,
+    )
 
 
 def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
@@ -89,7 +101,9 @@ def read_file(path: Path, most: int = LONGEST_LINE) -> bytes:
         except OSError as error:
             raise _unreadable(path, error) from error
     if len(content) > most:
-        raise DataError(f"the file has more than {most:,} bytes; name another, or cut it", path)
+        raise DataError(
+            f"the file has more than {most:,} bytes; name another, or cut it", path
+        )
     return bytes(content)
 
 
@@ -113,7 +127,9 @@ def sha256(path: Path) -> str:
     import hashlib
 
     digest = hashlib.sha256()
-    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    files = (
+        sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    )
     for file in files:
         if path.is_dir():
             digest.update(file.relative_to(path).as_posix().encode() + b"\0")
@@ -130,8 +146,16 @@ def write_sums(directory: Path, hashes: Mapping[str, str] | None = None) -> None
 
     `hashes` has those of some files, which are not computed again.
     """
-    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    sums = {name: (hashes or {}).get(name) or sha256(directory / name) for name in names if name != SUMS_FILE}
+    names = sorted(
+        path.relative_to(directory).as_posix()
+        for path in directory.rglob("*")
+        if path.is_file()
+    )
+    sums = {
+        name: (hashes or {}).get(name) or sha256(directory / name)
+        for name in names
+        if name != SUMS_FILE
+    }
     write_atomic(directory / SUMS_FILE, json.dumps(sums, indent=1))
 
 
@@ -145,13 +169,17 @@ def verified_sums(directory: Path) -> dict[str, str]:
         sums = _read_sums(directory)
         for name, expected in sums.items():
             if ".." in Path(name).parts or Path(name).is_absolute():
-                raise ValueError(f"`{name}` is not what was written: it is not below the directory")
+                raise ValueError(
+                    f"`{name}` is not what was written: it is not below the directory"
+                )
             if not (directory / name).is_file():
                 raise ValueError(f"`{name}` is missing")
             if sha256(directory / name) != expected:
                 raise ValueError(f"`{name}` is not what was written")
     except OSError as error:
-        raise ValueError(f"`{Path(error.filename or '').name}` cannot be read: {error.strerror}") from error
+        raise ValueError(
+            f"`{Path(error.filename or '').name}` cannot be read: {error.strerror}"
+        ) from error
     except DataError as error:
         raise ValueError(str(error)) from error
     return sums
@@ -316,8 +344,14 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
 
 def cannot_write(path: Path, error: OSError) -> str:
     """Return the message for a full disk or a path that cannot be written."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space left" in str(error)
-    advice = "free some space, or choose another place" if full else "choose another place"
+    full = error.errno in (
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EFBIG,
+    ) or "No space left" in str(error)
+    advice = (
+        "free some space, or choose another place" if full else "choose another place"
+    )
     return f"cannot write `{path}`: {error.strerror or error}; nothing that was there is lost; {advice}"
 
 

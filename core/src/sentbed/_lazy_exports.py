@@ -22,12 +22,21 @@ def lazy(module: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     spec = sys.modules[module].__spec__
     source = getattr(spec and spec.loader, "get_source", lambda _: None)(module)
     if spec is None or source is None:
-        raise ImportError(f"`{module}` needs its source file; install it with its .py files")
+        raise ImportError(
+            f"`{module}` needs its source file; install it with its .py files"
+        )
     blocks = [node for node in ast.parse(source).body if isinstance(node, ast.If)]
     homes: dict[str, str] = {}
-    for node in (n for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING" for n in block.body):
+    for node in (
+        n
+        for block in blocks
+        if ast.unparse(block.test) == "TYPE_CHECKING"
+        for n in block.body
+    ):
         if not isinstance(node, ast.ImportFrom) or node.level or node.module is None:
-            raise ImportError(f"`{module}`, line {node.lineno}: expected `from MODULE import NAME`")
+            raise ImportError(
+                f"`{module}`, line {node.lineno}: expected `from MODULE import NAME`"
+            )
         homes |= dict.fromkeys((alias.name for alias in node.names), node.module)
 
     def find(name: str) -> Any:

@@ -63,7 +63,9 @@ class WrittenPath(str):
         if self.form.startswith(f"{scheme}~"):
             return self.form
         try:
-            relative = Path(os.path.relpath(self.removeprefix(scheme), directory.resolve())).as_posix()
+            relative = Path(
+                os.path.relpath(self.removeprefix(scheme), directory.resolve())
+            ).as_posix()
         except ValueError:  # on another drive
             return str(self)
         if relative == "..":
@@ -84,7 +86,9 @@ def placed(location: str, base: Path) -> str:
 def with_absolute_paths(data: Any, directory: Path) -> Any:
     """Return the TOML data of a file that a run has written in `directory`, with its paths made absolute."""
     if isinstance(data, dict):
-        return {key: with_absolute_paths(value, directory) for key, value in data.items()}
+        return {
+            key: with_absolute_paths(value, directory) for key, value in data.items()
+        }
     if isinstance(data, list):
         return [with_absolute_paths(value, directory) for value in data]
     if isinstance(data, str) and data.removeprefix(HUB).startswith(("./", "../", "~/")):
@@ -107,7 +111,11 @@ def locate(location: str) -> Path:
     try:
         if path.is_file() or path.is_dir():
             return path
-        fault = "is a pipe or a device, expected a file" if is_device(path) else "does not exist"
+        fault = (
+            "is a pipe or a device, expected a file"
+            if is_device(path)
+            else "does not exist"
+        )
     except OSError as error:
         raise DataError(f"`{location}` cannot be a path: {error.strerror}") from error
     file = None if str(path) == location else path

@@ -36,8 +36,12 @@ class Stop:
         """Handle the signals, unless the program handles them itself or this is not the main thread."""
         ours = {signal.SIG_DFL, signal.default_int_handler}
         main = threading.current_thread() is threading.main_thread()
-        before = {number: signal.getsignal(number) for number in SIGNALS} if main else {}
-        taken = {number: handler for number, handler in before.items() if handler in ours}
+        before = (
+            {number: signal.getsignal(number) for number in SIGNALS} if main else {}
+        )
+        taken = {
+            number: handler for number, handler in before.items() if handler in ours
+        }
         for number in taken:
             signal.signal(number, self._handle)
         try:

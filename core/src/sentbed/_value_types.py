@@ -32,16 +32,23 @@ def _is_of(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
     if origin in (Union, types.UnionType):
         return any(_is_of(value, member, unchecked) for member in arguments)
     if origin is tuple and arguments[-1] is ...:
-        return isinstance(value, tuple) and all(_is_of(item, arguments[0], unchecked) for item in value)
+        return isinstance(value, tuple) and all(
+            _is_of(item, arguments[0], unchecked) for item in value
+        )
     if origin is tuple:
         if not isinstance(value, tuple) or len(value) != len(arguments):
             return False
-        return all(_is_of(item, member, unchecked) for item, member in zip(value, arguments, strict=True))
+        return all(
+            _is_of(item, member, unchecked)
+            for item, member in zip(value, arguments, strict=True)
+        )
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
             return False
         for key, item in value.items():
-            if not _is_of(key, arguments[0], unchecked) or not _is_of(item, arguments[1], unchecked):
+            if not _is_of(key, arguments[0], unchecked) or not _is_of(
+                item, arguments[1], unchecked
+            ):
                 return False
         return True
     if origin is not None and issubclass(origin, Sequence):

@@ -50,7 +50,9 @@ class SentbedError(Exception):
 class DataError(SentbedError):
     """Raised if a data file cannot be used; names the file and the line."""
 
-    def __init__(self, message: str, file: object = None, line: int | None = None) -> None:
+    def __init__(
+        self, message: str, file: object = None, line: int | None = None
+    ) -> None:
         if file is not None:
             message += f" @ {file}"
             if line is not None:
@@ -131,7 +133,9 @@ class Problem:
 def shortened(text: str) -> str:
     """Return a text, or beginning and end of one of more than `LONGEST_MESSAGE` characters."""
     half = LONGEST_MESSAGE // 2
-    return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} [...] {text[-half:]}"
+    return (
+        text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} [...] {text[-half:]}"
+    )
 
 
 def shortened_lines(text: str) -> str:
@@ -171,11 +175,15 @@ def reason_of(error: BaseException) -> str:
         text = ""
     if isinstance(error, SentbedError) and text:
         return text
-    return f"{type(error).__name__}: {shortened(text)}" if text else type(error).__name__
+    return (
+        f"{type(error).__name__}: {shortened(text)}" if text else type(error).__name__
+    )
 
 
 @contextmanager
-def foreign(error_of: Callable[[str], SentbedError], what: str, advice: str) -> Iterator[None]:
+def foreign(
+    error_of: Callable[[str], SentbedError], what: str, advice: str
+) -> Iterator[None]:
     """Turn any exception of another library on a user's bytes into an error that says `what` failed and why.
 
     Errors of sentbed itself pass, and so do Ctrl-C and the end of the process.
@@ -185,4 +193,6 @@ def foreign(error_of: Callable[[str], SentbedError], what: str, advice: str) -> 
     except (SentbedError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # a panic of a library in Rust is no `Exception`
-        raise error_of(f"{what}: {' '.join(reason_of(error).split()):.400}; {advice}") from error
+        raise error_of(
+            f"{what}: {' '.join(reason_of(error).split()):.400}; {advice}"
+        ) from error

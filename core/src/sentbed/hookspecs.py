@@ -183,7 +183,9 @@ def run_started(run: Run) -> Mapping[str, Any] | None:
 
 
 @hookspec
-def run_resumed(run: Run, states: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+def run_resumed(
+    run: Run, states: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
     """Called instead of `run_started` when a run goes on from a checkpoint; returns the same.
 
     `states` has what each plugin returned from `tracker_state` when the checkpoint was written, by name.
@@ -196,12 +198,16 @@ def evaluation_started(run: Run, evaluator: str, encoder: str) -> None:
 
 
 @hookspec
-def evaluation_progressed(run: Run, evaluator: str, encoder: str, what: str, done: int, total: int) -> None:
+def evaluation_progressed(
+    run: Run, evaluator: str, encoder: str, what: str, done: int, total: int
+) -> None:
     """Called often during an evaluation: of its part `what`, such as `encode`, so much is done."""
 
 
 @hookspec
-def scores_ready(run: Run, evaluator: str, encoder: str, evaluation: Evaluation) -> None:
+def scores_ready(
+    run: Run, evaluator: str, encoder: str, evaluation: Evaluation
+) -> None:
     """Called when an `[[evaluate]]` entry has finished, with all its scores."""
 
 
@@ -211,7 +217,9 @@ def stage_started(run: Run, stage: str, total_steps: int) -> None:
 
 
 @hookspec
-def step_finished(run: Run, stage: str, step: int, total_steps: int, result: StepResult) -> None:
+def step_finished(
+    run: Run, stage: str, step: int, total_steps: int, result: StepResult
+) -> None:
     """Called after every optimiser step; `step` counts from 1."""
 
 
@@ -221,7 +229,9 @@ def validated(run: Run, stage: str, step: int, score: float, best: bool) -> None
 
 
 @hookspec
-def observed(run: Run, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
+def observed(
+    run: Run, stage: str, step: int, encoder: str, evaluation: Evaluation
+) -> None:
     """Called after an evaluation that a stage's `watch` asks for; it chooses nothing."""
 
 
@@ -247,7 +257,9 @@ def warned(run: Run, message: str) -> None:
 
 
 @hookspec
-def stage_finished(run: Run, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
+def stage_finished(
+    run: Run, stage: str, steps: int, best_score: float | None, best_step: int
+) -> None:
     """Called after the last step, when the checkpoint that is kept has been restored."""
 
 

@@ -60,9 +60,16 @@ class Kind:
 
 _ALL = (
     Kind("backbone", "backbones", "Backbone", "[encoder]\nbackbone = {}"),
-    Kind("intervention", "interventions", "Intervention", "[encoder.backbone]\nintervention = {}"),
+    Kind(
+        "intervention",
+        "interventions",
+        "Intervention",
+        "[encoder.backbone]\nintervention = {}",
+    ),
     Kind("pooler", "poolers", "Pooler", "[encoder]\npooler = {}"),
-    Kind("transform", "transforms", "Transform", "[encoder]\nhead = {{ transform = {} }}"),
+    Kind(
+        "transform", "transforms", "Transform", "[encoder]\nhead = {{ transform = {} }}"
+    ),
     Kind("loss", "losses", "Loss", "[[stage]]\nloss = {}"),
     Kind("data", "data_sources", "DataSource", "[[stage]]\ndata = {}"),
     Kind("evaluator", "evaluators", "Evaluator", "[[evaluate]]\n{}"),
@@ -70,8 +77,12 @@ _ALL = (
     Kind("optimizer", "optimizers", "Optimizer", "[[stage]]\noptimizer = {}"),
     Kind("schedule", "schedules", "Schedule", "[[stage]]\nschedule = {}"),
     Kind("tracker", "trackers", "Tracker", "[[tracker]]\n{}"),
-    Kind("exporter", "exporters", "Exporter", "sentbed export ENCODER DIRECTORY --to {}"),
-    Kind("importer", "importers", "Importer", "sentbed import SOURCE DIRECTORY --from {}"),
+    Kind(
+        "exporter", "exporters", "Exporter", "sentbed export ENCODER DIRECTORY --to {}"
+    ),
+    Kind(
+        "importer", "importers", "Importer", "sentbed import SOURCE DIRECTORY --from {}"
+    ),
     Kind("sampler", "samplers", "CellSampler", "[study.sampler]\n{}"),
     Kind("executor", "executors", "Executor", "sentbed study RECIPE --executor {}"),
 )
@@ -84,7 +95,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 def kind_of(base: Any) -> Kind | None:
     """Return the kind with this base class, which is the type of a field, or None."""
     name = getattr(base, "__name__", "")
-    return next((kind for kind in _ALL if kind.base_name == name and kind.base is base), None)
+    return next(
+        (kind for kind in _ALL if kind.base_name == name and kind.base is base), None
+    )
 
 
 class Components(Protocol):

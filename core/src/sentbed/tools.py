@@ -12,19 +12,41 @@ from typing import TYPE_CHECKING
 from sentbed._lazy_exports import lazy as _lazy
 
 if TYPE_CHECKING:
-    from sentbed._cli.common import FAILED, done_elsewhere, echo, set_option, trust_option
+    from sentbed._cli.common import (
+        FAILED,
+        done_elsewhere,
+        echo,
+        set_option,
+        trust_option,
+    )
     from sentbed._cli.plugins import columns, component_rows
     from sentbed._document.extends import EXTENDS
     from sentbed._document.overrides import apply_overrides, set_values
     from sentbed._document.structuring import structure, unstructure
     from sentbed._document.toml import Document, KeyPath
     from sentbed._encoder.batching import WINDOW, Progress, distinct_texts
-    from sentbed._encoder.encoder import BACKBONE, ENCODER_FILE, engine_of, saved_recipe, self_contained
+    from sentbed._encoder.encoder import (
+        BACKBONE,
+        ENCODER_FILE,
+        engine_of,
+        saved_recipe,
+        self_contained,
+    )
     from sentbed._files import locked
     from sentbed._locations import mentions, with_absolute_paths
     from sentbed._recipe.checks import check, problem_of_test_data
-    from sentbed._recipe.component_compatibility import REASONS, TEMPLATE, misfits, runtime_misfits
-    from sentbed._recipe.load import component_of, load_recipe, read_document, structure_recipe
+    from sentbed._recipe.component_compatibility import (
+        REASONS,
+        TEMPLATE,
+        misfits,
+        runtime_misfits,
+    )
+    from sentbed._recipe.load import (
+        component_of,
+        load_recipe,
+        read_document,
+        structure_recipe,
+    )
     from sentbed._recipe.machine_settings import on_machine_of
     from sentbed._recipe.prompts import (
         INSTRUCTION,
@@ -75,7 +97,14 @@ if TYPE_CHECKING:
     from sentbed._run.manifest import MANIFEST, describe
     from sentbed._run.report_json import plain, record_json, score_record
     from sentbed._run.resume import differences, newest_state, own_recipe, resume
-    from sentbed._run.runner import ENCODER, build_encoder, execute, head_seed, new_directory, saved_encoders
+    from sentbed._run.runner import (
+        ENCODER,
+        build_encoder,
+        execute,
+        head_seed,
+        new_directory,
+        saved_encoders,
+    )
     from sentbed._run.trackers import hook_faults
     from sentbed._run.training_states import STATES, write_state
 

@@ -12,13 +12,28 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    or shutil.which("google-chrome")
+)
 
 needed = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
 
 FLAGS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ),
+    *(
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--no-first-run",
+    ),
     *("--enable-logging=stderr", "--v=0", "--virtual-time-budget=3000"),
 )
 
@@ -31,7 +46,13 @@ ERRORS = """<script>window.wrong = []; addEventListener("error", e => wrong.push
 def browse(page: Path | str, tmp_path: Path, *options: str) -> str:
     """Open a page by its path or address, and return what the browser printed, silent in its console."""
     address = page if isinstance(page, str) else page.as_uri()
-    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options, address]
+    command = [
+        str(CHROMIUM),
+        *FLAGS,
+        f"--user-data-dir={tmp_path / 'profile'}",
+        *options,
+        address,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "CONSOLE" not in done.stderr, done.stderr

@@ -36,7 +36,12 @@ def damages(draw: st.DrawFn) -> Damage:
         head, part, tail = content[:at], content[at : at + size], content[at + size :]
         match kind:
             case "flip":
-                return head + bytes([byte ^ 1 << bit for byte in part[:1]]) + part[1:] + tail
+                return (
+                    head
+                    + bytes([byte ^ 1 << bit for byte in part[:1]])
+                    + part[1:]
+                    + tail
+                )
             case "hole":
                 return head + bytes(len(part)) + tail
             case "cut":

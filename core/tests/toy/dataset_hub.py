@@ -62,7 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(404, "RepoNotFound", "Repository Not Found")
         checks_access = rest == ["auth-check"]
         if dataset in self.hub.gated and (kind == "file" or checks_access):
-            return self._refuse(401, "GatedRepo", f"Access to dataset {dataset} is restricted.")
+            return self._refuse(
+                401, "GatedRepo", f"Access to dataset {dataset} is restricted."
+            )
         if checks_access:
             return self._answer(200, b"{}")
         verb, revision, inner = self._verb(kind, rest)
@@ -126,14 +128,22 @@ class _Handler(BaseHTTPRequestHandler):
         return self._answer(200, content, ETag=tag, X_Repo_Commit=commit)
 
     def _send_info(self, directory: Path, dataset: str, commit: str) -> None:
-        siblings = [{"rfilename": file.relative_to(directory).as_posix()} for file in _files(directory)]
-        self._send_json({"id": dataset, "sha": commit, "siblings": siblings, "tags": []})
+        siblings = [
+            {"rfilename": file.relative_to(directory).as_posix()}
+            for file in _files(directory)
+        ]
+        self._send_json(
+            {"id": dataset, "sha": commit, "siblings": siblings, "tags": []}
+        )
 
     def _send_tree(self, directory: Path, inner: str) -> None:
         place = directory / inner
         if not place.is_dir():
             return self._refuse(404, "EntryNotFound", f"{inner} does not exist")
-        recursive = parse_qs(self.path.partition("?")[2]).get("recursive", ["false"])[0].lower() == "true"
+        recursive = (
+            parse_qs(self.path.partition("?")[2]).get("recursive", ["false"])[0].lower()
+            == "true"
+        )
         entries = place.rglob("*") if recursive else place.glob("*")
         return self._send_json([_entry(directory, entry) for entry in sorted(entries)])
 
@@ -144,7 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             names = parse_qs(body)["paths"]
         entries = [directory / name for name in names]
-        self._send_json([_entry(directory, entry) for entry in entries if entry.exists()])
+        self._send_json(
+            [_entry(directory, entry) for entry in entries if entry.exists()]
+        )
 
 
 def _files(directory: Path) -> list[Path]:
@@ -168,7 +180,9 @@ def serving() -> Iterator[DatasetHub]:
         http.daemon_threads = True
         hub = DatasetHub(f"http://127.0.0.1:{http.server_port}")
         handler.hub = hub  # type: ignore[attr-defined]
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(
+            target=http.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         thread.start()
         try:
             yield hub

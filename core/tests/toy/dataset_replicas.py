@@ -37,7 +37,9 @@ class Replica:
             path = directory / name
             path.parent.mkdir(parents=True, exist_ok=True)
             content = text.encode()
-            path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+            path.write_bytes(
+                gzip.compress(content) if name.endswith(".gz") else content
+            )
         if self.configurations:
             (directory / "README.md").write_text(self._description())
 
@@ -55,7 +57,10 @@ def _write_table(path: Path, columns: Sequence[str]) -> None:
     from pyarrow import parquet
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    values = {column: [f"{path.stem} {column} {row}" for row in range(3)] for column in columns}
+    values = {
+        column: [f"{path.stem} {column} {row}" for row in range(3)]
+        for column in columns
+    }
     parquet.write_table(pyarrow.table(values), path)
 
 
@@ -71,7 +76,9 @@ _NLI_SPLITS = ("train", "dev", "test")
 def _nli_tables() -> tuple[Table, ...]:
     tables: list[Table] = []
     for configuration, columns in _NLI_COLUMNS.items():
-        files = (f"{configuration}/{split}-00000-of-00001.parquet" for split in _NLI_SPLITS)
+        files = (
+            f"{configuration}/{split}-00000-of-00001.parquet" for split in _NLI_SPLITS
+        )
         tables.extend(Table(file, columns) for file in files)
     return tuple(tables)
 
@@ -92,7 +99,10 @@ REPLICAS = {
     ),
     "rojagtap/bookcorpus": Replica(
         "that it is Parquet, its split and its column: programs that read it; names of files: memory",
-        tables=tuple(Table(f"data/train-0000{part}-of-00003.parquet", ("text",)) for part in range(3)),
+        tables=tuple(
+            Table(f"data/train-0000{part}-of-00003.parquet", ("text",))
+            for part in range(3)
+        ),
     ),
     "princeton-nlp/datasets-for-simcse": Replica(
         "files: the list of files on the hub, which has no description; columns: the authors' code",

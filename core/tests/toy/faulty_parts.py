@@ -64,7 +64,9 @@ class NinePairs(Dataset):
     def __len__(self) -> int:
         return 9
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[str]]:
+    def rows(
+        self, indices: Sequence[int], epoch: int = 0
+    ) -> Mapping[str, Sequence[str]]:
         fault = self.fault
         if fault == "sorted rows":
             indices = sorted(indices)
@@ -80,12 +82,17 @@ class NinePairs(Dataset):
         anchors = [TEXTS[index] for index in indices]
         if fault == "unsaid numbers":
             return {"anchor": anchors, "positive": [1.5] * len(indices)}  # type: ignore[dict-item]
-        return {"anchor": anchors, "positive": [f"{TEXTS[index]} again{more(index)}" for index in indices]}
+        return {
+            "anchor": anchors,
+            "positive": [f"{TEXTS[index]} again{more(index)}" for index in indices],
+        }
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         if columns is None or "anchor" in columns:
             yield from TEXTS
-        if self.fault != "one column of texts" and (columns is None or "positive" in columns):
+        if self.fault != "one column of texts" and (
+            columns is None or "positive" in columns
+        ):
             yield from (f"{text} again" for text in TEXTS)
 
 
@@ -101,15 +108,22 @@ class Size(Evaluator):
     def prepare(self) -> Prepared | DrivesEncoder:
         """Prepare one list."""
         if self.fault == "an iterator":
-            return DrivesEncoder(lambda encoder: self._score({"all": encoder.encode(iter(TEXTS))}))  # type: ignore[arg-type]
+            return DrivesEncoder(
+                lambda encoder: self._score({"all": encoder.encode(iter(TEXTS))})
+            )  # type: ignore[arg-type]
         if self.fault == "one half":
             return self._score  # type: ignore[return-value]
         texts = Texts(
-            [f"{text} {random.random()}" for text in TEXTS] if self.fault == "other texts" else TEXTS
+            [f"{text} {random.random()}" for text in TEXTS]
+            if self.fault == "other texts"
+            else TEXTS
         )
         if self.fault == "two sides":
             texts = Texts(TEXTS[:4], TEXTS[4:])
-        return Prepared({"all": texts} | ({"more": texts} if self.fault == "one more" else {}), self._score)
+        return Prepared(
+            {"all": texts} | ({"more": texts} if self.fault == "one more" else {}),
+            self._score,
+        )
 
     def _score(self, found: Any) -> Evaluation:
         import numpy as np
@@ -123,7 +137,11 @@ class Size(Evaluator):
             value += random.random()
         protocol = {} if self.fault == "no protocol" else {"id": "size"}
         scale = 10.0 if self.fault == "other items" else 100.0
-        items = None if self.fault in ("not finite", "by chance") else Items("mean", sizes, scale=scale)
+        items = (
+            None
+            if self.fault in ("not finite", "by chance")
+            else Items("mean", sizes, scale=scale)
+        )
         if self.fault == "a score is no item":
             items = Items("mean", np.array([sizes.mean()]))
         if self.fault == "folds are no items":
@@ -196,14 +214,26 @@ class Next(CellSampler):
     """What is wrong with it."""
 
     def choose(
-        self, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int, seed: int
+        self,
+        cells: Sequence[Mapping[str, Any]],
+        scores: Mapping[int, float | None],
+        count: int,
+        seed: int,
     ) -> list[int]:
         """Return the first cells that have not been chosen."""
-        free = [cell for cell in range(len(cells)) if cell not in scores or self.fault == "again"]
+        free = [
+            cell
+            for cell in range(len(cells))
+            if cell not in scores or self.fault == "again"
+        ]
         if self.fault == "by chance":
             random.shuffle(free)
         if self.fault == "keeps to scores":
-            free = [max(scores, key=lambda cell: scores[cell] or 0.0) + 1] if scores else free
+            free = (
+                [max(scores, key=lambda cell: scores[cell] or 0.0) + 1]
+                if scores
+                else free
+            )
         if self.fault == "writes" and isinstance(scores, dict):
             scores[free[0]] = None
         return free[: count + (self.fault == "more")]
@@ -261,7 +291,9 @@ class Listener(Tracker):
         """Return what listens."""
         if self.fault == "one for all":
             return ONE
-        return {"misspelt": Misspelt, "unmarked": Unmarked, "argument": Argument}.get(self.fault, Listening)()
+        return {"misspelt": Misspelt, "unmarked": Unmarked, "argument": Argument}.get(
+            self.fault, Listening
+        )()
 
 
 class Listening:
@@ -310,8 +342,12 @@ class Nowhere(Runtime):
     def build(self) -> Any:
         """Return an engine that does nothing."""
         methods = dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None)
-        methods["describe"] = lambda _: {} if self.fault == "no precision" else {"precision": "fp32"}
-        methods["counters"] = lambda _: {"device_memory_gib": "much" if self.fault == "words" else 0.0}
+        methods["describe"] = lambda _: (
+            {} if self.fault == "no precision" else {"precision": "fp32"}
+        )
+        methods["counters"] = lambda _: {
+            "device_memory_gib": "much" if self.fault == "words" else 0.0
+        }
         if self.fault in ("no trainer", "only encodes"):
             del methods["trainer"]
         engine = type("Idle", (Engine,), methods)()

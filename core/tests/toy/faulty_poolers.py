@@ -49,14 +49,22 @@ class Attend(Pooler):
                 if fault == "deviation of one":
                     kept = torch.ones_like(hidden[..., 0]) if mask is None else mask
                     rows = torch.einsum(
-                        "blw,bl->bw", torch.where(kept[..., None] > 0, hidden, 0), kept.float()
+                        "blw,bl->bw",
+                        torch.where(kept[..., None] > 0, hidden, 0),
+                        kept.float(),
                     )
                     return rows / (kept.sum(1, keepdim=True) - 1)
                 if fault == "root of a deviation":
-                    kept = torch.ones_like(hidden[..., 0]) if mask is None else mask.float()
+                    kept = (
+                        torch.ones_like(hidden[..., 0])
+                        if mask is None
+                        else mask.float()
+                    )
                     count = kept.sum(1)[:, None, None]
                     mean = (hidden * kept[..., None]).sum(1, keepdim=True) / count
-                    square = ((hidden - mean) ** 2 * kept[..., None]).sum(1) / count[:, 0]
+                    square = ((hidden - mean) ** 2 * kept[..., None]).sum(1) / count[
+                        :, 0
+                    ]
                     return square.sqrt()
                 if fault == "reads what it does not need":
                     return states.layers[0].mean(1)
@@ -142,7 +150,10 @@ class Nearest(Loss):
                 if fault == "detached":
                     positive = positive.detach()
                 if fault == "scaled by an item":
-                    anchor, positive = anchor * positive.norm().item(), positive * anchor.norm().item()
+                    anchor, positive = (
+                        anchor * positive.norm().item(),
+                        positive * anchor.norm().item(),
+                    )
                 if fault == "forgets on save":
                     anchor = anchor + self.noise
                 logits = self.scale * (anchor @ positive.T)
@@ -154,7 +165,9 @@ class Nearest(Loss):
                     each = each * (1 + rows)
                 loss = each.mean()
                 if fault == "exp":
-                    loss = ((100 * logits).exp().sum(1).log() - (100 * logits).diagonal()).mean()
+                    loss = (
+                        (100 * logits).exp().sum(1).log() - (100 * logits).diagonal()
+                    ).mean()
                 if fault == "gradient of a root":
                     loss = loss + (anchor - anchor).sum().abs().sqrt()
                 if fault == "one row":

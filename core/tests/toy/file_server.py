@@ -54,7 +54,11 @@ def serving() -> Iterator[FileServer]:
                 self.end_headers()
                 return
             start = 0
-            if asked and served.ranges and self.headers.get("If-Range", served.tag) == served.tag:
+            if (
+                asked
+                and served.ranges
+                and self.headers.get("If-Range", served.tag) == served.tag
+            ):
                 start = int(asked.removeprefix("bytes=").removesuffix("-"))
                 if start >= len(served.content):
                     self.send_response(416)
@@ -65,7 +69,9 @@ def serving() -> Iterator[FileServer]:
             self.send_response(206 if start else 200)
             if start:
                 last = len(served.content) - 1
-                self.send_header("Content-Range", f"bytes {start}-{last}/{len(served.content)}")
+                self.send_header(
+                    "Content-Range", f"bytes {start}-{last}/{len(served.content)}"
+                )
             if served.length:
                 self.send_header("Content-Length", str(len(body)))
             if served.tag:
@@ -79,7 +85,9 @@ def serving() -> Iterator[FileServer]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         server = FileServer(f"http://127.0.0.1:{http.server_port}")
-        thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(
+            target=http.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         thread.start()
         try:
             yield server

@@ -19,18 +19,26 @@ settings.register_profile("core", deadline=None)
 settings.load_profile("core")
 
 
-def write_distribution(site: Path, name: str, points: Mapping[str, str], version: str = "1.0") -> None:
+def write_distribution(
+    site: Path, name: str, points: Mapping[str, str], version: str = "1.0"
+) -> None:
     """Write what an installer leaves in `site` of a distribution with these entry points."""
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    )
     lines = "".join(f"{point} = {value}\n" for point, value in points.items())
     (info / "entry_points.txt").write_text(f"[sentbed]\n{lines}")
 
 
 def points_of(site: Path) -> list[EntryPoint]:
     """Return the entry points of every distribution in `site`."""
-    return [point for found in distributions(path=[str(site)]) for point in found.entry_points]
+    return [
+        point
+        for found in distributions(path=[str(site)])
+        for point in found.entry_points
+    ]
 
 
 @pytest.fixture
@@ -68,9 +76,14 @@ def distribute(
 def toy_points(tmp_path_factory: pytest.TempPathFactory) -> list[EntryPoint]:
     """The entry points of the toy plugin, of the console's tracker and of the log's."""
     site = tmp_path_factory.mktemp("site")
-    write_distribution(site, "toy", {"toy": "toy_plugin", "recorder": "toy_plugin:Recorder"})
+    write_distribution(
+        site, "toy", {"toy": "toy_plugin", "recorder": "toy_plugin:Recorder"}
+    )
     trackers = distribution("sentbed-trackers").entry_points.select(group="sentbed")
-    return [*points_of(site), *(point for point in trackers if point.name != "trackers")]
+    return [
+        *points_of(site),
+        *(point for point in trackers if point.name != "trackers"),
+    ]
 
 
 @pytest.fixture
@@ -97,7 +110,9 @@ def installed_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def recipe_of(put: Callable[[str, str], Path], plugins: Plugins) -> Callable[..., Recipe]:
+def recipe_of(
+    put: Callable[[str, str], Path], plugins: Plugins
+) -> Callable[..., Recipe]:
     """Load a recipe from its text and `PATH=VALUE` overrides, with the toy plugin."""
 
     def load(text: str = toy_plugin.RECIPE, *overrides: str) -> Recipe:

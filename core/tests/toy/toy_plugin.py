@@ -17,7 +17,15 @@ import attrs
 import numpy as np
 from attrs.validators import and_, ge, gt, lt
 from numpy.typing import NDArray
-from sentbed import DataError, Encoder, FilePath, ModelError, ModelId, hookimpl, protocols
+from sentbed import (
+    DataError,
+    Encoder,
+    FilePath,
+    ModelError,
+    ModelId,
+    hookimpl,
+    protocols,
+)
 from sentbed._encoder.batching import pad
 from sentbed._run.report_json import record_json
 from sentbed.protocols import (
@@ -99,7 +107,8 @@ at = ["start", "end"]
 
 SEARCH = (
     RECIPE.replace(
-        'pooler = { use = "average" }', 'pooler = { use = "average" }\nprompt.template = "prompt-eol"'
+        'pooler = { use = "average" }',
+        'pooler = { use = "average" }\nprompt.template = "prompt-eol"',
     )
     .replace("width = 4", "width = 4, positions = 400")
     .replace(
@@ -186,7 +195,10 @@ class CharacterTokenizer(Tokenizer):
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         self.seen += texts
-        rows = [[1, *(2 + ord(c) % (VOCABULARY - 2) for c in text)][:max_length] for text in texts]
+        rows = [
+            [1, *(2 + ord(c) % (VOCABULARY - 2) for c in text)][:max_length]
+            for text in texts
+        ]
         offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
         return TokenIds(np.array([i for row in rows for i in row], np.int32), offsets)
 
@@ -205,7 +217,9 @@ class CharacterBackbone(BuiltBackbone):
     def width(self) -> int:
         return self.embedding.shape[1]
 
-    def module(self, input_ids: NDArray[np.int64], mask: NDArray[np.int64] | None) -> TokenStates:
+    def module(
+        self, input_ids: NDArray[np.int64], mask: NDArray[np.int64] | None
+    ) -> TokenStates:
         return TokenStates(self.embedding[input_ids], mask)
 
     def inference(self, module: Any, dtype: Any) -> Any:
@@ -238,7 +252,9 @@ class Characters(Backbone):
         else:
             rng = np.random.default_rng(self.init_seed)
             embedding = rng.standard_normal((VOCABULARY, self.width)).astype(np.float32)
-        return CharacterBackbone(embedding, self.positions, {"init": "random", "seed": self.init_seed})
+        return CharacterBackbone(
+            embedding, self.positions, {"init": "random", "seed": self.init_seed}
+        )
 
 
 @attrs.frozen
@@ -302,14 +318,19 @@ class Words(DataSource):
 
     rows: int = attrs.field(default=10, validator=ge(0))
     """How many."""
-    asked: list[list[int]] = attrs.field(factory=list, eq=False, metadata={"skip": True})
+    asked: list[list[int]] = attrs.field(
+        factory=list, eq=False, metadata={"skip": True}
+    )
 
     @property
     def columns(self) -> tuple[str, ...]:
         return ("anchor", "positive")
 
     def open(self) -> AskedTable:
-        names = ["".join(chr(97 + (i * k) % 26) for k in range(1, 3 + i % 4)) for i in range(self.rows)]
+        names = [
+            "".join(chr(97 + (i * k) % 26) for k in range(1, 3 + i % 4))
+            for i in range(self.rows)
+        ]
         turned = ["".join(chr(97 + (ord(c) - 84) % 26) for c in name) for name in names]
         return AskedTable({"anchor": names, "positive": turned}, self.asked)
 
@@ -334,7 +355,9 @@ class Lines(DataSource):
     def open(self) -> ToyDataset:
         if not Path(self.path).exists():
             raise DataError("there is no such file", self.path)
-        return ToyDataset({"anchor": Path(self.path).read_text(encoding="utf-8").splitlines()})
+        return ToyDataset(
+            {"anchor": Path(self.path).read_text(encoding="utf-8").splitlines()}
+        )
 
 
 @attrs.frozen(eq=False)
@@ -343,7 +366,9 @@ class VaryingTable(ToyDataset):
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
         found = super().rows(indices, epoch)
-        return {name: [text + str(epoch) for text in texts] for name, texts in found.items()}
+        return {
+            name: [text + str(epoch) for text in texts] for name, texts in found.items()
+        }
 
 
 @attrs.frozen
@@ -366,8 +391,13 @@ class Table(DataSource):
         return DataTraits(numbers=frozenset(self.numbers))
 
     def open(self) -> ToyDataset:
-        lines = [line.split("\t") for line in Path(self.path).read_text(encoding="utf-8").splitlines()]
-        data: dict[str, list[Any]] = {name: list(column) for name, *column in zip(*lines, strict=True)}
+        lines = [
+            line.split("\t")
+            for line in Path(self.path).read_text(encoding="utf-8").splitlines()
+        ]
+        data: dict[str, list[Any]] = {
+            name: list(column) for name, *column in zip(*lines, strict=True)
+        }
         data |= {name: list(map(float, data[name])) for name in self.numbers}
         return VaryingTable(data) if self.varies else ToyDataset(data)
 
@@ -411,12 +441,16 @@ class Pulling:
         self.calls += 1
         if self.calls == self.loss.interrupt_at:
             raise KeyboardInterrupt
-        apart = vectors["anchor"] - vectors["positive"] + self.loss.memory * state["mean"]
+        apart = (
+            vectors["anchor"] - vectors["positive"] + self.loss.memory * state["mean"]
+        )
         value = 0.5 * (apart**2).sum(1).mean() / self.loss.temperature
         if self.calls == self.loss.nan_at:
             value = math.nan
         gradient = apart / (len(apart) * self.loss.temperature)
-        output = LossOutput(value, {"pairs": len(apart)}, {"mean": (apart.mean(0) + state["mean"]) / 2})
+        output = LossOutput(
+            value, {"pairs": len(apart)}, {"mean": (apart.mean(0) + state["mean"]) / 2}
+        )
         return output, {"anchor": gradient, "positive": -gradient}
 
 
@@ -439,7 +473,9 @@ class Sort(Loss):
             sign = np.where(inputs["label"] == 0, 1, -1)[:, None]
             apart = inputs["anchor"] - inputs["positive"]
             gradient = sign * apart / len(apart)
-            output = LossOutput(0.5 * (sign * apart**2).sum(1).mean(), {"same": int((sign > 0).sum())})
+            output = LossOutput(
+                0.5 * (sign * apart**2).sum(1).mean(), {"same": int((sign > 0).sum())}
+            )
             return output, {"anchor": gradient, "positive": -gradient}
 
         return loss
@@ -451,7 +487,9 @@ class Grade(Loss):
 
     name: ClassVar[str] = "grade"
     traits = LossTraits(
-        needs=frozenset({"anchor", "positive", "score"}), takes=frozenset(), numbers=frozenset({"score"})
+        needs=frozenset({"anchor", "positive", "score"}),
+        takes=frozenset(),
+        numbers=frozenset({"score"}),
     )
 
     def build(self, width: int) -> Any:
@@ -460,7 +498,9 @@ class Grade(Loss):
             assert (score.dtype, score.ndim) == (np.float32, 1)
             apart = inputs["anchor"] - inputs["positive"]
             gradient = score[:, None] * apart / len(apart)
-            output = LossOutput(0.5 * (score[:, None] * apart**2).sum(1).mean(), {"mean": score.mean()})
+            output = LossOutput(
+                0.5 * (score[:, None] * apart**2).sum(1).mean(), {"mean": score.mean()}
+            )
             return output, {"anchor": gradient, "positive": -gradient}
 
         return loss
@@ -491,7 +531,9 @@ class Chase(Loss):
     def build(self, width: int) -> Any:
         def loss(vectors: Mapping[str, Any]) -> Found:
             apart = vectors["anchor"] - vectors["positive"]
-            return LossOutput(0.5 * (apart**2).sum(1).mean()), {"anchor": apart / len(apart)}
+            return LossOutput(0.5 * (apart**2).sum(1).mean()), {
+                "anchor": apart / len(apart)
+            }
 
         return loss
 
@@ -513,7 +555,11 @@ class Sgd(Optimizer):
     """How much of the last step is taken again."""
 
     def build(self, parameters: Sequence[tuple[str, Any]]) -> Any:
-        return Descent(self.momentum, parameters, {name: np.zeros_like(value) for name, value in parameters})
+        return Descent(
+            self.momentum,
+            parameters,
+            {name: np.zeros_like(value) for name, value in parameters},
+        )
 
 
 @attrs.define(eq=False)
@@ -522,7 +568,9 @@ class Descent:
     parameters: Sequence[tuple[str, Any]]
     velocity: dict[str, NDArray[np.float32]]
 
-    def __call__(self, gradients: Mapping[str, NDArray[np.float64]], rate: float) -> None:
+    def __call__(
+        self, gradients: Mapping[str, NDArray[np.float64]], rate: float
+    ) -> None:
         for name, value in self.parameters:
             step = self.momentum * self.velocity[name] + gradients[name]
             self.velocity[name][:] = step
@@ -565,7 +613,11 @@ class Gap(Evaluator):
         distance = float(np.linalg.norm(one - other))
         value = -abs(distance - self.target)
         score = Score("gap", "distance", value, {"id": "gap", "target": self.target})
-        return Evaluation((score,), value, (Scatter("gap", "target", "distance", [self.target], [distance]),))
+        return Evaluation(
+            (score,),
+            value,
+            (Scatter("gap", "target", "distance", [self.target], [distance]),),
+        )
 
 
 @attrs.frozen
@@ -591,7 +643,10 @@ class Across(Evaluator):
             yield "a bias moves the vectors; take `bias` out"
 
     def prepare(self) -> Prepared:
-        return Prepared({"left": Texts([self.left]), "right": Texts(second=[self.right])}, self._score)
+        return Prepared(
+            {"left": Texts([self.left]), "right": Texts(second=[self.right])},
+            self._score,
+        )
 
     def _score(self, vectors: Vectors) -> Evaluation:
         value = -float(np.linalg.norm(vectors["left"] - vectors["right"]))
@@ -617,7 +672,11 @@ class Nearness(Evaluator):
         near = -np.linalg.norm(vectors[1:] - vectors[:-1], axis=1)
         protocol = {"id": "nearness", "words": self.words, "columns": ("a", "b")}
         mean = Score(
-            self.task, "distance", float(near.mean()), protocol, items=Items("mean", near, scale=1.0)
+            self.task,
+            "distance",
+            float(near.mean()),
+            protocol,
+            items=Items("mean", near, scale=1.0),
         )
         worst = Score(self.task, "worst", float(near.min()), protocol)
         return Evaluation((mean, worst), mean.value)
@@ -659,7 +718,9 @@ class Placed(PlacedEncoder):
 
     @property
     def trained_width(self) -> int:  # type: ignore[override]  # read alone
-        return self.backbone.width if self.projection is None else self.projection.shape[1]
+        return (
+            self.backbone.width if self.projection is None else self.projection.shape[1]
+        )
 
     def counts(self, batch: TokenBatch) -> NDArray[np.float64]:
         mask = batch.attention_mask
@@ -684,7 +745,9 @@ class Placed(PlacedEncoder):
 
     def fingerprint(self) -> str:
         arrays = (self.backbone.embedding, self.projection, *(self.fit or ()))
-        return hashlib.sha256(b"|".join(b"" if a is None else a.tobytes() for a in arrays)).hexdigest()
+        return hashlib.sha256(
+            b"|".join(b"" if a is None else a.tobytes() for a in arrays)
+        ).hexdigest()
 
     def save(self, directory: Path) -> None:
         self.backbone.save(directory / "backbone")
@@ -693,10 +756,15 @@ class Placed(PlacedEncoder):
         if self.fit is not None:
             mean, matrix = self.fit
             np.savez(
-                directory / "fit.npz", mean=mean, matrix=matrix, on=json.dumps(dict(self.fitted_on or {}))
+                directory / "fit.npz",
+                mean=mean,
+                matrix=matrix,
+                on=json.dumps(dict(self.fitted_on or {})),
             )
 
-    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> Placed:
+    def transformed(
+        self, fit: Any = None, on: Mapping[str, Any] | None = None
+    ) -> Placed:
         return attrs.evolve(self, fit=fit, fitted_on=on, bare=fit is None)
 
 
@@ -724,9 +792,14 @@ class SgdTrainer(Trainer):
 
     def step(self, columns: Mapping[str, Any]) -> StepResult:
         output, gradients = self.backward(columns)
-        norm = math.sqrt(sum(float((gradient**2).sum()) for gradient in gradients.values()))
+        norm = math.sqrt(
+            sum(float((gradient**2).sum()) for gradient in gradients.values())
+        )
         if 0 < self.training.max_grad_norm < norm:
-            gradients = {name: g * (self.training.max_grad_norm / norm) for name, g in gradients.items()}
+            gradients = {
+                name: g * (self.training.max_grad_norm / norm)
+                for name, g in gradients.items()
+            }
         rate = self.rate(self.step_number)
         self.step_number += 1
         if math.isfinite(norm) and math.isfinite(output.loss):
@@ -734,15 +807,21 @@ class SgdTrainer(Trainer):
             self.update(gradients, rate)
             for name, value in self.update.parameters if self.averages else ():
                 momentum = self.training.loss.traits.momentum
-                self.averages[name][:] = momentum * self.averages[name] + (1 - momentum) * value
+                self.averages[name][:] = (
+                    momentum * self.averages[name] + (1 - momentum) * value
+                )
             if (decay := self.training.ema) is not None:
                 for name, value in self.update.parameters:
                     self.ema[name][:] = decay * self.ema[name] + (1 - decay) * value
         return StepResult(float(output.loss), rate, norm, dict(output.metrics))
 
-    def gradients(self, columns: Mapping[str, Any]) -> tuple[float, dict[str, NDArray[np.float32]]]:
+    def gradients(
+        self, columns: Mapping[str, Any]
+    ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         output, gradients = self.backward(columns)
-        return float(output.loss), {name: value.astype(np.float32) for name, value in gradients.items()}
+        return float(output.loss), {
+            name: value.astype(np.float32) for name, value in gradients.items()
+        }
 
     def backward(self, columns: Mapping[str, Any]) -> tuple[LossOutput, dict[str, Any]]:
         vectors, counts = {}, {}
@@ -754,13 +833,20 @@ class SgdTrainer(Trainer):
                 vectors[name] = placed.forward(counts[name])
                 noise = getattr(self.training.loss, "noise", 0)
                 vectors[name] += noise * self.rng.standard_normal(vectors[name].shape)
-        output, slopes = self.loss(vectors, self.state) if self.state else self.loss(vectors)
-        gradients: dict[str, Any] = {name: np.zeros_like(value) for name, value in self.update.parameters}
+        output, slopes = (
+            self.loss(vectors, self.state) if self.state else self.loss(vectors)
+        )
+        gradients: dict[str, Any] = {
+            name: np.zeros_like(value) for name, value in self.update.parameters
+        }
         for column, slope in slopes.items():
             if column not in counts:
                 continue
             tower, of = self.training.towers[column], counts[column]
-            embedding, projection = self.encoders[tower].backbone.embedding, self.encoders[tower].projection
+            embedding, projection = (
+                self.encoders[tower].backbone.embedding,
+                self.encoders[tower].projection,
+            )
             # What is not finite is for `step` to see.
             with np.errstate(invalid="ignore"):
                 found = {"embedding": of.T @ slope}
@@ -779,9 +865,14 @@ class SgdTrainer(Trainer):
         placed = self.encoders[tower]
         if column not in self.training.loss.traits.keys:
             return placed
-        backbone = attrs.evolve(placed.backbone, embedding=self.averages[f"{tower}.embedding"])
+        backbone = attrs.evolve(
+            placed.backbone, embedding=self.averages[f"{tower}.embedding"]
+        )
         return attrs.evolve(
-            placed, backbone=backbone, projection=self.averages.get(f"{tower}.projection"), batches=[]
+            placed,
+            backbone=backbone,
+            projection=self.averages.get(f"{tower}.projection"),
+            batches=[],
         )
 
     def arrays(self) -> dict[str, Any]:
@@ -792,7 +883,11 @@ class SgdTrainer(Trainer):
             "average": self.averages,
             "ema": self.ema,
         }
-        return {f"{kind} {name}": value for kind, of in kinds.items() for name, value in of.items()}
+        return {
+            f"{kind} {name}": value
+            for kind, of in kinds.items()
+            for name, value in of.items()
+        }
 
     def save(self, directory: Path) -> None:
         with (directory / "arrays.npz").open("wb") as stream:
@@ -830,17 +925,27 @@ class Engine(protocols.TrainingEngine):
         self.rng = np.random.default_rng(seed)
 
     def assemble(
-        self, backbone: CharacterBackbone, pooler: Average, head: Head, saved: Path | None = None
+        self,
+        backbone: CharacterBackbone,
+        pooler: Average,
+        head: Head,
+        saved: Path | None = None,
     ) -> Placed:
         projection = None
         if head.projection is not None:
-            projection = self.rng.standard_normal((backbone.width, head.projection)).astype(np.float32)
+            projection = self.rng.standard_normal(
+                (backbone.width, head.projection)
+            ).astype(np.float32)
             if saved is not None:
                 projection = np.load(saved / "projection.npy")
-        placed = Placed(backbone, pooler.build(backbone.width), projection, head.normalize)
+        placed = Placed(
+            backbone, pooler.build(backbone.width), projection, head.normalize
+        )
         if saved is not None and (saved / "fit.npz").exists():
             found = np.load(saved / "fit.npz")
-            placed = placed.transformed((found["mean"], found["matrix"]), json.loads(str(found["on"])))
+            placed = placed.transformed(
+                (found["mean"], found["matrix"]), json.loads(str(found["on"]))
+            )
         return placed
 
     def trainer(self, encoders: Mapping[str, Placed], training: Training) -> SgdTrainer:
@@ -861,7 +966,11 @@ class Engine(protocols.TrainingEngine):
             self.rng,
             loss.initial_state() if training.loss.traits.stateful else {},
             {name: value.copy() for name, value in averaged},
-            {name: value.copy() for name, value in parameters if training.ema is not None},
+            {
+                name: value.copy()
+                for name, value in parameters
+                if training.ema is not None
+            },
         )
 
 
@@ -906,9 +1015,13 @@ class ToNumbers(Exporter):
     def write(self, encoder: Any, directory: Path) -> list[str]:
         """Write `numbers.txt`; a second encoder beside it cannot be expressed."""
         if encoder.recipe.max_length == 13:
-            raise ModelError("texts of 13 tokens cannot be expressed; set `max_length` to 12")
+            raise ModelError(
+                "texts of 13 tokens cannot be expressed; set `max_length` to 12"
+            )
         mean = encoder.encode(["abc", "bcd"]).mean(axis=0)
-        (directory / "numbers.txt").write_text("".join(f"{x:.{self.digits}f}\n" for x in mean))
+        (directory / "numbers.txt").write_text(
+            "".join(f"{x:.{self.digits}f}\n" for x in mean)
+        )
         return [f"{self.digits} digits are left"]
 
 
@@ -971,7 +1084,9 @@ class Dice(RecipeTable):
     loaded: str | None = None
     """The encoder that always wins."""
 
-    def problems(self, recipe: Any, plugins: Any, look: bool) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    def problems(
+        self, recipe: Any, plugins: Any, look: bool
+    ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         if self.loaded is not None and self.loaded not in recipe.encoders:
             yield ("loaded",), f"there is no encoder `{self.loaded}`; name one"
 
@@ -980,7 +1095,9 @@ class Dice(RecipeTable):
 class Races(RecipeTable):
     """`[races]`: a table that is for another command than `run`."""
 
-    traits: ClassVar[TableTraits] = TableTraits(no_run="the recipe has `[races]`; use `sentbed greet`")
+    traits: ClassVar[TableTraits] = TableTraits(
+        no_run="the recipe has `[races]`; use `sentbed greet`"
+    )
 
     laps: int = 1
 
@@ -996,7 +1113,9 @@ class InOrder(protocols.Executor):
     def build(self, say: Any) -> Any:
         return self
 
-    def run(self, start: Any, tasks: Any, told: Any = lambda *_: None, lost: Any = None) -> Any:
+    def run(
+        self, start: Any, tasks: Any, told: Any = lambda *_: None, lost: Any = None
+    ) -> Any:
         function = start(None)
         for task in tasks:
             yield task, function(task, lambda amount, task=task: told(task, amount))
@@ -1124,7 +1243,13 @@ def report_sections(run: Any, data: ReportData) -> list[ReportSection]:
     if (dice := run.recipe.table(Dice)) is None:
         return []
     return [
-        ReportSection("dice", "Dice", ("sides", "status"), ((dice.sides, data.status),), "They are fair.")
+        ReportSection(
+            "dice",
+            "Dice",
+            ("sides", "status"),
+            ((dice.sides, data.status),),
+            "They are fair.",
+        )
     ]
 
 
@@ -1174,12 +1299,24 @@ class Recorder:
         self.keep("validated", step=step, score=score, best=best)
 
     @hookimpl
-    def observed(self, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
-        self.keep("observed", stage=stage, step=step, encoder=encoder, primary=evaluation.primary)
+    def observed(
+        self, stage: str, step: int, encoder: str, evaluation: Evaluation
+    ) -> None:
+        self.keep(
+            "observed",
+            stage=stage,
+            step=step,
+            encoder=encoder,
+            primary=evaluation.primary,
+        )
 
     @hookimpl
     def checkpoint_saved(self, step: int, path: Path) -> None:
-        self.keep("checkpoint_saved", step=step, exists=(path / "encoder" / "encoder.toml").is_file())
+        self.keep(
+            "checkpoint_saved",
+            step=step,
+            exists=(path / "encoder" / "encoder.toml").is_file(),
+        )
 
     @hookimpl
     def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
@@ -1190,8 +1327,12 @@ class Recorder:
         self.keep("warned", message=message)
 
     @hookimpl
-    def stage_finished(self, steps: int, best_score: float | None, best_step: int) -> None:
-        self.keep("stage_finished", steps=steps, best_score=best_score, best_step=best_step)
+    def stage_finished(
+        self, steps: int, best_score: float | None, best_step: int
+    ) -> None:
+        self.keep(
+            "stage_finished", steps=steps, best_score=best_score, best_step=best_step
+        )
 
     @hookimpl
     def run_finished(self, report: Path) -> None:

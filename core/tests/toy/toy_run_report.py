@@ -20,7 +20,10 @@ EMPTY = RunReport(
     manifest={},
 )
 ATTACK = "<script>alert('x')</script>|`*_$\\frac{"
-HOSTILE_PROTOCOL = {"encoder": {ATTACK: ATTACK}, "evaluator": {"id": ATTACK, ATTACK: ATTACK}}
+HOSTILE_PROTOCOL = {
+    "encoder": {ATTACK: ATTACK},
+    "evaluator": {"id": ATTACK, ATTACK: ATTACK},
+}
 
 
 def score(
@@ -37,13 +40,19 @@ def score(
 
 
 def geometry_score(
-    task: str, metric: str, value: float, protocol: str = "wang-isola", encoder: str = "encoder"
+    task: str,
+    metric: str,
+    value: float,
+    protocol: str = "wang-isola",
+    encoder: str = "encoder",
 ) -> Score:
     """Return a score on one of the axes of a plane."""
     parts = {"encoder": {}, "evaluator": {"id": protocol}}
     axes: dict[str, Any] = {"alignment": "y", "uniformity": "x"}
     axis = axes[metric]
-    return Score(task, metric, value, parts, encoder, "geometry", direction="lower", axis=axis)
+    return Score(
+        task, metric, value, parts, encoder, "geometry", direction="lower", axis=axis
+    )
 
 
 def stage(steps: int = 40, name: str = "nli") -> StageCurve:
@@ -60,26 +69,45 @@ def stage(steps: int = 40, name: str = "nli") -> StageCurve:
     )
 
 
-def watched_geometry(encoder: str, task: str, protocol: str, *places: tuple[float, float]) -> Watched:
+def watched_geometry(
+    encoder: str, task: str, protocol: str, *places: tuple[float, float]
+) -> Watched:
     """Return evaluations at (uniformity, alignment), one every 100 steps."""
     scores = tuple(
-        geometry_score(task, metric, math.nan, protocol, encoder) for metric in ("alignment", "uniformity")
+        geometry_score(task, metric, math.nan, protocol, encoder)
+        for metric in ("alignment", "uniformity")
     )
     steps = [100 * place for place in range(len(places))]
     values = [[alignment, uniformity] for uniformity, alignment in places]
-    return Watched(encoder, "geometry", scores, steps, [-sum(place) for place in places], values)
+    return Watched(
+        encoder, "geometry", scores, steps, [-sum(place) for place in places], values
+    )
 
 
 def watched_stage() -> StageCurve:
     """Return a stage that watched two encoders: three lines in two planes, and a score."""
     return attrs.evolve(
         stage(),
-        metrics={"temperature": [1 / step for step in range(1, 41)], "accuracy": [math.nan] * 40},
+        metrics={
+            "temperature": [1 / step for step in range(1, 41)],
+            "accuracy": [math.nan] * 40,
+        },
         watched=(
-            watched_geometry("zh", "STSB-dev", "wang-isola", (-1.0, 0.3), (-2.0, 0.25), (-2.5, 0.2)),
-            watched_geometry("en", "STSB-dev", "wang-isola", (-1.5, 0.4), (-2.25, 0.35)),
+            watched_geometry(
+                "zh", "STSB-dev", "wang-isola", (-1.0, 0.3), (-2.0, 0.25), (-2.5, 0.2)
+            ),
+            watched_geometry(
+                "en", "STSB-dev", "wang-isola", (-1.5, 0.4), (-2.25, 0.35)
+            ),
             watched_geometry("en", "val", "wang-isola", (-0.5, 1.5), (-0.75, 1.25)),
-            Watched("en", "sts", (score("dev", 50.0),), [0, 100], [50.0, 62.5], [[50.0], [62.5]]),
+            Watched(
+                "en",
+                "sts",
+                (score("dev", 50.0),),
+                [0, 100],
+                [50.0, 62.5],
+                [[50.0], [62.5]],
+            ),
         ),
     )
 
@@ -88,11 +116,17 @@ def full() -> RunReport:
     """Return a report with every section but a search, before and after training."""
     scores = []
     for encoder, gain in (("encoder@start", 0.0), ("encoder", 10.0)):
-        scores.append(score("STS12", 50.0 + gain, encoder, aggregation="all", data="STS12"))
-        scores.append(score("STS-B", 60.0 + gain, encoder, aggregation="all", data="STS-B"))
+        scores.append(
+            score("STS12", 50.0 + gain, encoder, aggregation="all", data="STS12")
+        )
+        scores.append(
+            score("STS-B", 60.0 + gain, encoder, aggregation="all", data="STS-B")
+        )
     for encoder, gain in (("encoder@start", 0.0), ("encoder", -0.1)):
         scores.append(geometry_score("STS-B", "alignment", 0.3 + gain, encoder=encoder))
-        scores.append(geometry_score("STS-B", "uniformity", -1.5 + gain, encoder=encoder))
+        scores.append(
+            geometry_score("STS-B", "uniformity", -1.5 + gain, encoder=encoder)
+        )
     x = np.linspace(0, 5, 2000)
     points = Scatter("STS-B", "gold score", "cosine", x, np.sin(x))
     return attrs.evolve(
@@ -115,8 +149,12 @@ def ranking(*scores: float, baseline: float = 70.0) -> Ranking:
     """Return a search whose candidates have these scores, the best first."""
     candidates = []
     for place, value in enumerate(scores):
-        candidates.append(Candidate(f"Sentence {place}.", f"Word{place}", value, f"t{place}"))
-    return Ranking("sts", Candidate("no demonstration", "", baseline, "t"), tuple(candidates))
+        candidates.append(
+            Candidate(f"Sentence {place}.", f"Word{place}", value, f"t{place}")
+        )
+    return Ranking(
+        "sts", Candidate("no demonstration", "", baseline, "t"), tuple(candidates)
+    )
 
 
 def hostile() -> RunReport:
@@ -136,12 +174,18 @@ def hostile() -> RunReport:
         seconds=math.nan,
         recipe_toml=ATTACK,
         manifest={ATTACK: ATTACK},
-        scores=(measured, attrs.evolve(measured, axis="y"), attrs.evolve(measured, axis="x")),
+        scores=(
+            measured,
+            attrs.evolve(measured, axis="y"),
+            attrs.evolve(measured, axis="x"),
+        ),
         expected=(ExpectedRow(ATTACK, 1.0, 0.1, ATTACK, 1.0),),
         stages=(attrs.evolve(curve, metrics={ATTACK: [1.0, 2.0]}, watched=watched),),
         scatters=((ATTACK, Scatter(ATTACK, ATTACK, ATTACK, [1.0], [2.0])),),
         ranking=Ranking(
-            ATTACK, Candidate(ATTACK, "", 1.0, ATTACK), (Candidate(ATTACK, ATTACK, 2.0, ATTACK),)
+            ATTACK,
+            Candidate(ATTACK, "", 1.0, ATTACK),
+            (Candidate(ATTACK, ATTACK, 2.0, ATTACK),),
         ),
         warnings=(ATTACK,),
     )

@@ -12,7 +12,14 @@ import numpy as np
 from sentbed.protocols import Items, Score
 from sentbed_report.statistics.resampling import value
 from sentbed_report.study.published_number_config import Published
-from sentbed_report.study.study_data import AxisInfo, CellInfo, CellRun, CellStatus, StudyData, with_runs
+from sentbed_report.study.study_data import (
+    AxisInfo,
+    CellInfo,
+    CellRun,
+    CellStatus,
+    StudyData,
+    with_runs,
+)
 
 Numbers = Mapping[str, Mapping[int, Mapping[str, float]]]
 """Cell -> seed -> task -> score."""
@@ -31,7 +38,9 @@ def sts(task: str, quality: float, seed: int, evaluator: str = "senteval-sts") -
     gold = shared.uniform(0, 5, PAIRS).round(1)
     hard = shared.normal(size=PAIRS)
     own = np.random.default_rng(seed)
-    cosine = gold / 5 + (0.15 - 0.9 * quality) * hard + own.normal(scale=0.05, size=PAIRS)
+    cosine = (
+        gold / 5 + (0.15 - 0.9 * quality) * hard + own.normal(scale=0.05, size=PAIRS)
+    )
     items = Items("spearman", gold, cosine)
     said = {"id": evaluator, "aggregation": "all", "data": f"{task} v1"}
     protocol = {"encoder": {"pooler": "any"}, "evaluator": said}
@@ -40,19 +49,36 @@ def sts(task: str, quality: float, seed: int, evaluator: str = "senteval-sts") -
 
 def transfer(task: str, quality: float, seed: int) -> Score:
     """An accuracy of 400 sentences."""
-    found = np.random.default_rng([seed, *map(ord, task)]).uniform(size=400) < 0.86 + quality
+    found = (
+        np.random.default_rng([seed, *map(ord, task)]).uniform(size=400)
+        < 0.86 + quality
+    )
     items = Items("mean", found.astype(float))
     protocol = {"encoder": {}, "evaluator": {"id": "transfer"}}
-    return Score(task, "accuracy", value(items), protocol, "encoder", "senteval-transfer", items)
+    return Score(
+        task, "accuracy", value(items), protocol, "encoder", "senteval-transfer", items
+    )
 
 
 def geometry(quality: float, seed: int) -> tuple[Score, Score]:
     """Alignment and uniformity."""
     noise = np.random.default_rng(seed).normal(scale=0.01, size=2)
-    numbers = {"alignment": 0.25 - quality + noise[0], "uniformity": -2.4 - 4 * quality + 3 * noise[1]}
+    numbers = {
+        "alignment": 0.25 - quality + noise[0],
+        "uniformity": -2.4 - 4 * quality + 3 * noise[1],
+    }
     protocol = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
     return tuple(  # type: ignore[return-value]
-        Score("STSB", metric, float(number), protocol, "encoder", "geometry", direction="lower", axis=axis)
+        Score(
+            "STSB",
+            metric,
+            float(number),
+            protocol,
+            "encoder",
+            "geometry",
+            direction="lower",
+            axis=axis,
+        )
         for (metric, number), axis in zip(numbers.items(), "yx", strict=True)
     )
 
@@ -62,16 +88,41 @@ def record(quality: float, seed: int, ranking: bool = False) -> dict[str, Any]:
     steps = list(range(25, 501, 25))
     noise = np.random.default_rng(seed).normal(scale=0.4, size=len(steps))
     top = 82 + 60 * quality
-    curve = [[step, top - 14 * 2 ** (-step / 80) + float(n)] for step, n in zip(steps, noise, strict=True)]
-    stages = [{"name": "nli", "metric": "STSB-dev", "validations": curve, "best_step": 400, "steps": steps}]
+    curve = [
+        [step, top - 14 * 2 ** (-step / 80) + float(n)]
+        for step, n in zip(steps, noise, strict=True)
+    ]
+    stages = [
+        {
+            "name": "nli",
+            "metric": "STSB-dev",
+            "validations": curve,
+            "best_step": 400,
+            "steps": steps,
+        }
+    ]
     found: dict[str, Any] = {"schema": 1, "stages": stages}
     if ranking:
         scores = np.random.default_rng(seed).normal(70 + 60 * quality, 4, 60)
         rows = [
-            {"rank": i, "sentence": f"sentence {i}", "word": "word", "score": float(s), "difference": 0.0}
+            {
+                "rank": i,
+                "sentence": f"sentence {i}",
+                "word": "word",
+                "score": float(s),
+                "difference": 0.0,
+            }
             for i, s in enumerate(sorted(scores, reverse=True), start=1)
         ]
-        rows.append({"rank": None, "sentence": "", "word": "", "score": 66 + 60 * quality, "difference": 0.0})
+        rows.append(
+            {
+                "rank": None,
+                "sentence": "",
+                "word": "",
+                "score": 66 + 60 * quality,
+                "difference": 0.0,
+            }
+        )
         found["ranking"] = {"evaluator": "senteval-sts", "rows": rows}
     return found
 
@@ -87,7 +138,9 @@ def study(
     cells = []
     for number, labels in enumerate(itertools.product(*(axis.labels for axis in axes))):
         name = ", ".join(labels)
-        quality = sum(_EFFECTS.get(label, -0.002 * (number * 7 % 11)) for label in labels)
+        quality = sum(
+            _EFFECTS.get(label, -0.002 * (number * 7 % 11)) for label in labels
+        )
         runs = []
         for seed in seeds:
             own = seed + 1000 * number
@@ -100,13 +153,26 @@ def study(
                 ]
             directory = Path("cells") / f"cell-{number}-{seed}" / f"seed-{seed}"
             found = record(quality, own, ranking=several)
-            runs.append(CellRun(name, seed, "finished", directory, "", 95.0, tuple(scores), found))
-        differences = () if name == baseline else (f'encoder.pooler.use: "mean" -> "{labels[0]}"',)
+            runs.append(
+                CellRun(
+                    name, seed, "finished", directory, "", 95.0, tuple(scores), found
+                )
+            )
+        differences = (
+            ()
+            if name == baseline
+            else (f'encoder.pooler.use: "mean" -> "{labels[0]}"',)
+        )
         named = dict(zip((axis.name for axis in axes), labels, strict=True))
         cells.append(CellInfo(name, named, tuple(runs), differences))
     given: dict[str, Any] = {
         "name": "pooler-temperature",
-        "excluded": (("decoder, 0.05", ("the pooler `decoder` needs a decoder, `bert` has none",)),),
+        "excluded": (
+            (
+                "decoder, 0.05",
+                ("the pooler `decoder` needs a decoder, `bert` has none",),
+            ),
+        ),
         "expected": {
             "Table 5": Published(
                 {
@@ -120,20 +186,32 @@ def study(
         "recipe": 'schema = 1\n[run]\nname = "pooler-temperature"\n',
         **fields,
     }
-    return StudyData(axes=tuple(axes), cells=tuple(cells), baseline=baseline, seeds=tuple(seeds), **given)
+    return StudyData(
+        axes=tuple(axes),
+        cells=tuple(cells),
+        baseline=baseline,
+        seeds=tuple(seeds),
+        **given,
+    )
 
 
-def with_scores(data: StudyData, change: Callable[[CellRun, Score], Score | None]) -> StudyData:
+def with_scores(
+    data: StudyData, change: Callable[[CellRun, Score], Score | None]
+) -> StudyData:
     """The study with other scores, or without those of which `change` makes nothing."""
 
     def changed(run: CellRun) -> CellRun:
         scores = [change(run, score) for score in run.scores]
-        return attrs.evolve(run, scores=tuple(score for score in scores if score is not None))
+        return attrs.evolve(
+            run, scores=tuple(score for score in scores if score is not None)
+        )
 
     return attrs.evolve(data, cells=with_runs(data.cells, changed))
 
 
-def with_fields(data: StudyData, cell: str = "", task: str = "", **fields: Any) -> StudyData:
+def with_fields(
+    data: StudyData, cell: str = "", task: str = "", **fields: Any
+) -> StudyData:
     """The study with other fields of its scores: of a cell and a task, or of any."""
 
     def changed(run: CellRun, score: Score) -> Score:
@@ -143,7 +221,9 @@ def with_fields(data: StudyData, cell: str = "", task: str = "", **fields: Any) 
     return with_scores(data, changed)
 
 
-def with_added(data: StudyData, added: Callable[[CellRun], Sequence[Score]], cell: str = "") -> StudyData:
+def with_added(
+    data: StudyData, added: Callable[[CellRun], Sequence[Score]], cell: str = ""
+) -> StudyData:
     """The study with further scores behind those of its runs, of a cell or of any."""
 
     def changed(run: CellRun) -> CellRun:
@@ -168,10 +248,21 @@ def unscored(data: StudyData, cell: int) -> StudyData:
 def cost(task: str, value: float, encoder: str = "encoder", unit: str = "") -> Score:
     """What an encoder takes."""
     protocol = {"encoder": {}, "evaluator": {"id": "cost"}}
-    return Score(task, unit, value, protocol, encoder, "encoding-cost", direction="lower", axis="cost")
+    return Score(
+        task,
+        unit,
+        value,
+        protocol,
+        encoder,
+        "encoding-cost",
+        direction="lower",
+        axis="cost",
+    )
 
 
-def with_costs(data: StudyData, costs_of: Callable[[CellInfo], Sequence[Score]]) -> StudyData:
+def with_costs(
+    data: StudyData, costs_of: Callable[[CellInfo], Sequence[Score]]
+) -> StudyData:
     """The study with costs among the scores of each run."""
     cells = {cell.name: cell for cell in data.cells}
     return with_added(data, lambda run: costs_of(cells[run.cell]))
@@ -180,7 +271,10 @@ def with_costs(data: StudyData, costs_of: Callable[[CellInfo], Sequence[Score]])
 def hits(share: float, seed: int, n: int = 300) -> Items:
     """Items of a mean, of which about `share` are right; the same ones are easy under every seed."""
     easy = np.random.default_rng(99).random(n)
-    return Items("mean", (easy + 0.1 * np.random.default_rng(seed).normal(size=n) < share).astype(float))
+    return Items(
+        "mean",
+        (easy + 0.1 * np.random.default_rng(seed).normal(size=n) < share).astype(float),
+    )
 
 
 def study_of(
@@ -210,12 +304,18 @@ def study_of(
 
     cells = []
     for name, seeds in numbers.items():
-        labels = dict(zip((axis.name for axis in axes), name.split(", "), strict=bool(axes)))
+        labels = dict(
+            zip((axis.name for axis in axes), name.split(", "), strict=bool(axes))
+        )
         status = (statuses or {}).get(name, "finished")
         runs = tuple(
-            CellRun(name, seed, "finished" if tasks else status, scores=scores(tasks, seed))
+            CellRun(
+                name, seed, "finished" if tasks else status, scores=scores(tasks, seed)
+            )
             for seed, tasks in seeds.items()
         )
         cells.append(CellInfo(name, labels if axes else {}, runs))
     seeds_found = dict.fromkeys(seed for seeds in numbers.values() for seed in seeds)
-    return StudyData("toy", tuple(axes), tuple(cells), baseline, tuple(seeds_found), **more)
+    return StudyData(
+        "toy", tuple(axes), tuple(cells), baseline, tuple(seeds_found), **more
+    )

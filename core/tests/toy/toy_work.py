@@ -28,10 +28,15 @@ class Doubling:
     deaths: int = 1
     """How often the task `-1` kills its worker before it is done."""
 
-    def __call__(self, threads: int | None) -> Callable[[int, Callable[[int], None]], int]:
+    def __call__(
+        self, threads: int | None
+    ) -> Callable[[int, Callable[[int], None]], int]:
         if (self.directory / "broken").exists():
             raise DataError("it cannot start")
-        self.note("started", f"{os.getpid()} {threads} {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}")
+        self.note(
+            "started",
+            f"{os.getpid()} {threads} {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}",
+        )
         return self.double
 
     def note(self, name: str, text: str) -> None:
@@ -85,4 +90,8 @@ class Doubling:
 
     def notes(self, name: str) -> list[list[str]]:
         file = self.directory / name
-        return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+        return (
+            [line.split() for line in file.read_text().splitlines()]
+            if file.exists()
+            else []
+        )

@@ -12,7 +12,12 @@ TASKS = tuple(f"Task{number:02}" for number in range(12))
 
 
 def write_mteb_file(
-    root: Path, model: str, task: str, score: float, revision: str = "rev1", **fields: Any
+    root: Path,
+    model: str,
+    task: str,
+    score: float,
+    revision: str = "rev1",
+    **fields: Any,
 ) -> Path:
     """Write the result of one task; `fields` replace those of a plain one."""
     entry = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": score}
@@ -29,13 +34,17 @@ def write_mteb_file(
     return file
 
 
-def write_folder(root: Path, models: int = 4, step: float = 0.05) -> np.ndarray[Any, np.dtype[np.float64]]:
+def write_folder(
+    root: Path, models: int = 4, step: float = 0.05
+) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Write results of models that differ by `step` on average, and return their scores."""
     generator = np.random.default_rng(1)
     difficulty = generator.uniform(0.4, 0.6, len(TASKS))
     scores = np.empty((models, len(TASKS)))
     for model in range(models):
-        scores[model] = difficulty + step * model + generator.normal(0, 0.004, len(TASKS))
+        scores[model] = (
+            difficulty + step * model + generator.normal(0, 0.004, len(TASKS))
+        )
         for task, score in zip(TASKS, scores[model], strict=True):
             write_mteb_file(root, f"org/model{model}", task, float(score))
     return scores

@@ -38,14 +38,17 @@ def test_the_answer_is_printed_and_all_of_it_is_written(tmp_path: Path) -> None:
         assert text in page
     record = json.loads((tmp_path / "out" / "audit.json").read_text("utf-8"))
     assert record["ranking"][0]["rank_interval"] == [1, 1]
-    assert (tmp_path / "out" / "scores.csv").read_text("utf-8").count("\n") == 1 + 4 * len(TASKS)
+    assert (tmp_path / "out" / "scores.csv").read_text("utf-8").count(
+        "\n"
+    ) == 1 + 4 * len(TASKS)
     assert (tmp_path / "out" / "report.md").read_text("utf-8").startswith("# results")
 
 
 def test_a_benchmark_that_has_none_of_the_tasks_is_refused(tmp_path: Path) -> None:
     write_folder(tmp_path)
     with pytest.raises(
-        DataError, match=r"no score is of a task of the benchmark `MTEB\(eng, v2\)`; name results"
+        DataError,
+        match=r"no score is of a task of the benchmark `MTEB\(eng, v2\)`; name results",
     ):
         audit_results([tmp_path], benchmark="MTEB(eng, v2)")
 
@@ -57,24 +60,32 @@ def test_of_scores_that_are_no_numbers_nothing_is_claimed(tmp_path: Path) -> Non
     assert ended.exit_code == 0, ended.output
     assert "Claims: None: 0 of 0 models" in ended.output
     assert "not finite 2" in ended.output
-    assert "Nothing can be claimed" in (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "Nothing can be claimed" in (tmp_path / "out" / "report.html").read_text(
+        "utf-8"
+    )
 
 
 def test_json_is_printed(tmp_path: Path) -> None:
     write_folder(tmp_path)
-    record = json.loads(run(tmp_path, "--json", "--task", TASKS[0], "--task", TASKS[1]).output)
+    record = json.loads(
+        run(tmp_path, "--json", "--task", TASKS[0], "--task", TASKS[1]).output
+    )
     assert record["tasks"] == [TASKS[0], TASKS[1]]
     assert record["pairs"]["all"] == 6
 
 
-def test_without_two_complete_models_nothing_is_claimed_and_the_findings_stay(tmp_path: Path) -> None:
+def test_without_two_complete_models_nothing_is_claimed_and_the_findings_stay(
+    tmp_path: Path,
+) -> None:
     write_mteb_file(tmp_path, "org/a", "A", 0.5)
     write_mteb_file(tmp_path, "org/b", "B", 0.5)
     ended = run(tmp_path, "--output", tmp_path / "out")
     assert ended.exit_code == 0
     assert "Claims: None: 0 of 2 models have all 2 tasks" in ended.output
     assert "missing tasks 2" in ended.output
-    assert "Nothing can be claimed" in (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "Nothing can be claimed" in (tmp_path / "out" / "report.html").read_text(
+        "utf-8"
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +96,9 @@ def test_without_two_complete_models_nothing_is_claimed_and_the_findings_stay(tm
         ("--benchmark", "MTEB(eng)", "there is no benchmark `MTEB(eng)`"),
     ],
 )
-def test_a_name_that_is_not_there_is_an_error(tmp_path: Path, option: str, name: str, message: str) -> None:
+def test_a_name_that_is_not_there_is_an_error(
+    tmp_path: Path, option: str, name: str, message: str
+) -> None:
     write_folder(tmp_path)
     ended = run(tmp_path, option, name)
     assert ended.exit_code != 0
@@ -97,21 +110,29 @@ def test_a_model_with_a_name_of_markup_stays_text(tmp_path: Path) -> None:
     for task in TASKS:
         write_mteb_file(tmp_path / "results", "<script>alert(1)<", task, 0.9)
     assert run(tmp_path / "results", "--output", tmp_path / "out").exit_code == 0
-    assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "<script>alert(1)" not in (tmp_path / "out" / "report.html").read_text(
+        "utf-8"
+    )
 
 
-ARCHIVE = Path(os.environ.get("SENTBED_DATA", ".")) / "mteb_results" / "mteb-eng-v2.tar.xz"
+ARCHIVE = (
+    Path(os.environ.get("SENTBED_DATA", ".")) / "mteb_results" / "mteb-eng-v2.tar.xz"
+)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not ARCHIVE.is_file(), reason="needs real data: mteb_results in SENTBED_DATA")
+@pytest.mark.skipif(
+    not ARCHIVE.is_file(), reason="needs real data: mteb_results in SENTBED_DATA"
+)
 def test_mtebs_own_results_have_the_counts_of_a_plain_loop() -> None:
     tasks = benchmark("MTEB(eng, v2)")
     scores: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     revisions: dict[str, set[str]] = defaultdict(set)
     with tarfile.open(ARCHIVE) as archive:
         for member in archive:
-            _, model, revision, name = Path(member.name).parts if member.isfile() else ("", "", "", "")
+            _, model, revision, name = (
+                Path(member.name).parts if member.isfile() else ("", "", "", "")
+            )
             if not name.endswith(".json") or name == "model_meta.json":
                 continue
             stream = archive.extractfile(member)
@@ -130,7 +151,9 @@ def test_mtebs_own_results_have_the_counts_of_a_plain_loop() -> None:
             if len(values) == len(task.splits) * len(task.subsets):
                 scores[model, revision][content["task_name"]] = float(np.mean(values))
     complete = {name: row for name, row in scores.items() if len(row) == len(tasks)}
-    rows = sorted(([row[task] for task in tasks] for row in complete.values()), key=np.mean)
+    rows = sorted(
+        ([row[task] for task in tasks] for row in complete.values()), key=np.mean
+    )
     alike = 0
     for first, second in zip(rows[1:], rows, strict=False):
         apart = np.subtract(first, second)
@@ -140,7 +163,11 @@ def test_mtebs_own_results_have_the_counts_of_a_plain_loop() -> None:
     assert len(result.claims.scores) == len(complete) == 103
     counts = pair_counts(result.claims)
     assert counts["neighbours"] - counts["neighbours_differ"] == alike
-    several = [finding for finding in result.comparable.findings if finding.kind == "model revision"]
+    several = [
+        finding
+        for finding in result.comparable.findings
+        if finding.kind == "model revision"
+    ]
     assert len(several) == sum(len(names) > 1 for names in revisions.values())
 
 

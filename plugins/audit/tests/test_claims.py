@@ -26,7 +26,10 @@ def table(values: np.ndarray, revisions: np.ndarray | None = None) -> Comparable
     columns = TASKS[: values.shape[1]]
     marks = np.full(values.shape, "r") if revisions is None else revisions
     return ComparableScores(
-        pandas.DataFrame(values, index, columns), pandas.DataFrame(marks, index, columns), (), ()
+        pandas.DataFrame(values, index, columns),
+        pandas.DataFrame(marks, index, columns),
+        (),
+        (),
     )
 
 
@@ -55,7 +58,9 @@ def test_pairs_are_those_of_a_loop_over_the_tasks_on_the_same_data() -> None:
             assert pairs.wins[first, second] == (apart > 0).sum()
             assert pairs.wins[second, first] == (apart < 0).sum()
             assert pairs.spreads[first, second] == pytest.approx(apart.std(ddof=1))
-            assert pairs.p_values[first, second] == pytest.approx(stats.wilcoxon(apart).pvalue)
+            assert pairs.p_values[first, second] == pytest.approx(
+                stats.wilcoxon(apart).pvalue
+            )
             p_values.append(pairs.p_values[first, second])
     corrected = multipletests(p_values, method="holm")[1]
     np.testing.assert_allclose(pairs.corrected[np.triu_indices(6, 1)], corrected)
@@ -67,18 +72,28 @@ def test_holm_leaves_out_what_was_not_tested() -> None:
 
 
 @pytest.mark.parametrize("effect", [0.2, 0.5, 1.3])
-def test_the_tasks_needed_are_those_of_the_t_test_over_the_efficiency(effect: float) -> None:
+def test_the_tasks_needed_are_those_of_the_t_test_over_the_efficiency(
+    effect: float,
+) -> None:
     count = TTestPower().solve_power(effect_size=effect, alpha=0.05, power=0.8)
     assert tasks_needed(effect * 3, 3) == np.ceil(np.ceil(count) * np.pi / 3)
 
 
-@pytest.mark.parametrize(("difference", "spread"), [(0, 1), (1e-6, 1), (np.nan, 1), (1, np.nan)])
-def test_no_number_of_tasks_separates_what_does_not_differ(difference: float, spread: float) -> None:
+@pytest.mark.parametrize(
+    ("difference", "spread"), [(0, 1), (1e-6, 1), (np.nan, 1), (1, np.nan)]
+)
+def test_no_number_of_tasks_separates_what_does_not_differ(
+    difference: float, spread: float
+) -> None:
     assert tasks_needed(difference, spread) is None
 
 
-def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs() -> None:
-    result = claims(random_scores(3) + np.array([[2], [0], [0]]) - np.array([[0], [0], [0.02]]))
+def test_a_clear_order_has_ranks_without_an_interval_and_equal_rows_share_theirs() -> (
+    None
+):
+    result = claims(
+        random_scores(3) + np.array([[2], [0], [0]]) - np.array([[0], [0], [0.02]])
+    )
     assert result.scores.index[0] == "m0"
     assert result.rank_intervals[0] == (1, 1)
     same = np.tile(np.linspace(0.4, 0.6, 10), (3, 1))
@@ -112,7 +127,10 @@ def test_types_have_ranks_of_their_own() -> None:
     types = {task: "few" if number < 3 else "many" for number, task in enumerate(TASKS)}
     result = claims(random_scores(3) + 0.1 * np.arange(3)[::-1, None], types)
     # Three tasks separate no two models, seven do: 2 / 2 ** 7 times three pairs is below 5 %.
-    assert result.type_rank_intervals == {"few": ((1, 3),) * 3, "many": ((1, 1), (2, 2), (3, 3))}
+    assert result.type_rank_intervals == {
+        "few": ((1, 3),) * 3,
+        "many": ((1, 1), (2, 2), (3, 3)),
+    }
     expected = result.scores[TASKS[:3]].mean(axis=1)
     np.testing.assert_allclose(result.type_means["few"], expected)
 

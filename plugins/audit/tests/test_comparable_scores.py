@@ -46,7 +46,9 @@ def test_each_planted_mixture_is_found_and_nothing_else(tmp_path: Path) -> None:
         f'{{"mteb_dataset_name": "{TASKS[7]}", "mteb_version": "2.6.7", "dataset_revision": "data1", '
         '"test": {"v_measure": 0.5}}'
     )
-    findings = {(finding.kind, finding.subject) for finding in compared(tmp_path).findings}
+    findings = {
+        (finding.kind, finding.subject) for finding in compared(tmp_path).findings
+    }
     assert findings == {
         ("data revision", TASKS[1]),
         ("software", TASKS[2]),
@@ -66,20 +68,28 @@ def test_each_planted_mixture_is_found_and_nothing_else(tmp_path: Path) -> None:
 
 def test_files_are_named(tmp_path: Path) -> None:
     write_folder(tmp_path)
-    file = write_mteb_file(tmp_path, "org/model1", TASKS[1], 0.5, scores={"dev": [entry(0.5)]})
+    file = write_mteb_file(
+        tmp_path, "org/model1", TASKS[1], 0.5, scores={"dev": [entry(0.5)]}
+    )
     (finding, _) = compared(tmp_path).findings
     assert finding.files == (file.as_posix(),)
     assert finding.detail == f"{TASKS[1]}: has the split dev, compared is test"
 
 
-def test_a_score_is_the_mean_over_subsets_and_who_lacks_one_is_left_out(tmp_path: Path) -> None:
+def test_a_score_is_the_mean_over_subsets_and_who_lacks_one_is_left_out(
+    tmp_path: Path,
+) -> None:
     write_folder(tmp_path, models=30)
     for model in range(30):
         subsets = [entry(0.5, "en"), entry(0.2, "de")]
         # A subset that few models have does not count.
         subsets += [entry(0.9, "fr")] if model < 3 else []
-        write_mteb_file(tmp_path, f"org/model{model}", "Languages", 0, scores={"test": subsets})
-    write_mteb_file(tmp_path, "org/model7", "Languages", 0, scores={"test": [entry(0.5, "en")]})
+        write_mteb_file(
+            tmp_path, f"org/model{model}", "Languages", 0, scores={"test": subsets}
+        )
+    write_mteb_file(
+        tmp_path, "org/model7", "Languages", 0, scores={"test": [entry(0.5, "en")]}
+    )
     table = compared(tmp_path)
     column = table.scores["Languages"]
     assert column.drop("org/model7").to_numpy() == pytest.approx(0.35)
@@ -103,12 +113,20 @@ def test_files_that_contradict_each_other_are_left_out(tmp_path: Path) -> None:
     assert compared(tmp_path).findings == ()
     write_mteb_file(tmp_path / "second", "org/model1", TASKS[0], 0.9)
     table = compared(tmp_path)
-    assert Counter(finding.kind for finding in table.findings) == {"two scores": 1, "missing tasks": 1}
+    assert Counter(finding.kind for finding in table.findings) == {
+        "two scores": 1,
+        "missing tasks": 1,
+    }
     assert np.isnan(table.scores.loc["org/model1", TASKS[0]])
 
 
 def test_seeds_and_items_of_a_table_are_averaged(tmp_path: Path) -> None:
     lines = ["model,task,seed,score"]
-    lines += [f"{model},{task},{seed},{0.1 * seed}" for model in "ab" for task in "TU" for seed in (1, 2)]
+    lines += [
+        f"{model},{task},{seed},{0.1 * seed}"
+        for model in "ab"
+        for task in "TU"
+        for seed in (1, 2)
+    ]
     (tmp_path / "scores.csv").write_text("\n".join(lines))
     np.testing.assert_allclose(compared(tmp_path).scores.to_numpy(), 0.15)

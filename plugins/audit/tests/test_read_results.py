@@ -22,7 +22,12 @@ from sentbed.tools import record_json
 from sentbed_audit.audit import audit_results
 from sentbed_audit.read_results import read_results
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study.study_record import CellRecord, RunRecord, StudyRecord, write_study_record
+from sentbed_report.study.study_record import (
+    CellRecord,
+    RunRecord,
+    StudyRecord,
+    write_study_record,
+)
 
 
 def test_a_folder_and_its_archives_have_the_same_scores(tmp_path: Path) -> None:
@@ -33,14 +38,22 @@ def test_a_folder_and_its_archives_have_the_same_scores(tmp_path: Path) -> None:
         for file in (tmp_path / "results").rglob("*.json"):
             packed.write(file, file.relative_to(tmp_path))
     columns = ["model", "revision", "task", "score"]
-    expected = read_results([tmp_path / "results"]).scores[columns].sort_values(columns).to_numpy().tolist()
+    expected = (
+        read_results([tmp_path / "results"])
+        .scores[columns]
+        .sort_values(columns)
+        .to_numpy()
+        .tolist()
+    )
     assert len(expected) == 4 * len(TASKS)
     for name in ("results.tar.xz", "results.zip"):
         scores = read_results([tmp_path / name]).scores[columns].sort_values(columns)
         assert scores.to_numpy().tolist() == expected
 
 
-def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(tmp_path: Path) -> None:
+def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(
+    tmp_path: Path,
+) -> None:
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
     (tmp_path / "model_meta.json").write_text('{"name": "org/model"}')
     (tmp_path / "notes.txt").write_text("nothing")
@@ -49,7 +62,10 @@ def test_what_is_no_result_is_passed_over_and_what_is_damaged_is_named(tmp_path:
     (tmp_path / "deep.json").write_text("[" * 100_000)
     results = read_results([tmp_path])
     assert (len(results.scores), results.files) == (1, 1)
-    assert {Path(entry.file).name for entry in results.unreadable} == {"broken.json", "deep.json"}
+    assert {Path(entry.file).name for entry in results.unreadable} == {
+        "broken.json",
+        "deep.json",
+    }
 
 
 def test_links_are_not_followed_and_pipes_are_not_opened(tmp_path: Path) -> None:
@@ -62,7 +78,9 @@ def test_links_are_not_followed_and_pipes_are_not_opened(tmp_path: Path) -> None
     assert "pipe" in results.unreadable[0].reason
 
 
-def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(tmp_path: Path) -> None:
+def test_a_member_of_an_archive_is_judged_by_its_size_before_it_is_read(
+    tmp_path: Path,
+) -> None:
     write_mteb_file(tmp_path, "org/model", "A", 0.5)
     member = tarfile.TarInfo("results/org__model/rev/B.json")
     member.size = 100 << 20
@@ -86,9 +104,14 @@ def test_a_damaged_archive_keeps_what_was_read(tmp_path: Path) -> None:
 
 
 def test_a_table_may_have_seeds(tmp_path: Path) -> None:
-    (tmp_path / "scores.csv").write_text("Model,task,score,seed\na,T,0.5,1\na,T,0.7,2\n")
+    (tmp_path / "scores.csv").write_text(
+        "Model,task,score,seed\na,T,0.5,1\na,T,0.7,2\n"
+    )
     scores = read_results([tmp_path / "scores.csv"]).scores
-    assert scores[["model", "score", "seed"]].to_numpy().tolist() == [["a", 0.5, 1], ["a", 0.7, 2]]
+    assert scores[["model", "score", "seed"]].to_numpy().tolist() == [
+        ["a", 0.5, 1],
+        ["a", 0.7, 2],
+    ]
 
 
 def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path: Path) -> None:
@@ -100,7 +123,14 @@ def test_a_line_of_a_table_that_is_no_score_is_named(tmp_path: Path) -> None:
 
 def test_lm_eval_has_a_task_for_each_metric(tmp_path: Path) -> None:
     content = {
-        "results": {"arc": {"alias": "arc", "acc,none": 0.3, "acc_stderr,none": 0.01, "acc_norm,none": 0.4}},
+        "results": {
+            "arc": {
+                "alias": "arc",
+                "acc,none": 0.3,
+                "acc_stderr,none": 0.01,
+                "acc_norm,none": 0.4,
+            }
+        },
         "versions": {"arc": 1.0},
         "model_name": "org/model",
         "lm_eval_version": "0.4.9",
@@ -129,7 +159,9 @@ def test_a_run_and_a_study_of_ours_are_models(tmp_path: Path) -> None:
         Score("STS12", "spearman", 71.5, protocol, "encoder", "sts"),
         Score("speed", "s", 2.0, protocol, "encoder", "cost", direction="lower"),
     )
-    data = ReportData("mine", "finished", None, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores)
+    data = ReportData(
+        "mine", "finished", None, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores
+    )
     (run / "report.json").write_text(record_json(data))
     record = StudyRecord(
         name="study",
@@ -138,13 +170,17 @@ def test_a_run_and_a_study_of_ours_are_models(tmp_path: Path) -> None:
         excluded=(),
         expected={},
         order=(),
-        cells=(CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run"),)),),
+        cells=(
+            CellRecord("mean", {"pooler": "mean"}, (), (RunRecord(3, "key", "run"),)),
+        ),
     )
     write_study_record(tmp_path / "study", record)
     (tmp_path / "study" / "study.toml").write_text("")
     columns = ["model", "task", "score", "layout"]
     of_run = read_results([run]).scores
-    assert of_run[columns].to_numpy().tolist() == [["mine/encoder", "sts STS12 (spearman)", 71.5, "sentbed"]]
+    assert of_run[columns].to_numpy().tolist() == [
+        ["mine/encoder", "sts STS12 (spearman)", 71.5, "sentbed"]
+    ]
     of_study = read_results([tmp_path / "study"]).scores
     assert of_study[[*columns, "seed"]].to_numpy().tolist() == [
         ["mean/encoder", "sts STS12 (spearman)", 71.5, "sentbed", 3]
@@ -153,20 +189,45 @@ def test_a_run_and_a_study_of_ours_are_models(tmp_path: Path) -> None:
 
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.just(10**400),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-KEYS = ("task_name", "mteb_dataset_name", "scores", "test", "dataset_revision", "results", "versions")
+KEYS = (
+    "task_name",
+    "mteb_dataset_name",
+    "scores",
+    "test",
+    "dataset_revision",
+    "results",
+    "versions",
+)
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.dictionaries(st.sampled_from(KEYS), JUNK, min_size=1), st.sampled_from([".json", ".csv"]))
-def test_whatever_a_file_holds_it_is_read_or_named(content: dict[str, Any], suffix: str) -> None:
+@given(
+    st.dictionaries(st.sampled_from(KEYS), JUNK, min_size=1),
+    st.sampled_from([".json", ".csv"]),
+)
+def test_whatever_a_file_holds_it_is_read_or_named(
+    content: dict[str, Any], suffix: str
+) -> None:
     """Damaged results are findings: nothing but a `DataError` leaves the reader."""
     with tempfile.TemporaryDirectory() as directory:
         write_folder(Path(directory), models=2)
-        text = json.dumps(content) if suffix == ".json" else f"model,task,score\n{json.dumps(content)}"
+        text = (
+            json.dumps(content)
+            if suffix == ".json"
+            else f"model,task,score\n{json.dumps(content)}"
+        )
         (Path(directory) / f"junk{suffix}").write_text(text)
         results = read_results([directory])
         assert len(results.scores) >= 2 * len(TASKS)
@@ -175,7 +236,16 @@ def test_whatever_a_file_holds_it_is_read_or_named(content: dict[str, Any], suff
 def test_names_of_megabytes_are_cut(tmp_path: Path) -> None:
     write_folder(tmp_path)
     for task in TASKS:
-        write_mteb_file(tmp_path, "org/long", task, 0.5, dataset_revision="x" * 10**6, mteb_version="\x1b[2J")
+        write_mteb_file(
+            tmp_path,
+            "org/long",
+            task,
+            0.5,
+            dataset_revision="x" * 10**6,
+            mteb_version="\x1b[2J",
+        )
     result = audit_results([tmp_path])
     assert max(len(finding.detail) for finding in result.comparable.findings) < 500
-    assert "\x1b" not in "".join(finding.detail for finding in result.comparable.findings)
+    assert "\x1b" not in "".join(
+        finding.detail for finding in result.comparable.findings
+    )

@@ -17,7 +17,9 @@ def test_a_pair_has_the_p_value_of_scipy(seed: int, tasks: int, decimals: int) -
     shared = generator.normal(0.3, 1, tasks).round(decimals)
     differences = np.insert(shared, generator.integers(0, tasks + 1, 5), np.nan)
     expected = stats.wilcoxon(shared).pvalue if shared.any() else 1.0
-    assert signed_rank_p_values(differences[None])[0] == pytest.approx(expected, abs=1e-12)
+    assert signed_rank_p_values(differences[None])[0] == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_pairs_do_not_depend_on_each_other() -> None:

@@ -41,13 +41,27 @@ ROBERTA_SPECIALS = {
 POSITIONS = 40
 
 BYTE_LEVEL: dict[str, tuple[dict[str, str], str]] = {
-    "t5": ({"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}, "$A </s>"),
+    "t5": (
+        {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"},
+        "$A </s>",
+    ),
     "opt": (
-        {"bos_token": "</s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"},
+        {
+            "bos_token": "</s>",
+            "pad_token": "<pad>",
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+        },
         "</s> $A",
     ),
-    "llama": ({"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}, "<s> $A"),
-    "mistral": ({"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}, "<s> $A"),
+    "llama": (
+        {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
+        "<s> $A",
+    ),
+    "mistral": (
+        {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"},
+        "<s> $A",
+    ),
     "gpt2": ({"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"}, "$A"),
 }
 """Special tokens in the order of their ids, and where they stand, as the published tokenizers have them."""
@@ -63,7 +77,13 @@ SHAPES: dict[str, dict[str, Any]] = {
         "num_attention_heads": 4,
         "word_embed_proj_dim": 32,
     },
-    "gptj": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": POSITIONS, "rotary_dim": 4},
+    "gptj": {
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_positions": POSITIONS,
+        "rotary_dim": 4,
+    },
 }
 """How the architectures say 2 layers of width 32, where they say it otherwise than BERT."""
 
@@ -79,8 +99,14 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "mistral": ("mistral", {"num_key_value_heads": 2, "sliding_window": 6}),
     "gemma-flagged": ("gemma", {**GEMMA, "use_bidirectional_attention": True}),
     "gemma2": ("gemma2", {**GEMMA, "sliding_window": 5}),
-    "gemma2-flagged": ("gemma2", {**GEMMA, "sliding_window": 5, "use_bidirectional_attention": True}),
-    "gemma3": ("gemma3_text", {**GEMMA, "sliding_window": 5, "layer_types": WINDOW_AND_ALL}),
+    "gemma2-flagged": (
+        "gemma2",
+        {**GEMMA, "sliding_window": 5, "use_bidirectional_attention": True},
+    ),
+    "gemma3": (
+        "gemma3_text",
+        {**GEMMA, "sliding_window": 5, "layer_types": WINDOW_AND_ALL},
+    ),
     "embedding-gemma": (
         "gemma3_text",
         {
@@ -109,11 +135,20 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3": ("qwen3", {"num_key_value_heads": 2, "head_dim": 8}),
     "mixtral": (
         "mixtral",
-        {"num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": None},
+        {
+            "num_key_value_heads": 2,
+            "num_local_experts": 4,
+            "num_experts_per_tok": 2,
+            "sliding_window": None,
+        },
     ),
     "lfm2": (
         "lfm2",
-        {"num_key_value_heads": 2, "block_ff_dim": 64, "layer_types": ["conv", "full_attention"]},
+        {
+            "num_key_value_heads": 2,
+            "block_ff_dim": 64,
+            "layer_types": ["conv", "full_attention"],
+        },
     ),
 }
 """Architectures with settings of their own."""
@@ -121,7 +156,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def small_tokenizer(specials: dict[str, str]) -> Any:
     """A WordPiece tokenizer whose ids of the special tokens count from 0 in the order given."""
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token=specials["unk_token"]))
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(unk_token=specials["unk_token"])
+    )
     tokenizer.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     trainer = tokenizers.trainers.WordPieceTrainer(
@@ -131,7 +168,9 @@ def small_tokenizer(specials: dict[str, str]) -> Any:
     first, last = specials["cls_token"], specials["sep_token"]
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single=f"{first} $A {last}",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
+        special_tokens=[
+            (token, tokenizer.token_to_id(token)) for token in (first, last)
+        ],
     )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
 
@@ -141,7 +180,9 @@ def byte_level_tokenizer(kind: str) -> Any:
     specials, template = BYTE_LEVEL[kind]
     names = list(dict.fromkeys(specials.values()))
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=False
+    )
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=320,
@@ -151,7 +192,8 @@ def byte_level_tokenizer(kind: str) -> Any:
     )
     tokenizer.train_from_iterator(SENTENCES, trainer)
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single=template, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names]
+        single=template,
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in names],
     )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
 
@@ -188,7 +230,12 @@ def save_model(tmp_path: Path) -> Callable[..., Path]:
     def save(kind: str = "bert", name: str = "model", **overrides: Any) -> Path:
         directory = tmp_path / name
         kind, settings = VARIANTS.get(kind, (kind, {}))
-        positions_behind_padding = kind in ("roberta", "xlm-roberta", "camembert", "mpnet")
+        positions_behind_padding = kind in (
+            "roberta",
+            "xlm-roberta",
+            "camembert",
+            "mpnet",
+        )
         if kind in BYTE_LEVEL:
             tokenizer = byte_level_tokenizer(kind)
             settings = {
@@ -196,7 +243,9 @@ def save_model(tmp_path: Path) -> Callable[..., Path]:
                 "eos_token_id": tokenizer.eos_token_id,
             } | settings
         else:
-            tokenizer = small_tokenizer(ROBERTA_SPECIALS if positions_behind_padding else BERT_SPECIALS)
+            tokenizer = small_tokenizer(
+                ROBERTA_SPECIALS if positions_behind_padding else BERT_SPECIALS
+            )
         shape = SHAPES.get(
             kind,
             {
@@ -244,7 +293,9 @@ def edit_json() -> Callable[..., None]:
 def padded() -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
     """Pad ragged ids into a batch with its mask, by a loop."""
 
-    def pad(tokens: TokenIds, pad_id: int, side: str = "right") -> tuple[torch.Tensor, torch.Tensor]:
+    def pad(
+        tokens: TokenIds, pad_id: int, side: str = "right"
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         longest = int(tokens.lengths.max())
         ids, mask = [], []
         for start, stop in pairwise(tokens.offsets.tolist()):
@@ -263,7 +314,12 @@ def assert_one_by_one() -> Callable[..., TokenStates]:
     """Compare a padded batch, and each of its texts alone, with a reference that sees one text at a time."""
 
     def check(
-        built: Any, module: Any, reference: Any, texts: Sequence[str], ids: torch.Tensor, mask: torch.Tensor
+        built: Any,
+        module: Any,
+        reference: Any,
+        texts: Sequence[str],
+        ids: torch.Tensor,
+        mask: torch.Tensor,
     ) -> TokenStates:
         states: TokenStates = module(ids, mask)
         for row, text in enumerate(texts):
@@ -296,7 +352,9 @@ def assert_reentrant() -> Callable[..., None]:
         assert packed.reentrant
         alone = [run(packed, *batch) for batch in batches]
         with ThreadPoolExecutor(4) as pool:
-            together = list(pool.map(lambda batch: run(packed, *batch), list(batches) * 8))
+            together = list(
+                pool.map(lambda batch: run(packed, *batch), list(batches) * 8)
+            )
         for found, right in zip(together, alone * 8, strict=True):
             assert all(map(torch.equal, found, right))
 

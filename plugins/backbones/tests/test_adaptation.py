@@ -12,7 +12,12 @@ import pytest
 from sentbed import ModelId
 from sentbed._document.structuring import make_converter, unstructure
 from sentbed._registry.registry import load_plugins
-from sentbed_backbones.adaptation import Freeze, LoRA, problems_of_adaptation, problems_of_adapter
+from sentbed_backbones.adaptation import (
+    Freeze,
+    LoRA,
+    problems_of_adaptation,
+    problems_of_adapter,
+)
 
 
 @attrs.frozen
@@ -34,7 +39,9 @@ def problems(
     init: str = "pretrained",
 ) -> list[str]:
     return list(
-        problems_of_adaptation(lora, None if adapter is None else ModelId(adapter), quantization, init)
+        problems_of_adaptation(
+            lora, None if adapter is None else ModelId(adapter), quantization, init
+        )
     )
 
 
@@ -44,7 +51,9 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def hide(*names: str) -> None:
         monkeypatch.setattr(
-            importlib.util, "find_spec", lambda name, *rest: None if name in names else find(name, *rest)
+            importlib.util,
+            "find_spec",
+            lambda name, *rest: None if name in names else find(name, *rest),
         )
 
     return hide
@@ -66,16 +75,23 @@ def test_import_loads_no_heavy_library() -> None:
         "import sys, sentbed_backbones.adaptation; "
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_an_empty_table_is_prompteols_adapter() -> None:
-    assert structured(lora={}).lora == LoRA(r=64, alpha=16.0, dropout=0.05, targets="all-linear")
+    assert structured(lora={}).lora == LoRA(
+        r=64, alpha=16.0, dropout=0.05, targets="all-linear"
+    )
 
 
 def test_targets_are_all_linear_layers_or_names_and_survive_a_round_trip() -> None:
-    for targets, written in (("all-linear", "all-linear"), (("q_proj", "v_proj"), ["q_proj", "v_proj"])):
+    for targets, written in (
+        ("all-linear", "all-linear"),
+        (("q_proj", "v_proj"), ["q_proj", "v_proj"]),
+    ):
         lora = structured(lora={"targets": written}).lora
         assert lora is not None
         assert lora.targets == targets
@@ -97,7 +113,9 @@ def test_targets_are_all_linear_layers_or_names_and_survive_a_round_trip() -> No
         ("freeze", {"embeddings": 1}),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused(table: str, value: dict[str, Any]) -> None:
+def test_a_value_that_does_not_fit_is_refused(
+    table: str, value: dict[str, Any]
+) -> None:
     name = next(iter(value))
     with pytest.raises(Exception, match=r"expected|must be|unknown key") as caught:
         structured(**{table: value})
@@ -125,7 +143,9 @@ def test_four_bits_need_pretrained_weights() -> None:
 
 
 @pytest.mark.parametrize("package", ["peft", "bitsandbytes", "accelerate"])
-def test_four_bits_without_their_packages_say_what_to_install(without: Any, package: str) -> None:
+def test_four_bits_without_their_packages_say_what_to_install(
+    without: Any, package: str
+) -> None:
     without(package)
     (problem,) = problems(quantization="nf4", lora=LoRA())
     assert f"`{package}`" in problem

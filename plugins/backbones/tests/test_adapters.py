@@ -32,7 +32,9 @@ from sentbed_backbones.bert import Bert
 KINDS = ("bert", "t5-encoder", "t5", "opt", "llama", "gpt2")
 SMALL = LoRA(r=4, dropout=0.0)
 
-IDS = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 13, 14], [15, 16, 17, 1, 1], [18, 19, 1, 1, 1]])
+IDS = torch.tensor(
+    [[5, 6, 7, 8, 9], [10, 11, 12, 13, 14], [15, 16, 17, 1, 1], [18, 19, 1, 1, 1]]
+)
 MASK = (IDS != 1).long()
 
 peft_itself = pytest.mark.filterwarnings(
@@ -43,24 +45,56 @@ peft_itself = pytest.mark.filterwarnings(
 
 def tiny(kind: str) -> Any:
     """A random model of 2 layers, without dropout, with weights as unlike as those of a trained one."""
-    t5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0}
-    bert = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
-    opt = {"hidden_size": 64, "ffn_dim": 128, "word_embed_proj_dim": 32, "do_layer_norm_before": False}
-    gpt2 = {"vocab_size": 40, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 16}
+    t5 = {
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 64,
+        "num_layers": 2,
+        "num_heads": 4,
+        "dropout_rate": 0.0,
+    }
+    bert = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    opt = {
+        "hidden_size": 64,
+        "ffn_dim": 128,
+        "word_embed_proj_dim": 32,
+        "do_layer_norm_before": False,
+    }
+    gpt2 = {
+        "vocab_size": 40,
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_positions": 16,
+    }
     gpt2 |= {"bos_token_id": 2, "eos_token_id": 2}
     gpt2 |= dict.fromkeys(("attn_pdrop", "resid_pdrop", "embd_pdrop"), 0)
     makers: dict[str, Callable[[], Any]] = {
         "bert": lambda: transformers.BertModel(
             transformers.BertConfig(
-                vocab_size=40, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **bert
+                vocab_size=40,
+                hidden_dropout_prob=0.0,
+                attention_probs_dropout_prob=0.0,
+                **bert,
             ),
             add_pooling_layer=False,
         ),
-        "t5-encoder": lambda: transformers.T5EncoderModel(transformers.T5Config(vocab_size=40, **t5)),
+        "t5-encoder": lambda: transformers.T5EncoderModel(
+            transformers.T5Config(vocab_size=40, **t5)
+        ),
         "t5": lambda: transformers.T5Model(transformers.T5Config(vocab_size=40, **t5)),
         "opt": lambda: transformers.OPTModel(
             transformers.OPTConfig(
-                vocab_size=40, num_hidden_layers=2, num_attention_heads=4, dropout=0.0, **opt
+                vocab_size=40,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                dropout=0.0,
+                **opt,
             )
         ),
         "llama": lambda: transformers.LlamaModel(
@@ -81,7 +115,12 @@ def randomised(model: Any) -> Any:
 def in_nf4(kind: str, directory: Path, compute: torch.dtype) -> Any:
     model = tiny(kind)
     model.save_pretrained(directory)
-    return read(model, directory, quantization_config=nf4_config(compute), device_map={"": "cpu"})
+    return read(
+        model,
+        directory,
+        quantization_config=nf4_config(compute),
+        device_map={"": "cpu"},
+    )
 
 
 def read(like: Any, directory: Path, **options: Any) -> Any:
@@ -106,7 +145,12 @@ def states(model: Any) -> torch.Tensor:
     if getattr(model.config, "is_encoder_decoder", False) and hasattr(model, "decoder"):
         start = torch.zeros((len(IDS), 1), dtype=torch.long)
         output = model(input_ids=IDS, attention_mask=MASK, decoder_input_ids=start)
-        return torch.cat([output.encoder_last_hidden_state[MASK.bool()], output.last_hidden_state[:, 0]])
+        return torch.cat(
+            [
+                output.encoder_last_hidden_state[MASK.bool()],
+                output.last_hidden_state[:, 0],
+            ]
+        )
     hidden: torch.Tensor = model(input_ids=IDS, attention_mask=MASK).last_hidden_state
     return hidden[MASK.bool()]
 
@@ -121,10 +165,16 @@ def encoded(model: Any) -> torch.Tensor:
     return states(model.eval()).float()
 
 
-def train(model: Any, steps: int = 3, lr: float = 1e-2) -> tuple[list[float], torch.optim.AdamW]:
+def train(
+    model: Any, steps: int = 3, lr: float = 1e-2
+) -> tuple[list[float], torch.optim.AdamW]:
     """Pull the states towards fixed random ones."""
-    target = torch.randn(encoded(model).shape, generator=torch.Generator().manual_seed(1))
-    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=lr)
+    target = torch.randn(
+        encoded(model).shape, generator=torch.Generator().manual_seed(1)
+    )
+    optimizer = torch.optim.AdamW(
+        [p for p in model.parameters() if p.requires_grad], lr=lr
+    )
     losses = []
     for _ in range(steps):
         loss = (states(model.train()).float() - target).square().mean()
@@ -138,13 +188,17 @@ def train(model: Any, steps: int = 3, lr: float = 1e-2) -> tuple[list[float], to
 def tensors(model: Any) -> dict[str, torch.Tensor]:
     """All that a model holds, also the scales of 4-bit weights, under the names of the plain model."""
     return {
-        key.removeprefix("base_model.model.").replace(".base_layer.", "."): value.clone()
+        key.removeprefix("base_model.model.").replace(
+            ".base_layer.", "."
+        ): value.clone()
         for key, value in model.state_dict().items()
         if "lora_" not in key
     }
 
 
-def changed(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]) -> set[str]:
+def changed(
+    before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]
+) -> set[str]:
     assert before.keys() == after.keys()
     return {
         key
@@ -156,12 +210,18 @@ def changed(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]) -> 
 def gradients(model: Any) -> dict[str, torch.Tensor]:
     model.zero_grad()
     states(model.train())[:, 0].sum().backward()
-    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return {
+        name: p.grad.clone()
+        for name, p in model.named_parameters()
+        if p.grad is not None
+    }
 
 
 def adapted_layers(model: Any) -> set[str]:
     base = model.get_base_model()
-    return {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
+    return {
+        name for name, module in base.named_modules() if isinstance(module, LoraLayer)
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -189,14 +249,20 @@ def test_an_output_head_gets_no_adapter() -> None:
 
 
 def test_named_targets_get_an_adapter_and_nothing_else() -> None:
-    layers = adapted_layers(add_lora(tiny("bert"), LoRA(targets=("query", "intermediate.dense"))))
+    layers = adapted_layers(
+        add_lora(tiny("bert"), LoRA(targets=("query", "intermediate.dense")))
+    )
     at = [f"encoder.layer.{i}." for i in range(2)]
-    assert layers == {a + n for a in at for n in ("attention.self.query", "intermediate.dense")}
+    assert layers == {
+        a + n for a in at for n in ("attention.self.query", "intermediate.dense")
+    }
 
 
 def test_a_target_that_no_layer_has_is_an_error_that_leaves_the_model_alone() -> None:
     model = tiny("bert")
-    with pytest.raises(ModelError, match=r"no linear layer `qeury`. Did you mean `query`\?"):
+    with pytest.raises(
+        ModelError, match=r"no linear layer `qeury`. Did you mean `query`\?"
+    ):
         add_lora(model, LoRA(targets=("value", "qeury")))
     assert not any(isinstance(module, LoraLayer) for module in model.modules())
 
@@ -210,7 +276,9 @@ def test_training_changes_the_adapter_only(kind: str) -> None:
     assert changed(before, tensors(model)) == set()
     adapter = [p for name, p in model.named_parameters() if "lora_" in name]
     assert all(p.requires_grad and p.dtype == torch.float32 for p in adapter)
-    held = sum(value.numel() for state in optimizer.state.values() for value in state.values())
+    held = sum(
+        value.numel() for state in optimizer.state.values() for value in state.values()
+    )
     assert held == sum(2 * p.numel() + 1 for p in adapter)
 
 
@@ -220,7 +288,9 @@ def test_the_scale_is_alpha_over_r() -> None:
     with torch.no_grad():
         layer.lora_B["default"].weight.normal_()
         x = torch.randn(3, 32)
-        product = x @ layer.lora_A["default"].weight.T @ layer.lora_B["default"].weight.T
+        product = (
+            x @ layer.lora_A["default"].weight.T @ layer.lora_B["default"].weight.T
+        )
         expected = layer.get_base_layer()(x) + 4.0 / 8 * product
         torch.testing.assert_close(layer.eval()(x), expected)
 
@@ -249,21 +319,29 @@ def test_gradients_reach_the_adapters_under_autocast(kind: str) -> None:
     with torch.autocast("cpu", torch.bfloat16):
         found = gradients(model)
     assert (
-        expected.keys() == found.keys() == {name for name, _ in model.named_parameters() if "lora_" in name}
+        expected.keys()
+        == found.keys()
+        == {name for name, _ in model.named_parameters() if "lora_" in name}
     )
-    both = [torch.cat([g[name].flatten() for name in sorted(g)]) for g in (expected, found)]
+    both = [
+        torch.cat([g[name].flatten() for name in sorted(g)]) for g in (expected, found)
+    ]
     assert all(value.dtype == torch.float32 for value in found.values())
     assert torch.nn.functional.cosine_similarity(*both, dim=0) > 0.95
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_saved_adapter_gives_the_same_vectors_exactly(kind: str, tmp_path: Path) -> None:
+def test_a_saved_adapter_gives_the_same_vectors_exactly(
+    kind: str, tmp_path: Path
+) -> None:
     model = add_lora(with_seed(lambda: tiny(kind)), SMALL)
     train(model)
     save_adapter(model, tmp_path / "new" / "adapter")
     loaded = load_adapter(with_seed(lambda: tiny(kind)), tmp_path / "new" / "adapter")
     assert torch.equal(encoded(loaded), encoded(model))
-    assert all(p.requires_grad == ("lora_" in name) for name, p in loaded.named_parameters())
+    assert all(
+        p.requires_grad == ("lora_" in name) for name, p in loaded.named_parameters()
+    )
 
 
 @peft_itself
@@ -299,7 +377,9 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def edit_weights(saved: Path) -> Callable[[Callable[[dict[str, torch.Tensor]], object]], None]:
+def edit_weights(
+    saved: Path,
+) -> Callable[[Callable[[dict[str, torch.Tensor]], object]], None]:
     def edit(change: Callable[[dict[str, torch.Tensor]], object]) -> None:
         file = saved / "adapter_model.safetensors"
         weights = safetensors.torch.load_file(file)
@@ -324,8 +404,12 @@ def test_a_loaded_adapter_is_trained_on_or_not_at_all(saved: Path) -> None:
     assert not any(p.requires_grad for p in fixed.parameters())
 
 
-def test_an_adapter_in_half_precision_is_loaded_in_fp32(saved: Path, edit_weights: Any) -> None:
-    edit_weights(lambda weights: weights.update({k: v.bfloat16() for k, v in weights.items()}))
+def test_an_adapter_in_half_precision_is_loaded_in_fp32(
+    saved: Path, edit_weights: Any
+) -> None:
+    edit_weights(
+        lambda weights: weights.update({k: v.bfloat16() for k, v in weights.items()})
+    )
     model = load_adapter(tiny("bert"), saved)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
 
@@ -358,7 +442,9 @@ def test_an_adapter_that_does_not_fit_in_every_weight_is_an_error(
     saved: Path, edit_weights: Any, change: Any, counts: str
 ) -> None:
     edit_weights(change)
-    with pytest.raises(ModelError, match=f"{counts}, the first is `base_model.model.encoder.layer.1"):
+    with pytest.raises(
+        ModelError, match=f"{counts}, the first is `base_model.model.encoder.layer.1"
+    ):
         load_adapter(tiny("bert"), saved)
 
 
@@ -371,7 +457,9 @@ def test_an_adapter_of_a_larger_model_is_an_error(saved: Path) -> None:
     config = tiny("bert").config
     config.num_hidden_layers = 1
     smaller = transformers.BertModel(config, add_pooling_layer=False)
-    with pytest.raises(ModelError, match=r"0 weights missing, 0 of another shape, 12 for no layer"):
+    with pytest.raises(
+        ModelError, match=r"0 weights missing, 0 of another shape, 12 for no layer"
+    ):
         load_adapter(smaller, saved)
 
 
@@ -416,10 +504,14 @@ def test_a_damaged_file_is_an_error(saved: Path, name: str) -> None:
         {"init_lora_weights": "eva", "eva_config": {"rho": 2.0}},
     ],
 )
-def test_how_the_adapter_was_initialised_does_not_matter(saved: Path, edit_json: Any, start: Any) -> None:
+def test_how_the_adapter_was_initialised_does_not_matter(
+    saved: Path, edit_json: Any, start: Any
+) -> None:
     expected = encoded(with_seed(lambda: load_adapter(tiny("bert"), saved)))
     edit_json(saved / "adapter_config.json", **start)
-    assert torch.equal(encoded(with_seed(lambda: load_adapter(tiny("bert"), saved))), expected)
+    assert torch.equal(
+        encoded(with_seed(lambda: load_adapter(tiny("bert"), saved))), expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -428,9 +520,15 @@ def test_how_the_adapter_was_initialised_does_not_matter(saved: Path, edit_json:
         ({"lora_alpha": math.nan}, "`lora_alpha` = nan, expected a finite number"),
         ({"lora_alpha": math.inf}, "`lora_alpha` = inf, expected a finite number"),
         ({"lora_alpha": "16"}, "`lora_alpha` = '16', expected a finite number"),
-        ({"alpha_pattern": {"query": -math.inf}}, "`alpha_pattern.query` = -inf, expected a finite number"),
+        (
+            {"alpha_pattern": {"query": -math.inf}},
+            "`alpha_pattern.query` = -inf, expected a finite number",
+        ),
         ({"r": math.nan}, "`r` = nan, expected a whole number from 1"),
-        ({"rank_pattern": {"query": 0}}, "`rank_pattern.query` = 0, expected a whole number from 1"),
+        (
+            {"rank_pattern": {"query": 0}},
+            "`rank_pattern.query` = 0, expected a whole number from 1",
+        ),
     ],
     ids=str,
 )
@@ -442,7 +540,9 @@ def test_an_adapter_whose_scale_is_no_number_is_an_error(
         load_adapter(tiny("bert"), saved)
 
 
-@pytest.mark.parametrize("setting", [{"alpha_pattern": [1]}, {"rank_pattern": [1]}, {"lora_alpha": 10**400}])
+@pytest.mark.parametrize(
+    "setting", [{"alpha_pattern": [1]}, {"rank_pattern": [1]}, {"lora_alpha": 10**400}]
+)
 def test_an_adapter_with_settings_of_another_kind_is_an_error(
     saved: Path, edit_json: Any, setting: dict[str, Any]
 ) -> None:
@@ -455,7 +555,9 @@ def test_an_adapter_that_makes_weights_infinite_is_an_error_when_it_is_merged(
     saved: Path, edit_json: Any
 ) -> None:
     edit_json(saved / "adapter_config.json", lora_alpha=1e300)
-    with pytest.raises(NotFiniteError, match=r"infinite in torch.float32; lower its `alpha`"):
+    with pytest.raises(
+        NotFiniteError, match=r"infinite in torch.float32; lower its `alpha`"
+    ):
         merged_copy(load_adapter(tiny("bert"), saved), torch.float32)
 
 
@@ -487,7 +589,8 @@ def test_an_adapter_that_does_more_than_add_to_weights_is_an_error(
 @peft_itself
 @pytest.mark.parametrize("targets", ["all-linear", ["v_proj", "fc1", "up_proj"]])
 @pytest.mark.parametrize(
-    "kind", [("opt", transformers.OPTForCausalLM), ("llama", transformers.LlamaForCausalLM)]
+    "kind",
+    [("opt", transformers.OPTForCausalLM), ("llama", transformers.LlamaForCausalLM)],
 )
 def test_an_adapter_of_the_model_with_a_head_is_taken(
     kind: tuple[str, Any], targets: Any, tmp_path: Path
@@ -495,7 +598,9 @@ def test_an_adapter_of_the_model_with_a_head_is_taken(
     name, causal = kind
     headed = randomised(causal(tiny(name).config))
     headed.save_pretrained(tmp_path / "base")
-    config = peft.LoraConfig(r=4, target_modules=targets, task_type="CAUSAL_LM", init_lora_weights=False)
+    config = peft.LoraConfig(
+        r=4, target_modules=targets, task_type="CAUSAL_LM", init_lora_weights=False
+    )
     theirs = peft.get_peft_model(headed, config)
     theirs.save_pretrained(str(tmp_path / "adapter"))
     base = transformers.AutoModel.from_pretrained(tmp_path / "base")
@@ -524,7 +629,9 @@ def test_a_merged_copy_gives_the_same_vectors_and_the_original_stays(kind: str) 
     assert torch.equal(encoded(model), expected)
 
 
-def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_precision() -> None:
+def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_precision() -> (
+    None
+):
     plain = tiny("llama")
     for parameter in plain.parameters():
         parameter.data = parameter.data.bfloat16()
@@ -534,7 +641,9 @@ def test_merged_weights_are_the_sum_in_fp32_and_rotary_frequencies_keep_their_pr
     a, b = layer.lora_A["default"].weight, layer.lora_B["default"].weight
     weight = layer.get_base_layer().weight
     merged = merged_copy(model, torch.bfloat16)
-    assert torch.equal(merged.layers[1].mlp.down_proj.weight, (weight.float() + 4 * (b @ a)).bfloat16())
+    assert torch.equal(
+        merged.layers[1].mlp.down_proj.weight, (weight.float() + 4 * (b @ a)).bfloat16()
+    )
     assert {p.dtype for p in merged.parameters()} == {torch.bfloat16}
     assert torch.equal(merged.rotary_emb.inv_freq, tiny("llama").rotary_emb.inv_freq)
 
@@ -544,7 +653,9 @@ def test_a_merged_copy_is_saved_and_loaded_as_any_model(tmp_path: Path) -> None:
     train(model)
     merged = merged_copy(model, torch.float32)
     merged.save_pretrained(tmp_path)
-    assert torch.equal(encoded(transformers.AutoModel.from_pretrained(tmp_path)), encoded(merged))
+    assert torch.equal(
+        encoded(transformers.AutoModel.from_pretrained(tmp_path)), encoded(merged)
+    )
 
 
 def test_a_model_without_adapter_is_copied() -> None:
@@ -555,7 +666,9 @@ def test_a_model_without_adapter_is_copied() -> None:
     assert all(p.requires_grad for p in model.parameters())
 
 
-def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(opt_nf4: Any) -> None:
+def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(
+    opt_nf4: Any,
+) -> None:
     assert is_quantised(opt_nf4)
     assert not is_quantised(tiny("opt"))
     packed = {
@@ -569,7 +682,9 @@ def test_nf4_has_all_linear_layers_in_four_bits_with_double_quantisation(opt_nf4
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_over_four_bits_changes_the_adapter_only(kind: str, tmp_path: Path) -> None:
+def test_training_over_four_bits_changes_the_adapter_only(
+    kind: str, tmp_path: Path
+) -> None:
     model = in_nf4(kind, tmp_path, torch.bfloat16)
     adapted = add_lora(model, SMALL)
     assert is_quantised(adapted)
@@ -581,13 +696,17 @@ def test_training_over_four_bits_changes_the_adapter_only(kind: str, tmp_path: P
     assert changed(before, tensors(adapted)) == set()
     adapter = [p for name, p in adapted.named_parameters() if "lora_" in name]
     assert {p.dtype for p in adapter} == {torch.float32}
-    held = sum(value.numel() for state in optimizer.state.values() for value in state.values())
+    held = sum(
+        value.numel() for state in optimizer.state.values() for value in state.values()
+    )
     assert held == sum(2 * p.numel() + 1 for p in adapter)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_encoding_between_steps_leaves_the_gradients_over_four_bits(kind: str, tmp_path: Path) -> None:
+def test_encoding_between_steps_leaves_the_gradients_over_four_bits(
+    kind: str, tmp_path: Path
+) -> None:
     model = add_lora(in_nf4(kind, tmp_path, torch.bfloat16), SMALL)
     for name, p in model.named_parameters():
         if "lora_B" in name:
@@ -600,7 +719,9 @@ def test_encoding_between_steps_leaves_the_gradients_over_four_bits(kind: str, t
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_saved_adapter_over_four_bits_gives_the_same_vectors_exactly(tmp_path: Path) -> None:
+def test_a_saved_adapter_over_four_bits_gives_the_same_vectors_exactly(
+    tmp_path: Path,
+) -> None:
     one = with_seed(lambda: in_nf4("opt", tmp_path / "one", torch.bfloat16))
     two = with_seed(lambda: in_nf4("opt", tmp_path / "two", torch.bfloat16))
     model = add_lora(one, SMALL)
@@ -614,7 +735,9 @@ def test_a_saved_adapter_over_four_bits_gives_the_same_vectors_exactly(tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("compute", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
+@pytest.mark.parametrize(
+    ("compute", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)]
+)
 def test_a_merged_copy_of_four_bits_gives_the_same_vectors(
     kind: str, compute: torch.dtype, tolerance: float, tmp_path: Path
 ) -> None:
@@ -632,32 +755,48 @@ def test_a_merged_copy_of_four_bits_gives_the_same_vectors(
     assert torch.equal(encoded(read(merged, tmp_path / "merged")), encoded(merged))
 
 
-def test_weights_that_were_loaded_in_half_precision_are_dequantised_in_fp32(tmp_path: Path) -> None:
+def test_weights_that_were_loaded_in_half_precision_are_dequantised_in_fp32(
+    tmp_path: Path,
+) -> None:
     plain = tiny("llama")
     plain.save_pretrained(tmp_path)
     model = type(plain).from_pretrained(
-        tmp_path, dtype=torch.bfloat16, quantization_config=nf4_config(torch.float32), device_map={"": "cpu"}
+        tmp_path,
+        dtype=torch.bfloat16,
+        quantization_config=nf4_config(torch.float32),
+        device_map={"": "cpu"},
     )
     for parameter in model.parameters():
         if parameter.is_floating_point():
             parameter.data = parameter.data.float()
     prepare_4bit(model)
-    torch.testing.assert_close(encoded(merged_copy(model, torch.float32)), encoded(model), rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        encoded(merged_copy(model, torch.float32)), encoded(model), rtol=0, atol=1e-5
+    )
 
 
 def test_four_bits_without_adapter_are_dequantised(tmp_path: Path) -> None:
     model = prepare_4bit(in_nf4("llama", tmp_path, torch.float32))
     assert not any(p.requires_grad for p in model.parameters())
-    torch.testing.assert_close(encoded(merged_copy(model, torch.float32)), encoded(model), rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        encoded(merged_copy(model, torch.float32)), encoded(model), rtol=0, atol=1e-5
+    )
 
 
 EMBEDDINGS = {
     "bert": {
-        *(f"embeddings.{name}_embeddings.weight" for name in ("word", "position", "token_type")),
+        *(
+            f"embeddings.{name}_embeddings.weight"
+            for name in ("word", "position", "token_type")
+        ),
         *("embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias"),
     },
     "t5-encoder": {"shared.weight", "encoder.embed_tokens.weight"},
-    "t5": {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"},
+    "t5": {
+        "shared.weight",
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+    },
     "opt": {"decoder.embed_tokens.weight", "decoder.embed_positions.weight"},
     "llama": {"embed_tokens.weight"},
     "gpt2": {"wte.weight", "wpe.weight"},
@@ -675,7 +814,9 @@ FIRST = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("embeddings", [True, False])
 @pytest.mark.parametrize("layers", [0, 1])
-def test_a_step_changes_all_but_what_is_frozen(kind: str, embeddings: bool, layers: int) -> None:
+def test_a_step_changes_all_but_what_is_frozen(
+    kind: str, embeddings: bool, layers: int
+) -> None:
     model = tiny(kind)
     freeze(model, Freeze(embeddings=embeddings, layers=layers))
     before = tensors(model)
@@ -683,7 +824,8 @@ def test_a_step_changes_all_but_what_is_frozen(kind: str, embeddings: bool, laye
     frozen = {
         name
         for name in before
-        if (embeddings and name in EMBEDDINGS[kind]) or (layers and name.startswith(FIRST[kind]))
+        if (embeddings and name in EMBEDDINGS[kind])
+        or (layers and name.startswith(FIRST[kind]))
     }
     assert {n for n in before if n not in changed(before, tensors(model))} == frozen
 
@@ -697,7 +839,9 @@ def test_all_layers_can_be_frozen_and_more_are_an_error() -> None:
 
 
 def test_layers_that_cannot_be_found_are_an_error() -> None:
-    config = transformers.FNetConfig(vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=2)
+    config = transformers.FNetConfig(
+        vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=2
+    )
     model = transformers.FNetModel(config)
     freeze(model, Freeze(layers=1))
     model.encoder.blocks = model.encoder.layer
@@ -710,12 +854,18 @@ def test_the_adapters_of_frozen_layers_are_frozen_with_them() -> None:
     model = add_lora(tiny("bert"), SMALL)
     freeze(model, Freeze(layers=1))
     trained = {name for name, p in model.named_parameters() if p.requires_grad}
-    assert trained == {n for n, _ in model.named_parameters() if "lora_" in n and ".layer.1." in n}
+    assert trained == {
+        n for n, _ in model.named_parameters() if "lora_" in n and ".layer.1." in n
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_frozen_embeddings_let_gradients_reach_the_layers_behind_them(kind: str) -> None:
+def test_frozen_embeddings_let_gradients_reach_the_layers_behind_them(
+    kind: str,
+) -> None:
     model = tiny(kind)
     freeze(model, Freeze(embeddings=True))
     found = gradients(model)
-    assert any(name.startswith(FIRST[kind]) and bool(g.any()) for name, g in found.items())
+    assert any(
+        name.startswith(FIRST[kind]) and bool(g.any()) for name, g in found.items()
+    )

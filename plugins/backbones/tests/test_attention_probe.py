@@ -28,9 +28,18 @@ from sentbed_backbones.opt import Opt
 SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
-PREFIXES = (None, torch.tensor([21, 22, 23]), torch.tensor([21, 22, 23, 24, 25, 26, 27, 28, 29, 30]))
+PREFIXES = (
+    None,
+    torch.tensor([21, 22, 23]),
+    torch.tensor([21, 22, 23, 24, 25, 26, 27, 28, 29, 30]),
+)
 """None; one that is shorter than all windows; one that is longer."""
-TEXTS = ("two small birds sing in the old tree", "Rain falls.", "", "A man is playing a guitar")
+TEXTS = (
+    "two small birds sing in the old tree",
+    "Rain falls.",
+    "",
+    "A man is playing a guitar",
+)
 
 CAUSAL = (
     "llama",
@@ -80,10 +89,14 @@ def assert_states_are_those_of_transformers(
                 whole_mask = torch.nn.functional.pad(batch_mask, (width, 0), value=1)
             found = module(with_prefix(batch, prefix), whole_mask).last_hidden_state
         for row in range(len(batch)):
-            text = batch[row] if batch_mask is None else batch[row][batch_mask[row].bool()]
+            text = (
+                batch[row] if batch_mask is None else batch[row][batch_mask[row].bool()]
+            )
             whole = with_prefix(text[None], prefix)
             expected = reference(input_ids=whole).last_hidden_state[0]
-            torch.testing.assert_close(found[row][: len(expected)], expected, rtol=0, atol=1e-5)
+            torch.testing.assert_close(
+                found[row][: len(expected)], expected, rtol=0, atol=1e-5
+            )
 
 
 @pytest.mark.parametrize("kind", [*CAUSAL, *BOTH_WAYS])
@@ -94,13 +107,17 @@ def test_states_are_those_of_transformers_whatever_the_prefix(
     directory = save_model(kind)
     built = backbone(kind, directory).build(no_texts)
     assert built.shares_prefix == (kind in CAUSAL)
-    assert built.protocol == ({"attention": "bidirectional"} if kind in BOTH_WAYS else {})
+    assert built.protocol == (
+        {"attention": "bidirectional"} if kind in BOTH_WAYS else {}
+    )
     reference = load(directory)
     for module in (built.module.eval(), built.inference(built.module, torch.float32)):
         for prefix in PREFIXES:
             if prefix is not None and built.shares_prefix and module is built.module:
                 continue
-            assert_states_are_those_of_transformers(built, module, reference, padded, prefix)
+            assert_states_are_those_of_transformers(
+                built, module, reference, padded, prefix
+            )
 
 
 @torch.no_grad()
@@ -113,7 +130,9 @@ def test_modernbert_attends_within_its_windows(
     assert block_reaches(reference, length=11) == [Reach(3, 3), Reach(5, 5)]
     for module in (built.module.eval(), built.inference(built.module, torch.float32)):
         for prefix in PREFIXES:
-            assert_states_are_those_of_transformers(built, module, reference, padded, prefix)
+            assert_states_are_those_of_transformers(
+                built, module, reference, padded, prefix
+            )
 
 
 @pytest.mark.parametrize("attention", [None, "bidirectional"])
@@ -133,16 +152,22 @@ def test_embedding_gemma_keeps_its_own_windows(
     if saved_again:
         built.save(tmp_path / "again")
         reference = load(tmp_path / "again")
-        built = backbone("embedding-gemma", tmp_path / "again", attention=attention).build(no_texts)
+        built = backbone(
+            "embedding-gemma", tmp_path / "again", attention=attention
+        ).build(no_texts)
     # A window of 6 is one of 6 // 2 tokens on each side.
     assert block_reaches(built.model, length=11) == [Reach(3, 3), Reach(5, 5)]
     assert not built.shares_prefix
     for prefix in PREFIXES:
         module = built.inference(built.module, torch.float32)
-        assert_states_are_those_of_transformers(built, module, reference, padded, prefix)
+        assert_states_are_those_of_transformers(
+            built, module, reference, padded, prefix
+        )
 
 
-@pytest.mark.parametrize("kind", ["gemma2", "gemma3", "mistral", "qwen3", "gptj", "gpt_neox"])
+@pytest.mark.parametrize(
+    "kind", ["gemma2", "gemma3", "mistral", "qwen3", "gptj", "gpt_neox"]
+)
 @torch.no_grad()
 def test_a_window_stays_under_bidirectional_attention_as_transformers_has_it(
     save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str
@@ -160,7 +185,9 @@ def test_a_window_stays_under_bidirectional_attention_as_transformers_has_it(
     assert block_reaches(built.model, length=13) == expected
     for prefix in PREFIXES:
         module = built.inference(built.module, torch.float32)
-        assert_states_are_those_of_transformers(built, module, reference, padded, prefix)
+        assert_states_are_those_of_transformers(
+            built, module, reference, padded, prefix
+        )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +203,11 @@ def test_a_window_stays_under_bidirectional_attention_as_transformers_has_it(
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_trial_pass_shows_direction_and_windows_in_every_precision(
-    save_model: SaveModel, kind: str, reaches: list[Any], windowed: tuple[bool, ...], dtype: torch.dtype
+    save_model: SaveModel,
+    kind: str,
+    reaches: list[Any],
+    windowed: tuple[bool, ...],
+    dtype: torch.dtype,
 ) -> None:
     model = load(save_model(kind)).to(dtype).requires_grad_(False).train()
     window = getattr(model.config, "sliding_window", None)
@@ -188,7 +219,9 @@ def test_a_trial_pass_shows_direction_and_windows_in_every_precision(
     assert model.training
     assert getattr(model.config, "sliding_window", None) == window
     assert torch.equal(random, torch.random.get_rng_state())
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert not any(
+        module._forward_hooks or module._forward_pre_hooks for module in model.modules()
+    )
 
 
 @torch.no_grad()
@@ -205,14 +238,23 @@ def test_a_reach_is_where_another_token_changes_a_state(save_model: SaveModel) -
         for place in range(13):
             other = ids.clone()
             other[0, place] = 40
-            changed.append(not torch.equal(states(other, None).last_hidden_state[0, 6], before))
+            changed.append(
+                not torch.equal(states(other, None).last_hidden_state[0, 6], before)
+            )
         (reach,) = block_reaches(model, length=13)
-        assert changed == [6 - reach.before <= place <= 6 + reach.after for place in range(13)]
+        assert changed == [
+            6 - reach.before <= place <= 6 + reach.after for place in range(13)
+        ]
 
 
 def test_the_first_blocks_of_each_kind_are_tried(save_model: SaveModel) -> None:
     """A pass through the whole of a large model would not be cheap."""
-    kinds = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    kinds = [
+        "sliding_attention",
+        "sliding_attention",
+        "full_attention",
+        "sliding_attention",
+    ]
     model = load(save_model("gemma3", layer_types=kinds, num_hidden_layers=4))
     calls: list[int] = []
     for number, block in enumerate(model.layers):
@@ -226,7 +268,9 @@ def test_the_first_blocks_of_each_kind_are_tried(save_model: SaveModel) -> None:
     assert len(block_reaches(model)) == 5
 
 
-def test_routing_to_experts_is_no_attention_to_later_tokens(save_model: SaveModel) -> None:
+def test_routing_to_experts_is_no_attention_to_later_tokens(
+    save_model: SaveModel,
+) -> None:
     attention = attention_of(load(save_model("mixtral")).bfloat16())
     assert not attention.bidirectional
 
@@ -286,7 +330,9 @@ def test_gemma_3n_shares_a_prefix_although_its_last_blocks_keep_no_keys_of_their
     assert built.shares_prefix
     module = built.inference(built.module, torch.float32)
     for prefix in PREFIXES:
-        assert_states_are_those_of_transformers(built, module, load(directory), padded, prefix)
+        assert_states_are_those_of_transformers(
+            built, module, load(directory), padded, prefix
+        )
 
 
 # --- what the recipe says, and what the model does ---------------------------------------------------------
@@ -298,7 +344,9 @@ def test_a_bidirectional_model_is_refused_under_causal_attention(
     llama = save_model("llama", "llama")
     edit_json(llama / "config.json", is_causal=False)
     for directory in (llama, save_model("embedding-gemma", "gemma")):
-        with pytest.raises(ModelError, match=r"attends in both directions .* take `attention` out"):
+        with pytest.raises(
+            ModelError, match=r"attends in both directions .* take `attention` out"
+        ):
             Causal(model=str(directory), attention="causal").build(no_texts)
 
 
@@ -334,7 +382,9 @@ def test_what_the_configuration_did_not_tell_is_found_when_the_model_is_built(
     assert built.protocol == {"attention": "bidirectional"}
     assert not built.shares_prefix
     needy = BuildContext(no_texts.texts, needs=frozenset({"causal"}))
-    with pytest.raises(ModelError, match=r"the pooler reads the state .* such as `mean`"):
+    with pytest.raises(
+        ModelError, match=r"the pooler reads the state .* such as `mean`"
+    ):
         part.build(needy)
 
 
@@ -344,7 +394,9 @@ def test_a_flag_that_transformers_follows_in_part_is_refused_until_the_recipe_sa
 ) -> None:
     """Gemma's masks stay causal, Gemma 2's always and Gemma's with padding in the batch."""
     directory = str(save_model(kind))
-    with pytest.raises(ModelError, match=r'by its configuration, .* set `attention = "bidirectional"`'):
+    with pytest.raises(
+        ModelError, match=r'by its configuration, .* set `attention = "bidirectional"`'
+    ):
         Causal(model=directory).build(no_texts)
     built = Causal(model=directory, attention="bidirectional").build(no_texts)
     attention = attention_of(built.model)
@@ -352,9 +404,13 @@ def test_a_flag_that_transformers_follows_in_part_is_refused_until_the_recipe_sa
     assert not attention.depends_on_padding
 
 
-def test_a_merged_encoder_attends_as_before(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_a_merged_encoder_attends_as_before(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     for kind, both_ways in (("embedding-gemma", True), ("gemma3", False)):
-        built = Causal(model=str(save_model(kind, kind)), lora=LoRA(r=2)).build(no_texts)
+        built = Causal(model=str(save_model(kind, kind)), lora=LoRA(r=2)).build(
+            no_texts
+        )
         _, merged = built.merged()
         assert (merged.protocol == {"attention": "bidirectional"}) == both_ways
         assert merged.shares_prefix != both_ways

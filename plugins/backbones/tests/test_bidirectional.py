@@ -21,7 +21,13 @@ from sentbed_backbones.opt import Opt
 SaveModel = Callable[..., Path]
 KINDS = ("llama", "llama-grouped", "mistral", "gpt2", "opt", "opt-350m")
 PACKED = ("llama", "llama-grouped", "opt", "opt-350m")
-TEXTS = ("The cat sat on the mat.", "Rain falls.", "", "我们 😀", "two small birds sing in the tree")
+TEXTS = (
+    "The cat sat on the mat.",
+    "Rain falls.",
+    "",
+    "我们 😀",
+    "two small birds sing in the tree",
+)
 
 
 def component(kind: str) -> Any:
@@ -46,7 +52,9 @@ def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
 
     transformers' own blocks, called one after the other under a mask that hides only what is beyond a window.
     """
-    model = transformers.AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    model = transformers.AutoModel.from_pretrained(
+        directory, attn_implementation="eager"
+    ).eval()
     places = torch.arange(len(ids))[None]
     mask = torch.zeros(1, 1, len(ids), len(ids))
     window = getattr(model.config, "sliding_window", None)
@@ -59,8 +67,14 @@ def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
         hidden = part.embed_tokens(ids[None])
         hidden = hidden if part.project_in is None else part.project_in(hidden)
         offset = part.embed_positions.offset
-        hidden = hidden + torch.nn.functional.embedding(places + offset, part.embed_positions.weight)
-        blocks, named, norm = part.layers, {}, part.final_layer_norm or torch.nn.Identity()
+        hidden = hidden + torch.nn.functional.embedding(
+            places + offset, part.embed_positions.weight
+        )
+        blocks, named, norm = (
+            part.layers,
+            {},
+            part.final_layer_norm or torch.nn.Identity(),
+        )
     elif isinstance(model, transformers.GPT2Model):
         hidden = model.wte(ids[None]) + model.wpe(places)
         blocks, named, norm = model.h, {}, model.ln_f
@@ -95,7 +109,9 @@ def test_states_are_those_of_a_loop_over_the_blocks_under_a_mask(
         for row in range(len(TEXTS)):
             one = ids[row][mask[row].bool()]
             expected = naive(directory, one)[-1]
-            torch.testing.assert_close(found[row][mask[row].bool()], expected, rtol=0, atol=1e-5)
+            torch.testing.assert_close(
+                found[row][mask[row].bool()], expected, rtol=0, atol=1e-5
+            )
             alone = module(one[None], None).last_hidden_state[0]
             torch.testing.assert_close(alone, expected, rtol=0, atol=1e-5)
 
@@ -108,9 +124,13 @@ def test_a_later_token_changes_earlier_states(
     directory = save_model(kind)
     first, second = torch.tensor([[7, 8, 9, 10]]), torch.tensor([[7, 8, 9, 11]])
     for attention, changes in (("causal", False), ("bidirectional", True)):
-        built = component(kind)(model=str(directory), attention=attention).build(no_texts)
+        built = component(kind)(model=str(directory), attention=attention).build(
+            no_texts
+        )
         for module in forms(built):
-            before, after = (module(ids, None).last_hidden_state[0, :3] for ids in (first, second))
+            before, after = (
+                module(ids, None).last_hidden_state[0, :3] for ids in (first, second)
+            )
             assert (before - after).abs().amax(-1).gt(1e-3).tolist() == [changes] * 3
 
 
@@ -118,7 +138,11 @@ def test_a_later_token_changes_earlier_states(
 @pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
 @torch.no_grad()
 def test_a_pass_that_ends_early_gives_the_states_of_the_loop(
-    save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str, layers: tuple[int, ...]
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Any,
+    kind: str,
+    layers: tuple[int, ...],
 ) -> None:
     directory = save_model(kind, num_hidden_layers=3)
     built = backbone(kind, directory, layers=layers).build(no_texts)
@@ -129,21 +153,29 @@ def test_a_pass_that_ends_early_gives_the_states_of_the_loop(
             states = naive(directory, ids[row][mask[row].bool()])
             expected = sum(states[number] for number in layers) / len(layers)
             # A state within the pass is not normalised: it is as large as 2.
-            torch.testing.assert_close(found[row][mask[row].bool()], expected, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(
+                found[row][mask[row].bool()], expected, rtol=1e-5, atol=1e-5
+            )
 
 
 @pytest.mark.parametrize("group", [2, 3, 16])
 @pytest.mark.parametrize("kind", ["llama-grouped", "opt"])
 @torch.no_grad()
 def test_rows_that_attend_as_a_group_do_not_see_each_other(
-    save_model: SaveModel, no_texts: BuildContext, monkeypatch: pytest.MonkeyPatch, kind: str, group: int
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    group: int,
 ) -> None:
     built = backbone(kind, save_model(kind)).build(no_texts)
     ids = torch.randint(5, 60, (7, 9), generator=torch.Generator().manual_seed(0))
     packed = built.inference(built.module, torch.float32)
     expected = packed(ids, None).last_hidden_state
     monkeypatch.setattr(FastCausal, "group", lambda *_: group)
-    torch.testing.assert_close(packed(ids, None).last_hidden_state, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        packed(ids, None).last_hidden_state, expected, rtol=0, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
@@ -152,12 +184,22 @@ def test_bf16_states_point_where_fp32_states_do(
     save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
 ) -> None:
     built = backbone(kind, save_model(kind, initializer_range=0.1)).build(no_texts)
-    exact, rough = (built.inference(built.module, dtype) for dtype in (torch.float32, torch.bfloat16))
+    exact, rough = (
+        built.inference(built.module, dtype)
+        for dtype in (torch.float32, torch.bfloat16)
+    )
     for side in ("right", "left"):
-        ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side)
+        ids, mask = padded(
+            built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id, side
+        )
         real = mask.bool()
-        expected, found = (module(ids, mask).last_hidden_state[real].float() for module in (exact, rough))
-        assert torch.nn.functional.cosine_similarity(found, expected, dim=-1).min() > 0.99
+        expected, found = (
+            module(ids, mask).last_hidden_state[real].float()
+            for module in (exact, rough)
+        )
+        assert (
+            torch.nn.functional.cosine_similarity(found, expected, dim=-1).min() > 0.99
+        )
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
@@ -177,9 +219,14 @@ def test_it_offers_attention_in_both_directions_and_scores_say_so(
     directory = save_model(kind)
     part = backbone(kind, directory)
     causal = attrs.evolve(part, attention="causal")
-    assert (part.traits.offers or set()) ^ (causal.traits.offers or set()) == {"bidirectional", "causal"}
+    assert (part.traits.offers or set()) ^ (causal.traits.offers or set()) == {
+        "bidirectional",
+        "causal",
+    }
     assert "bidirectional" in (part.traits.offers or ())
-    assert "behnamghader2024llm2vec" in set(part.traits.cites) - set(causal.traits.cites)
+    assert "behnamghader2024llm2vec" in set(part.traits.cites) - set(
+        causal.traits.cites
+    )
     assert part.build(no_texts).protocol == {"attention": "bidirectional"}
     assert causal.build(no_texts).protocol == {}
 
@@ -187,12 +234,18 @@ def test_it_offers_attention_in_both_directions_and_scores_say_so(
 @pytest.mark.parametrize("lora", [None, LoRA(r=4)], ids=["full", "lora"])
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
 def test_what_was_trained_and_saved_is_read_again(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path, kind: str, lora: LoRA | None
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    tmp_path: Path,
+    kind: str,
+    lora: LoRA | None,
 ) -> None:
     part = backbone(kind, save_model(kind), lora=lora, dropout=0.0)
     built = part.build(no_texts)
     ids = torch.tensor([[5, 6, 7, 8, 9], [10, 11, 12, 13, 14]])
-    optimizer = torch.optim.SGD([p for p in built.module.parameters() if p.requires_grad], lr=0.05)
+    optimizer = torch.optim.SGD(
+        [p for p in built.module.parameters() if p.requires_grad], lr=0.05
+    )
     for _ in range(2):
         # The state of the first token alone: only attention to later tokens can tell the rows apart.
         states = built.module.train()(ids, None).last_hidden_state[:, 0]
@@ -204,18 +257,26 @@ def test_what_was_trained_and_saved_is_read_again(
     for before, after in zip(forms(built), forms(again), strict=True):
         with torch.no_grad():
             expected = before(ids, None).last_hidden_state
-            torch.testing.assert_close(after(ids, None).last_hidden_state, expected, rtol=0, atol=1e-6)
+            torch.testing.assert_close(
+                after(ids, None).last_hidden_state, expected, rtol=0, atol=1e-6
+            )
     plain, merged = built.merged()
     assert plain.attention == "bidirectional"
     with torch.no_grad():
         found = merged.module.eval()(ids, None).last_hidden_state
-        torch.testing.assert_close(found, forms(built)[0](ids, None).last_hidden_state, rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            found, forms(built)[0](ids, None).last_hidden_state, rtol=0, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
 @torch.no_grad()
 def test_transformers_attends_in_both_directions_with_what_is_saved(
-    save_model: SaveModel, no_texts: BuildContext, padded: Any, tmp_path: Path, kind: str
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Any,
+    tmp_path: Path,
+    kind: str,
 ) -> None:
     built = backbone(kind, save_model(kind)).build(no_texts)
     built.save(tmp_path / "saved")
@@ -223,7 +284,9 @@ def test_transformers_attends_in_both_directions_with_what_is_saved(
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
     expected = theirs(input_ids=ids, attention_mask=mask).last_hidden_state
     found = built.module.eval()(ids, mask).last_hidden_state
-    torch.testing.assert_close(found[mask.bool()], expected[mask.bool()], rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        found[mask.bool()], expected[mask.bool()], rtol=0, atol=1e-5
+    )
     longest = ids[mask.all(1)]
     torch.testing.assert_close(
         built.module(longest, None).last_hidden_state,
@@ -242,7 +305,9 @@ def test_a_random_decoder_can_be_bidirectional(sentences: tuple[str, ...]) -> No
         assert built.model.training
 
 
-def test_building_draws_no_random_number(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_building_draws_no_random_number(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     directory, drawn = save_model("llama"), []
     for attention in ("causal", "bidirectional"):
         torch.manual_seed(1)
@@ -256,7 +321,12 @@ def test_building_draws_no_random_number(save_model: SaveModel, no_texts: BuildC
     [
         (
             "gpt_neo",
-            {"hidden_size": 32, "num_layers": 2, "num_heads": 4, "attention_types": [[["global"], 2]]},
+            {
+                "hidden_size": 32,
+                "num_layers": 2,
+                "num_heads": 4,
+                "attention_types": [[["global"], 2]],
+            },
         ),
         ("openai-gpt", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 40}),
     ],
@@ -265,9 +335,13 @@ def test_an_architecture_that_stays_causal_is_refused(
     save_model: SaveModel, no_texts: BuildContext, kind: str, sizes: dict[str, Any]
 ) -> None:
     directory = save_model("gpt2")
-    config = transformers.AutoConfig.for_model(kind, vocab_size=320, bos_token_id=0, eos_token_id=0, **sizes)
+    config = transformers.AutoConfig.for_model(
+        kind, vocab_size=320, bos_token_id=0, eos_token_id=0, **sizes
+    )
     transformers.AutoModel.from_config(config).save_pretrained(directory)
     part = backbone("causal", directory)
-    assert not attention_of(attrs.evolve(part, attention=None).build(no_texts).model).bidirectional
+    assert not attention_of(
+        attrs.evolve(part, attention=None).build(no_texts).model
+    ).bidirectional
     with pytest.raises(ModelError, match="has no bidirectional attention; take out"):
         part.build(no_texts)

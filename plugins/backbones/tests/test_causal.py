@@ -21,7 +21,13 @@ AssertOneByOne = Callable[..., Any]
 KINDS = ("llama", "llama-grouped", "gpt2", "mistral", "opt")
 PLAIN = ("gpt2", "mistral")
 """Architectures without a packed form."""
-TEXTS = ("The cat sat on the mat.", "Rain falls.", "", "我们 😀", "two small birds sing in the tree")
+TEXTS = (
+    "The cat sat on the mat.",
+    "Rain falls.",
+    "",
+    "我们 😀",
+    "two small birds sing in the tree",
+)
 PREFIX = torch.tensor([21, 22, 23, 24, 25, 26, 27, 28])
 
 
@@ -30,7 +36,10 @@ def forms(built: Any) -> tuple[Any, Any]:
 
 
 def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
-    return [torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None] for text in texts]
+    return [
+        torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
+        for text in texts
+    ]
 
 
 @pytest.mark.parametrize("reuse_prefix", [True, False])
@@ -61,7 +70,11 @@ def test_states_are_those_of_transformers_one_text_at_a_time(
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_a_prefix_that_is_computed_once_gives_the_same_states(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str, layers: Any
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Padded,
+    kind: str,
+    layers: Any,
 ) -> None:
     directory = save_model(kind)
     built = Causal(model=str(directory), layers=layers).build(no_texts)
@@ -139,25 +152,35 @@ def test_the_weights_of_a_language_model_are_read_without_its_head(
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_the_dropout_can_be_set(save_model: SaveModel, no_texts: BuildContext, kind: str) -> None:
+def test_the_dropout_can_be_set(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
     directory = save_model(kind)
     ids = torch.randint(5, 60, (4, 12))
     for dropout in (0.0, 0.6):
         built = Causal(model=str(directory), dropout=dropout).build(no_texts)
         module = built.module.train()
-        assert torch.equal(*(module(ids, None).last_hidden_state for _ in range(2))) == (dropout == 0)
+        assert torch.equal(
+            *(module(ids, None).last_hidden_state for _ in range(2))
+        ) == (dropout == 0)
 
 
 # --- random weights ----------------------------------------------------------------------------------------
 
 
-def test_a_random_llama_has_the_size_that_is_asked_for(sentences: tuple[str, ...]) -> None:
+def test_a_random_llama_has_the_size_that_is_asked_for(
+    sentences: tuple[str, ...],
+) -> None:
     for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
-        built = Causal(init="random", size=size, vocab_size=300).build(BuildContext(lambda: sentences))
+        built = Causal(init="random", size=size, vocab_size=300).build(
+            BuildContext(lambda: sentences)
+        )
         assert type(built.module.model) is transformers.LlamaModel
         assert len(built.module.model.layers) == layers
         assert built.width == width
-        assert torch.isfinite(built.module.eval()(torch.arange(300)[None], None).last_hidden_state).all()
+        assert torch.isfinite(
+            built.module.eval()(torch.arange(300)[None], None).last_hidden_state
+        ).all()
 
 
 class Vocabulary:
@@ -175,19 +198,26 @@ PUBLISHED = {"7b": 6.738e9, "13b": 13.02e9, "30b": 32.53e9, "65b": 65.29e9}
 
 @pytest.mark.parametrize("size", PUBLISHED)
 def test_a_named_size_has_as_many_weights_as_was_published(size: Any) -> None:
-    config = CausalFamily(Causal(init="random", size=size), frozenset()).config(Vocabulary())
+    config = CausalFamily(Causal(init="random", size=size), frozenset()).config(
+        Vocabulary()
+    )
     with torch.device("meta"):
         model = transformers.LlamaForCausalLM(config)
     found = sum(parameter.numel() for parameter in model.parameters())
     assert found == pytest.approx(PUBLISHED[size], rel=0.002)
 
 
-def test_a_trained_tokenizer_frames_texts_as_llamas_does(sentences: tuple[str, ...]) -> None:
+def test_a_trained_tokenizer_frames_texts_as_llamas_does(
+    sentences: tuple[str, ...],
+) -> None:
     built = Causal(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     tokenizer = built.tokenizer.original
     assert tokenizer.convert_ids_to_tokens(range(3)) == ["<unk>", "<s>", "</s>"]
     tokens = built.tokenizer.encode(["the 我 cat", ""], 64)
-    first, second = tokens.ids[: tokens.offsets[1]].tolist(), tokens.ids[tokens.offsets[1] :].tolist()
+    first, second = (
+        tokens.ids[: tokens.offsets[1]].tolist(),
+        tokens.ids[tokens.offsets[1] :].tolist(),
+    )
     assert second == [1]
     assert first[0] == 1
     assert not {0, 1, 2} & set(first[1:])

@@ -9,7 +9,9 @@ from sentbed_testing import check_component, offered
 
 @pytest.mark.parametrize("backbone", offered(sentbed_backbones.backbones()))
 def test_a_backbone_keeps_the_contract(backbone: type) -> None:
-    report = check_component(backbone, kind="backbone", example={"init": "random", "vocab_size": 512})
+    report = check_component(
+        backbone, kind="backbone", example={"init": "random", "vocab_size": 512}
+    )
     assert report.not_run == {}
 
 

@@ -54,10 +54,16 @@ def change(directory: Path, file: str, **settings: Any) -> None:
 )
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 def test_a_setting_that_no_model_has_is_an_error_and_allocates_nothing(
-    settings: dict[str, Any], init: Any, bert: Path, no_texts: BuildContext, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any],
+    init: Any,
+    bert: Path,
+    no_texts: BuildContext,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     change(bert, "config.json", **settings)
-    monkeypatch.setattr("sentbed_backbones._torch.loading.physical_memory", lambda: 2 * 10**9)
+    monkeypatch.setattr(
+        "sentbed_backbones._torch.loading.physical_memory", lambda: 2 * 10**9
+    )
     start = time.process_time()
     with pytest.raises(ModelError, match=re.escape(str(bert))):
         Bert(model=str(bert), init=init).build(no_texts)
@@ -67,7 +73,10 @@ def test_a_setting_that_no_model_has_is_an_error_and_allocates_nothing(
 def test_what_the_weights_need_is_compared_with_the_memory(
     bert: Path, no_texts: BuildContext, monkeypatch: pytest.MonkeyPatch
 ):
-    weights = sum(weight.numel() for weight in Bert(model=str(bert)).build(no_texts).model.parameters())
+    weights = sum(
+        weight.numel()
+        for weight in Bert(model=str(bert)).build(no_texts).model.parameters()
+    )
     here = "sentbed_backbones._torch.loading"
     monkeypatch.setattr(f"{here}.physical_memory", lambda: None)
     # The pooler is dropped after it is built.
@@ -94,14 +103,17 @@ def test_layers_are_counted_before_they_are_built(bert: Path):
 
 
 @pytest.mark.parametrize(
-    "file", ["tokenizer.json", "config.json", "model.safetensors", "tokenizer_config.json"]
+    "file",
+    ["tokenizer.json", "config.json", "model.safetensors", "tokenizer_config.json"],
 )
 @pytest.mark.parametrize(
     "content",
     [b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b"9" * 5000],
     ids=lambda content: repr(content[:8]),
 )
-def test_a_file_of_another_content_is_an_error(file: str, content: bytes, bert: Path, no_texts: BuildContext):
+def test_a_file_of_another_content_is_an_error(
+    file: str, content: bytes, bert: Path, no_texts: BuildContext
+):
     (bert / file).write_bytes(content)
     if file == "tokenizer_config.json" and content == b"{}":
         Bert(model=str(bert)).build(no_texts)
@@ -111,8 +123,12 @@ def test_a_file_of_another_content_is_an_error(file: str, content: bytes, bert: 
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors", "added_tokens.json"])
-def test_a_pipe_among_the_files_is_never_opened(name: str, bert: Path, no_texts: BuildContext):
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer.json", "model.safetensors", "added_tokens.json"]
+)
+def test_a_pipe_among_the_files_is_never_opened(
+    name: str, bert: Path, no_texts: BuildContext
+):
     (bert / name).unlink(missing_ok=True)
     os.mkfifo(bert / name)
     with pytest.raises(ModelError, match=rf"{name}` is a pipe or a device"):
@@ -136,7 +152,12 @@ def test_what_is_saved_does_not_depend_on_how_often_it_was_loaded(
     assert b"is_local" not in (once / "tokenizer_config.json").read_bytes()
 
 
-TRUNCATION = {"direction": "Right", "max_length": 7, "strategy": "LongestFirst", "stride": 2}
+TRUNCATION = {
+    "direction": "Right",
+    "max_length": 7,
+    "strategy": "LongestFirst",
+    "stride": 2,
+}
 PADDING = {
     "strategy": "BatchLongest",
     "direction": "Right",
@@ -169,10 +190,14 @@ def test_a_tokenizer_is_saved_as_it_was_loaded_whatever_it_has_done_since(
         assert content == contents[0]
 
 
-def test_a_tokenizer_that_was_trained_is_saved_as_one_that_was_loaded(tmp_path: Path, no_texts: BuildContext):
+def test_a_tokenizer_that_was_trained_is_saved_as_one_that_was_loaded(
+    tmp_path: Path, no_texts: BuildContext
+):
     texts = BuildContext(lambda: ("one two", "three") * 50)
     once, twice = tmp_path / "once", tmp_path / "twice"
     Bert(init="random", vocab_size=100).build(texts).save(once)
-    Bert(init="random", vocab_size=100).build(attrs.evolve(no_texts, saved=once)).save(twice)
+    Bert(init="random", vocab_size=100).build(attrs.evolve(no_texts, saved=once)).save(
+        twice
+    )
     for file in once.iterdir():
         assert file.read_bytes() == (twice / file.name).read_bytes()

@@ -31,7 +31,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         monkeypatch.setattr("sentbed_common.doctor_findings.version_of", versions.get)
         monkeypatch.setattr(doctor, "version_of", versions.get)
         monkeypatch.setattr(doctor, "elsewhere", answer)
-        monkeypatch.setattr(doctor, "RUNS_BITSANDBYTES", {(platform.system(), platform.machine())})
+        monkeypatch.setattr(
+            doctor, "RUNS_BITSANDBYTES", {(platform.system(), platform.machine())}
+        )
 
     return put
 
@@ -43,16 +45,26 @@ def by_name(findings: Any) -> dict[str, Finding]:
     return {finding.what: finding for finding in findings}
 
 
-def test_the_hook_returns_findings_every_time_that_it_is_called(installed: Callable[..., None]):
+def test_the_hook_returns_findings_every_time_that_it_is_called(
+    installed: Callable[..., None],
+):
     installed(**QLORA)
     for _ in range(2):
         found = sentbed_backbones.findings()
         assert {finding.area for finding in found} <= set(AREAS)
-    assert {"transformers", "LoRA", "4 bits (nf4)", "model hub", "hub cache"} <= by_name(found).keys()
+    assert {
+        "transformers",
+        "LoRA",
+        "4 bits (nf4)",
+        "model hub",
+        "hub cache",
+    } <= by_name(found).keys()
 
 
 def test_libraries_are_those_that_are_installed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(doctor, "four_bits", lambda: Finding("adapters", "4 bits (nf4)", "no"))
+    monkeypatch.setattr(
+        doctor, "four_bits", lambda: Finding("adapters", "4 bits (nf4)", "no")
+    )
     found = by_name(doctor.findings())
     for name in ("transformers", "tokenizers", "safetensors"):
         assert found[name] == Finding("models", name, "yes", version(name))
@@ -64,9 +76,15 @@ def test_what_is_missing_is_named_with_its_extra(installed: Callable[..., None])
     found = by_name(doctor.findings())
     assert found["tokenizers"].remedy == "`pip install sentbed-backbones`"
     assert found["LoRA"] == Finding(
-        "adapters", "LoRA", "no", "peft not installed", "`pip install 'sentbed-backbones[lora]'`"
+        "adapters",
+        "LoRA",
+        "no",
+        "peft not installed",
+        "`pip install 'sentbed-backbones[lora]'`",
     )
-    assert found["4 bits (nf4)"].detail == "bitsandbytes, peft, accelerate not installed"
+    assert (
+        found["4 bits (nf4)"].detail == "bitsandbytes, peft, accelerate not installed"
+    )
     assert found["4 bits (nf4)"].remedy == "`pip install 'sentbed-backbones[qlora]'`"
     assert found["flash-attn"].status == "no"
 
@@ -88,8 +106,14 @@ def test_a_product_in_4_bits_is_near_the_product_with_the_weights():
 def test_a_product_that_is_wrong_is_an_error(monkeypatch: pytest.MonkeyPatch):
     bitsandbytes = pytest.importorskip("bitsandbytes", reason="needs the extra `qlora`")
     forward = bitsandbytes.nn.Linear4bit.forward
-    monkeypatch.setattr(bitsandbytes.nn.Linear4bit, "forward", lambda self, x: torch.relu(forward(self, x)))
-    with pytest.raises(RunError, match=r"relative error 0\.[67]\d, expected at most 0\.2"):
+    monkeypatch.setattr(
+        bitsandbytes.nn.Linear4bit,
+        "forward",
+        lambda self, x: torch.relu(forward(self, x)),
+    )
+    with pytest.raises(
+        RunError, match=r"relative error 0\.[67]\d, expected at most 0\.2"
+    ):
         doctor.four_bit_product()
 
 
@@ -101,7 +125,9 @@ def test_a_product_that_fails_says_why(installed: Callable[..., None]):
     assert "bitsandbytes" in found.remedy
 
 
-def test_a_machine_without_bitsandbytes_has_no_remedy(installed: Callable[..., None], monkeypatch: Any):
+def test_a_machine_without_bitsandbytes_has_no_remedy(
+    installed: Callable[..., None], monkeypatch: Any
+):
     installed(**QLORA)
     monkeypatch.setattr(doctor, "RUNS_BITSANDBYTES", {("Plan9", "mips")})
     found = doctor.four_bits()
@@ -142,7 +168,10 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("status", "verdict"), [(200, "yes"), (503, "limited")])
 def test_the_hub_is_asked_only_when_tried(
-    hub: http.server.HTTPServer, monkeypatch: pytest.MonkeyPatch, status: int, verdict: str
+    hub: http.server.HTTPServer,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    verdict: str,
 ):
     endpoint = f"http://127.0.0.1:{hub.server_port}"
     monkeypatch.setattr(Hub, "status", status)
@@ -151,7 +180,10 @@ def test_the_hub_is_asked_only_when_tried(
     assert isinstance(found, Trial)
     assert found.detail == f"{endpoint}, not asked"
     asked = found.attempt()
-    assert (asked.status, asked.detail) == (verdict, f"{endpoint} answers with {status}")
+    assert (asked.status, asked.detail) == (
+        verdict,
+        f"{endpoint} answers with {status}",
+    )
 
 
 def test_a_hub_that_does_not_answer_is_a_no(hub: http.server.HTTPServer):
@@ -163,13 +195,17 @@ def test_a_hub_that_does_not_answer_is_a_no(hub: http.server.HTTPServer):
 
 
 @pytest.mark.parametrize("variable", doctor.OFFLINE)
-def test_a_hub_that_is_switched_off_is_not_tried(monkeypatch: pytest.MonkeyPatch, variable: str):
+def test_a_hub_that_is_switched_off_is_not_tried(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+):
     for name in doctor.OFFLINE:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, "1")
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     found = by_name(doctor.hub())["model hub"]
-    assert found == Finding("hub", "model hub", "no", f"{variable} is set", f"`unset {variable}`")
+    assert found == Finding(
+        "hub", "model hub", "no", f"{variable} is set", f"`unset {variable}`"
+    )
 
 
 def test_the_cache_of_the_hub_is_counted_once_for_all_its_links(tmp_path: Path):
@@ -179,5 +215,10 @@ def test_the_cache_of_the_hub_is_counted_once_for_all_its_links(tmp_path: Path):
         (directory / "snapshots").mkdir()
         with (directory / "blobs" / "0a").open("wb") as stream:
             stream.truncate(size)
-        (directory / "snapshots" / "model.safetensors").symlink_to(directory / "blobs" / "0a")
-    assert by_name(doctor.hub())["hub cache"].detail == f"2 models, 3.5 GB, {tmp_path / 'hub'}"
+        (directory / "snapshots" / "model.safetensors").symlink_to(
+            directory / "blobs" / "0a"
+        )
+    assert (
+        by_name(doctor.hub())["hub cache"].detail
+        == f"2 models, 3.5 GB, {tmp_path / 'hub'}"
+    )

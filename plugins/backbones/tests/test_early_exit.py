@@ -52,7 +52,9 @@ def forms(built: BuiltBackbone) -> list[Any]:
 
 def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
     """Return what `call` returns, and how many blocks it has run."""
-    part = next((p for p in module.modules() if isinstance(p, FastCausal | CausalStates)), None)
+    part = next(
+        (p for p in module.modules() if isinstance(p, FastCausal | CausalStates)), None
+    )
     assert part is not None
     if isinstance(part, FastCausal):
         counted = 0
@@ -72,7 +74,10 @@ def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
         finally:
             part.layers = before
     calls: list[Any] = []
-    hooks = [b.register_forward_hook(lambda *_: calls.append(1)) for b in blocks_of(part.model)]
+    hooks = [
+        b.register_forward_hook(lambda *_: calls.append(1))
+        for b in blocks_of(part.model)
+    ]
     try:
         return call(), len(calls)
     finally:
@@ -95,7 +100,9 @@ def test_no_block_runs_after_the_last_layer_that_is_read_and_the_states_are_the_
         states, count = runs(module, lambda module=module: module(ids, mask))
         assert count == READ[layers]
         for row, length in enumerate(mask.sum(1).tolist()):
-            hidden = reference(input_ids=ids[row, None, :length], output_hidden_states=True).hidden_states
+            hidden = reference(
+                input_ids=ids[row, None, :length], output_hidden_states=True
+            ).hidden_states
             expected = sum(hidden[number][0] for number in numbers) / len(numbers)
             found = states.last_hidden_state[row, :length]
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
@@ -107,14 +114,18 @@ def test_a_pass_that_ends_early_equals_the_full_pass_of_the_same_form(
     save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
 ) -> None:
     directory = str(save_model(kind, **KINDS[kind]))
-    whole = Causal(model=directory).build(attrs.evolve(no_texts, needs=frozenset({"layers"})))
+    whole = Causal(model=directory).build(
+        attrs.evolve(no_texts, needs=frozenset({"layers"}))
+    )
     for depth in range(BLOCKS):
         early = Causal(model=directory, layers=(depth,)).build(no_texts)
         ids, mask = padded(early.tokenizer.encode(TEXTS, 64), early.tokenizer.pad_id)
         for full, ended in zip(forms(whole), forms(early), strict=True):
             found = ended(ids, mask).last_hidden_state
             real = mask.bool()
-            torch.testing.assert_close(found[real], full(ids, mask).layers[depth][real], rtol=0, atol=1e-6)
+            torch.testing.assert_close(
+                found[real], full(ids, mask).layers[depth][real], rtol=0, atol=1e-6
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,7 +133,9 @@ def test_a_pass_that_ends_early_equals_the_full_pass_of_the_same_form(
 def test_a_shared_prefix_is_computed_once_up_to_the_layer_that_is_read(
     save_model: SaveModel, no_texts: BuildContext, padded: Any, kind: str
 ) -> None:
-    built = Causal(model=str(save_model(kind, **KINDS[kind])), layers=(2,)).build(no_texts)
+    built = Causal(model=str(save_model(kind, **KINDS[kind])), layers=(2,)).build(
+        no_texts
+    )
     module = built.inference(built.module, torch.float32)
     ids, mask = padded(built.tokenizer.encode(TEXTS, 64), built.tokenizer.pad_id)
     prefix = torch.tensor([5, 9, 30, 11, 7, 40])
@@ -130,17 +143,24 @@ def test_a_shared_prefix_is_computed_once_up_to_the_layer_that_is_read(
     _, again = runs(module, lambda: module(ids, mask, prefix))
     assert (first, again) == (4, 2)
     whole = torch.cat([prefix.expand(len(ids), -1), ids], 1)
-    expected = built.module.eval()(whole, torch.cat([torch.ones(len(ids), 6).long(), mask], 1))
+    expected = built.module.eval()(
+        whole, torch.cat([torch.ones(len(ids), 6).long(), mask], 1)
+    )
     real = states.attention_mask.bool()
     torch.testing.assert_close(
-        states.last_hidden_state[real], expected.last_hidden_state[real], rtol=0, atol=1e-5
+        states.last_hidden_state[real],
+        expected.last_hidden_state[real],
+        rtol=0,
+        atol=1e-5,
     )
 
 
 def test_blocks_that_do_not_run_are_neither_trained_nor_lost_when_saved(
     save_model: SaveModel, no_texts: BuildContext, tmp_path: Path
 ) -> None:
-    built = Causal(model=str(save_model("llama", **KINDS["llama"])), layers=(2,)).build(no_texts)
+    built = Causal(model=str(save_model("llama", **KINDS["llama"])), layers=(2,)).build(
+        no_texts
+    )
     ids = torch.tensor([[3, 4, 5]])
     built.module.train()(ids, None).last_hidden_state.square().sum().backward()
     blocks = blocks_of(built.model)  # type: ignore[attr-defined]
@@ -164,8 +184,14 @@ def test_a_model_whose_blocks_cannot_be_found_is_refused(save_model: SaveModel) 
 @pytest.mark.parametrize(
     ("backbone", "problem"),
     [
-        (Opt(init="random", size="125m", layers=(13,)), "`layers` has 13, .* layers 1 to 12; choose"),
-        (Causal(init="random", size="7b", layers=(1, -34)), "`layers` has -34, .* layers 1 to 32; choose"),
+        (
+            Opt(init="random", size="125m", layers=(13,)),
+            "`layers` has 13, .* layers 1 to 12; choose",
+        ),
+        (
+            Causal(init="random", size="7b", layers=(1, -34)),
+            "`layers` has -34, .* layers 1 to 32; choose",
+        ),
     ],
 )
 def test_a_layer_that_the_size_does_not_have_is_a_problem_before_anything_is_built(
@@ -177,10 +203,14 @@ def test_a_layer_that_the_size_does_not_have_is_a_problem_before_anything_is_bui
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_a_layer_that_a_local_model_does_not_have_is_a_problem(save_model: SaveModel, kind: str) -> None:
+def test_a_layer_that_a_local_model_does_not_have_is_a_problem(
+    save_model: SaveModel, kind: str
+) -> None:
     backbone = Causal(model=str(save_model(kind)), layers=(3,))
     (problem,) = backbone.check()
-    assert problem.startswith("`layers` has 3, the model has the embedding output 0 and layers 1 to 2; ")
+    assert problem.startswith(
+        "`layers` has 3, the model has the embedding output 0 and layers 1 to 2; "
+    )
 
 
 def test_the_number_of_blocks_of_each_size_is_that_of_its_configuration() -> None:

@@ -17,17 +17,32 @@ from torch.nn import functional
 SaveModel = Callable[..., Path]
 
 PLAIN = ["bert", "roberta", "xlm-roberta"]
-SHAPES = [(1, 1), (1, 2), (1, 14), (2, 3), (3, 7), (5, 8), (7, 14), (9, 31), (13, 5), (65, 1), (4, 38)]
+SHAPES = [
+    (1, 1),
+    (1, 2),
+    (1, 14),
+    (2, 3),
+    (3, 7),
+    (5, 8),
+    (7, 14),
+    (9, 31),
+    (13, 5),
+    (65, 1),
+    (4, 38),
+]
 
 needs_bf16_products = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bf16 products on this processor"
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="oneDNN has no bf16 products on this processor",
 )
 
 
 @pytest.fixture
 def load(save_model: SaveModel) -> Callable[..., Any]:
     def model(kind: str = "bert", **overrides: Any) -> Any:
-        return transformers.AutoModel.from_pretrained(save_model(kind, **overrides)).eval()
+        return transformers.AutoModel.from_pretrained(
+            save_model(kind, **overrides)
+        ).eval()
 
     return model
 
@@ -37,7 +52,9 @@ def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(5, 70, (rows, length), generator=generator)
 
 
-def right_padded(rows: int, length: int, pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+def right_padded(
+    rows: int, length: int, pad_id: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     lengths = torch.arange(rows) * 5 % length + 1
     lengths[0] = length
     mask = (torch.arange(length) < lengths[:, None]).long()
@@ -45,23 +62,31 @@ def right_padded(rows: int, length: int, pad_id: int) -> tuple[torch.Tensor, tor
 
 
 @torch.no_grad()
-def states_of(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+def states_of(
+    model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None
+) -> torch.Tensor:
     return model(input_ids=ids, attention_mask=mask).last_hidden_state
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_fp32_states_are_those_of_transformers_without_padding(load: Callable, kind: str) -> None:
+def test_fp32_states_are_those_of_transformers_without_padding(
+    load: Callable, kind: str
+) -> None:
     model = load(kind)
     packed = FastBert(model, Products(torch.float32))
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         states = packed(ids, None)
         assert states.attention_mask is None
-        torch.testing.assert_close(states.last_hidden_state, states_of(model, ids), rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            states.last_hidden_state, states_of(model, ids), rtol=0, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_fp32_states_are_those_of_transformers_with_padding(load: Callable, kind: str) -> None:
+def test_fp32_states_are_those_of_transformers_with_padding(
+    load: Callable, kind: str
+) -> None:
     model = load(kind)
     packed = FastBert(model, Products(torch.float32))
     for rows, length in SHAPES:
@@ -70,11 +95,15 @@ def test_fp32_states_are_those_of_transformers_with_padding(load: Callable, kind
         assert states.attention_mask is mask
         real = mask.bool()
         expected = states_of(model, ids, mask)
-        torch.testing.assert_close(states.last_hidden_state[real], expected[real], rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            states.last_hidden_state[real], expected[real], rtol=0, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(load: Callable, kind: str) -> None:
+def test_the_padding_token_inside_a_text_is_read_as_transformers_reads_it(
+    load: Callable, kind: str
+) -> None:
     """A text may hold `<pad>` literally; RoBERTa's positions do not count it."""
     model = load(kind)
     ids = random_ids(2, 9)
@@ -109,7 +138,9 @@ def test_bf16_states_point_where_fp32_states_do(load: Callable, kind: str) -> No
         states = packed(ids, None).last_hidden_state
         assert states.dtype == torch.bfloat16
         assert states.shape == (rows, length, 32)
-        cosine = functional.cosine_similarity(states.float(), states_of(model, ids), dim=-1)
+        cosine = functional.cosine_similarity(
+            states.float(), states_of(model, ids), dim=-1
+        )
         assert cosine.min() > 0.999
 
 
@@ -124,7 +155,9 @@ def test_bf16_states_with_padding_point_where_fp32_states_do(
     for rows, length in SHAPES:
         ids, mask = right_padded(rows, length, 0)
         states = packed(ids, mask).last_hidden_state.float()
-        cosine = functional.cosine_similarity(states, states_of(model, ids, mask), dim=-1)
+        cosine = functional.cosine_similarity(
+            states, states_of(model, ids, mask), dim=-1
+        )
         assert cosine[mask.bool()].min() > 0.999
 
 
@@ -140,7 +173,9 @@ def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
     together = packed(ids, None).last_hidden_state.float()
     for row in range(7):
         alone = packed(ids[row : row + 1], None).last_hidden_state.float()
-        assert functional.cosine_similarity(alone[0], together[row], dim=-1).min() > 0.9999
+        assert (
+            functional.cosine_similarity(alone[0], together[row], dim=-1).min() > 0.9999
+        )
 
 
 @needs_bf16_products
@@ -150,12 +185,18 @@ def test_short_attention_is_that_of_the_fused_kernel(
 ) -> None:
     model, ids = load(), random_ids(9, length)
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
-    plain = FastBert(model, Products(torch.bfloat16))(ids, None).last_hidden_state.float()
+    plain = FastBert(model, Products(torch.bfloat16))(
+        ids, None
+    ).last_hidden_state.float()
     monkeypatch.setattr(fast_bert, "suits", lambda *_: False)
-    fused = FastBert(model, Products(torch.bfloat16))(ids, None).last_hidden_state.float()
+    fused = FastBert(model, Products(torch.bfloat16))(
+        ids, None
+    ).last_hidden_state.float()
     assert not torch.equal(plain, fused) or length == 1
     assert functional.cosine_similarity(plain, fused, dim=-1).min() > 0.999
-    assert functional.cosine_similarity(plain, states_of(model, ids), dim=-1).min() > 0.999
+    assert (
+        functional.cosine_similarity(plain, states_of(model, ids), dim=-1).min() > 0.999
+    )
 
 
 def test_only_short_unpadded_bf16_sentences_are_grouped_for_amx(
@@ -163,7 +204,10 @@ def test_only_short_unpadded_bf16_sentences_are_grouped_for_amx(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
     model = load()
-    bf16, fp32 = FastBert(model, Products(torch.bfloat16)), FastBert(model, Products(torch.float32))
+    bf16, fp32 = (
+        FastBert(model, Products(torch.bfloat16)),
+        FastBert(model, Products(torch.float32)),
+    )
     short, long = random_ids(3, 8), random_ids(3, ATTENTION_TOKENS)
     assert bf16.group(short, None) == ATTENTION_TOKENS // 8
     assert bf16.group(long, None) == 1
@@ -239,7 +283,9 @@ def test_another_architecture_is_encoded_by_a_copy_of_the_module(
     ids, mask = right_padded(5, 9, built.tokenizer.pad_id)
     states = copy(ids, mask).last_hidden_state
     expected = states_of(built.module.model.eval(), ids, mask)
-    torch.testing.assert_close(states[mask.bool()], expected[mask.bool()], rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        states[mask.bool()], expected[mask.bool()], rtol=0, atol=1e-6
+    )
     with torch.no_grad():
         for parameter in built.module.parameters():
             parameter.fill_(7.0)
@@ -252,7 +298,9 @@ def test_a_copy_in_bf16_has_bf16_weights_and_leaves_the_original_in_fp32(
     built = Bert(model=str(save_model("electra"))).build(no_texts)
     copy = built.inference(built.module, torch.bfloat16)
     assert {parameter.dtype for parameter in copy.parameters()} == {torch.bfloat16}
-    assert {parameter.dtype for parameter in built.module.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in built.module.parameters()} == {
+        torch.float32
+    }
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -267,10 +315,14 @@ def test_plain_architectures_are_packed_without_dropout_whatever_mode_the_module
     assert built.module.training == training
     ids = random_ids(3, 6)
     expected = states_of(built.module.model.eval(), ids)
-    torch.testing.assert_close(packed(ids, None).last_hidden_state, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(
+        packed(ids, None).last_hidden_state, expected, rtol=0, atol=1e-5
+    )
 
 
-def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(load: Callable) -> None:
+def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(
+    load: Callable,
+) -> None:
     class Shifted(transformers.BertModel):
         def forward(self, **inputs: Any) -> Any:
             output = super().forward(**inputs)
@@ -281,8 +333,12 @@ def test_a_subclass_with_a_forward_pass_of_its_own_is_not_packed(load: Callable)
     assert not FastBert.fits(Shifted(load().config))
 
 
-def test_several_threads_at_a_time_get_what_one_gets(load: Callable, assert_reentrant: Callable) -> None:
+def test_several_threads_at_a_time_get_what_one_gets(
+    load: Callable, assert_reentrant: Callable
+) -> None:
     model = load("roberta")
-    padded = [right_padded(rows, length, model.config.pad_token_id) for rows, length in SHAPES]
+    padded = [
+        right_padded(rows, length, model.config.pad_token_id) for rows, length in SHAPES
+    ]
     plain = [(random_ids(rows, length), None) for rows, length in SHAPES]
     assert_reentrant(FastBert(model, Products(torch.float32)), [*padded, *plain])

@@ -12,7 +12,12 @@ from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from torch.nn import functional
 
 POSITIONS = 64
-YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 16}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 10000.0,
@@ -22,7 +27,10 @@ LLAMA3 = {
     "original_max_position_embeddings": 32,
 }
 DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
-FACTORS = {"short_factor": [1.0] * 8, "long_factor": [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5]}
+FACTORS = {
+    "short_factor": [1.0] * 8,
+    "long_factor": [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5],
+}
 LONG = {"rope_type": "longrope", "rope_theta": 10000.0, "factor": 4.0, **FACTORS}
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -30,7 +38,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "opt-gelu": {"activation_function": "gelu"},
     "opt-norm-behind": {"do_layer_norm_before": False},
     "opt-projected": {"word_embed_proj_dim": 32},
-    "opt-norm-behind-projected": {"do_layer_norm_before": False, "word_embed_proj_dim": 32},
+    "opt-norm-behind-projected": {
+        "do_layer_norm_before": False,
+        "word_embed_proj_dim": 32,
+    },
     "opt-without-bias": {"enable_bias": False},
     "opt-without-norm-weights": {"layer_norm_elementwise_affine": False},
     "opt-without-final-norm": {"_remove_final_layer_norm": True},
@@ -42,7 +53,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "llama-inner-bias": {"mlp_bias": True, "num_key_value_heads": 2},
     "llama-wide-heads": {"head_dim": 24},
     "llama-epsilon": {"rms_norm_eps": 0.1},
-    "llama-rope-linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}},
+    "llama-rope-linear": {
+        "rope_parameters": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 3.0}
+    },
     "llama-rope-yarn": {"rope_parameters": YARN},
     "llama-rope-llama3": {"rope_parameters": LLAMA3, "num_key_value_heads": 2},
 }
@@ -50,7 +63,8 @@ SHAPES = [(1, 1), (1, 14), (2, 3), (3, 31), (7, 9), (13, 1), (2, 50)]
 PREFIX = 9
 
 needs_bf16_products = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bf16 products on this processor"
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="oneDNN has no bf16 products on this processor",
 )
 
 
@@ -67,9 +81,13 @@ def small(variant: str, **overrides: Any) -> Any:
     }
     settings = {**common, **VARIANTS.get(variant, {}), **overrides}
     if variant.startswith("opt"):
-        model: Any = transformers.OPTModel(transformers.OPTConfig(ffn_dim=96, **settings))
+        model: Any = transformers.OPTModel(
+            transformers.OPTConfig(ffn_dim=96, **settings)
+        )
     else:
-        model = transformers.LlamaModel(transformers.LlamaConfig(intermediate_size=96, **settings))
+        model = transformers.LlamaModel(
+            transformers.LlamaConfig(intermediate_size=96, **settings)
+        )
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             around = 1.0 if "norm" in name and name.endswith("weight") else 0.0
@@ -89,7 +107,9 @@ def either(request: pytest.FixtureRequest) -> Any:
 
 
 def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
-    return torch.randint(5, 70, (rows, length), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(
+        5, 70, (rows, length), generator=torch.Generator().manual_seed(seed)
+    )
 
 
 def mixed(rows: int, length: int, side: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -106,7 +126,12 @@ def the_prefix(seed: int = 5) -> torch.Tensor:
 
 
 @torch.no_grad()
-def one_by_one(model: Any, ids: torch.Tensor, mask: torch.Tensor | None, prefix: torch.Tensor | None) -> Any:
+def one_by_one(
+    model: Any,
+    ids: torch.Tensor,
+    mask: torch.Tensor | None,
+    prefix: torch.Tensor | None,
+) -> Any:
     """The states of each row's real tokens, prefix included, from transformers without any padding."""
     for row in range(len(ids)):
         kept = ids[row] if mask is None else ids[row][mask[row].bool()]
@@ -114,7 +139,9 @@ def one_by_one(model: Any, ids: torch.Tensor, mask: torch.Tensor | None, prefix:
         yield model(input_ids=text[None], output_hidden_states=True)
 
 
-def assert_same(model: Any, states: TokenStates, ids: Any, mask: Any, prefix: Any = None) -> None:
+def assert_same(
+    model: Any, states: TokenStates, ids: Any, mask: Any, prefix: Any = None
+) -> None:
     shared = 0 if prefix is None else len(prefix)
     assert states.last_hidden_state.shape[:2] == (len(ids), shared + ids.shape[1])
     if mask is None:
@@ -125,17 +152,29 @@ def assert_same(model: Any, states: TokenStates, ids: Any, mask: Any, prefix: An
         assert states.attention_mask[:, :shared].all()
         assert torch.equal(states.attention_mask[:, shared:], mask)
     for row, expected in enumerate(one_by_one(model, ids, mask, prefix)):
-        real = slice(None) if states.attention_mask is None else states.attention_mask[row].bool()
+        real = (
+            slice(None)
+            if states.attention_mask is None
+            else states.attention_mask[row].bool()
+        )
         found = states.last_hidden_state[row][real]
-        torch.testing.assert_close(found, expected.last_hidden_state[0], rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            found, expected.last_hidden_state[0], rtol=0, atol=1e-5
+        )
         if states.layers is not None:
             assert len(states.layers) == len(expected.hidden_states)
             for layer, right in zip(states.layers, expected.hidden_states, strict=True):
-                torch.testing.assert_close(layer[row][real], right[0], rtol=0, atol=1e-5)
+                torch.testing.assert_close(
+                    layer[row][real], right[0], rtol=0, atol=1e-5
+                )
 
 
-@pytest.mark.parametrize(("side", "prefix"), [(None, None), ("left", the_prefix())], ids=["alone", "prefix"])
-def test_fp32_states_are_those_of_transformers(model: Any, side: str | None, prefix: Any) -> None:
+@pytest.mark.parametrize(
+    ("side", "prefix"), [(None, None), ("left", the_prefix())], ids=["alone", "prefix"]
+)
+def test_fp32_states_are_those_of_transformers(
+    model: Any, side: str | None, prefix: Any
+) -> None:
     assert FastCausal.fits(model)
     assert_all_shapes(model, side, prefix)
 
@@ -151,7 +190,11 @@ def test_fp32_states_under_any_padding_are_those_of_transformers(
 def assert_all_shapes(model: Any, side: str | None, prefix: Any) -> None:
     packed = FastCausal(model, Products(torch.float32), layers=True)
     for rows, length in SHAPES:
-        ids, mask = (random_ids(rows, length), None) if side is None else mixed(rows, length, side)
+        ids, mask = (
+            (random_ids(rows, length), None)
+            if side is None
+            else mixed(rows, length, side)
+        )
         assert_same(model, packed(ids, mask, prefix), ids, mask, prefix)
 
 
@@ -166,10 +209,14 @@ def test_padded_states_are_those_of_a_padded_batch_in_transformers(model: Any) -
         torch.testing.assert_close(found[real], expected[real], rtol=0, atol=1e-5)
 
 
-def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(either: Any) -> None:
+def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
+    either: Any,
+) -> None:
     ids = random_ids(3, 6)
     last = FastCausal(either, Products(torch.float32))(ids, None, the_prefix())
-    every = FastCausal(either, Products(torch.float32), layers=True)(ids, None, the_prefix())
+    every = FastCausal(either, Products(torch.float32), layers=True)(
+        ids, None, the_prefix()
+    )
     assert last.layers is None
     assert every.layers is not None
     assert torch.equal(every.layers[-1], last.last_hidden_state)
@@ -185,7 +232,9 @@ def test_a_mask_without_padding_changes_nothing(either: Any) -> None:
 
 
 @pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
-def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either: Any, prefix: Any) -> None:
+def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(
+    either: Any, prefix: Any
+) -> None:
     packed = FastCausal(either, Products(torch.float32))
     ids, mask = mixed(4, 8, "left")
     mask[2] = 0
@@ -203,7 +252,9 @@ def test_what_is_padding_does_not_matter(either: Any) -> None:
         real = functional.pad(mask, (PREFIX, 0), value=1).bool()
         other = torch.where(mask.bool(), ids, 33)
         found = packed(ids, mask, the_prefix()).last_hidden_state[real]
-        torch.testing.assert_close(found, packed(other, mask, the_prefix()).last_hidden_state[real])
+        torch.testing.assert_close(
+            found, packed(other, mask, the_prefix()).last_hidden_state[real]
+        )
 
 
 @pytest.mark.parametrize("group", [2, 3, 5, 16])
@@ -219,7 +270,10 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(
 
 
 def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either: Any) -> None:
-    fp32, bf16 = FastCausal(either, Products(torch.float32)), FastCausal(either, Products(torch.bfloat16))
+    fp32, bf16 = (
+        FastCausal(either, Products(torch.float32)),
+        FastCausal(either, Products(torch.bfloat16)),
+    )
     assert fp32.group(100, 23, 0) == 1
     assert fp32.group(100, 23, 37) == 2
     assert fp32.group(100, 12, 37) == 4
@@ -231,7 +285,9 @@ def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either: Any) 
         assert packed.group(100, 8, 0) == packed.group(100, 8, 37) == 1
 
 
-def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(either: Any) -> None:
+def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(
+    either: Any,
+) -> None:
     packed = FastCausal(either, Products(torch.float32))
     ids = random_ids(3, 6)
     prefixes = [the_prefix(5), the_prefix(6), the_prefix(5)[:4], the_prefix(5)]
@@ -255,11 +311,15 @@ def test_an_empty_prefix_is_no_prefix(either: Any) -> None:
     assert torch.equal(states.last_hidden_state, packed(ids, None).last_hidden_state)
 
 
-def test_a_prefix_goes_through_the_layers_once(either: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefix_goes_through_the_layers_once(
+    either: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokens = []
     run = FastCausal.run
 
-    def counted(self: FastCausal, input_ids: torch.Tensor, *rest: Any, **named: Any) -> Any:
+    def counted(
+        self: FastCausal, input_ids: torch.Tensor, *rest: Any, **named: Any
+    ) -> Any:
         tokens.append(input_ids.numel())
         return run(self, input_ids, *rest, **named)
 
@@ -272,7 +332,9 @@ def test_a_prefix_goes_through_the_layers_once(either: Any, monkeypatch: pytest.
 
 @pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
 @torch.no_grad()
-def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(scaling: Any) -> None:
+def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(
+    scaling: Any,
+) -> None:
     """Short, long, short: the rotations of the prefix change, and it is computed anew."""
     settings = {"max_position_embeddings": 24, "rope_parameters": scaling}
     if scaling is LONG:
@@ -290,7 +352,10 @@ def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(s
 @needs_bf16_products
 def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
     prefix = the_prefix()
-    exact, packed = FastCausal(model, Products(torch.float32)), FastCausal(model, Products(torch.bfloat16))
+    exact, packed = (
+        FastCausal(model, Products(torch.float32)),
+        FastCausal(model, Products(torch.bfloat16)),
+    )
     for side in ("right", "left"):
         for rows, length in SHAPES:
             ids, mask = mixed(rows, length, side)
@@ -303,7 +368,9 @@ def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
             assert functional.cosine_similarity(found, expected, dim=-1).min() > 0.999
 
 
-def test_the_form_without_onednn_gives_the_same_states(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_form_without_onednn_gives_the_same_states(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prefix = the_prefix()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     packed = FastCausal(model, Products(torch.float32))
@@ -325,7 +392,9 @@ def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
 
 def test_the_packed_form_carries_no_gradient(either: Any) -> None:
     packed = FastCausal(either, Products(torch.float32))
-    assert not packed(random_ids(2, 5), None, the_prefix()).last_hidden_state.requires_grad
+    assert not packed(
+        random_ids(2, 5), None, the_prefix()
+    ).last_hidden_state.requires_grad
     assert all(parameter.requires_grad for parameter in either.parameters())
 
 
@@ -344,17 +413,28 @@ def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> Non
         ("llama", {"hidden_act": "gelu"}),
     ],
 )
-def test_an_activation_that_is_not_packed_does_not_fit(variant: str, overrides: dict[str, Any]) -> None:
+def test_an_activation_that_is_not_packed_does_not_fit(
+    variant: str, overrides: dict[str, Any]
+) -> None:
     assert not FastCausal.fits(small(variant, **overrides))
 
 
 def test_other_architectures_do_not_fit() -> None:
-    sizes = {"vocab_size": 80, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    sizes = {
+        "vocab_size": 80,
+        "hidden_size": 64,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 4,
+    }
     mistral = transformers.MistralModel(
         transformers.MistralConfig(**sizes, intermediate_size=96, num_key_value_heads=2)
     )
-    bert = transformers.BertModel(transformers.BertConfig(**sizes, intermediate_size=96))
-    head = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, intermediate_size=96))
+    bert = transformers.BertModel(
+        transformers.BertConfig(**sizes, intermediate_size=96)
+    )
+    head = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(**sizes, intermediate_size=96)
+    )
     for model in (mistral, bert, head):
         assert not FastCausal.fits(model)
     assert FastCausal.fits(head.model)
@@ -369,7 +449,11 @@ def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> Non
     class Adapter(torch.nn.Linear):
         pass
 
-    layers = either.layers if isinstance(either, transformers.LlamaModel) else either.decoder.layers
+    layers = (
+        either.layers
+        if isinstance(either, transformers.LlamaModel)
+        else either.decoder.layers
+    )
     layers[1].self_attn.v_proj = Adapter(64, 64)
     assert not FastCausal.fits(either)
 
@@ -384,6 +468,10 @@ def test_several_threads_at_a_time_get_what_one_gets(
 
 
 @pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
-def test_frequencies_that_follow_the_longest_text_are_for_one_thread(scaling: Any) -> None:
-    model = small("llama", rope_parameters={**scaling, "original_max_position_embeddings": 24})
+def test_frequencies_that_follow_the_longest_text_are_for_one_thread(
+    scaling: Any,
+) -> None:
+    model = small(
+        "llama", rope_parameters={**scaling, "original_max_position_embeddings": 24}
+    )
     assert not FastCausal(model, Products(torch.float32)).reentrant

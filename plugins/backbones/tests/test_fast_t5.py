@@ -20,7 +20,10 @@ VARIANTS: dict[str, tuple[type, dict[str, Any]]] = {
     "t5": (transformers.T5Model, {}),
     "t5-1.1-encoder": (transformers.T5EncoderModel, GATED),
     "t5-1.1": (transformers.T5Model, GATED),
-    "gated-gelu-new": (transformers.T5EncoderModel, {"feed_forward_proj": "gated-gelu_new"}),
+    "gated-gelu-new": (
+        transformers.T5EncoderModel,
+        {"feed_forward_proj": "gated-gelu_new"},
+    ),
     "mt5-encoder": (transformers.MT5EncoderModel, {}),
     "mt5": (transformers.MT5Model, {}),
     "wide-heads": (transformers.T5Model, {"d_kv": 24}),
@@ -36,7 +39,8 @@ VARIANTS: dict[str, tuple[type, dict[str, Any]]] = {
 SHAPES = [(1, 1), (1, 14), (2, 3), (3, 31), (7, 9), (13, 1), (5, 14), (2, 200)]
 
 needs_bf16_products = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bf16 products on this processor"
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(),
+    reason="oneDNN has no bf16 products on this processor",
 )
 
 
@@ -63,12 +67,16 @@ def decodes(model: Any) -> bool:
     return hasattr(model, "decoder")
 
 
-def pack(model: Any, dtype: torch.dtype = torch.float32, layers: bool = False) -> FastT5:
+def pack(
+    model: Any, dtype: torch.dtype = torch.float32, layers: bool = False
+) -> FastT5:
     return FastT5(model, Products(dtype), layers, decodes(model))
 
 
 @torch.no_grad()
-def expected(model: Any, ids: torch.Tensor, mask: torch.Tensor | None, layers: bool = False) -> TokenStates:
+def expected(
+    model: Any, ids: torch.Tensor, mask: torch.Tensor | None, layers: bool = False
+) -> TokenStates:
     states = EncoderDecoderStates if decodes(model) else EncoderStates
     found: TokenStates = states(model, layers)(ids, mask)
     return found
@@ -86,7 +94,9 @@ def either(request: pytest.FixtureRequest) -> Any:
 
 
 def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
-    return torch.randint(5, 70, (rows, length), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(
+        5, 70, (rows, length), generator=torch.Generator().manual_seed(seed)
+    )
 
 
 def mixed(rows: int, length: int, side: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -116,14 +126,20 @@ def test_fp32_states_are_those_of_transformers(model: Any) -> None:
 
 
 @pytest.mark.parametrize("side", [None, "right"])
-def test_fp32_states_under_any_padding_are_those_of_transformers(either: Any, side: str | None) -> None:
+def test_fp32_states_under_any_padding_are_those_of_transformers(
+    either: Any, side: str | None
+) -> None:
     assert_all_shapes(either, side)
 
 
 def assert_all_shapes(model: Any, side: str | None) -> None:
     packed = pack(model, layers=True)
     for rows, length in SHAPES:
-        ids, mask = (random_ids(rows, length), None) if side is None else mixed(rows, length, side)
+        ids, mask = (
+            (random_ids(rows, length), None)
+            if side is None
+            else mixed(rows, length, side)
+        )
         states = packed(ids, mask)
         assert states.attention_mask is mask
         assert (states.decoder_state is not None) == decodes(model)
@@ -140,10 +156,15 @@ def test_a_padded_row_has_the_states_that_it_has_alone(either: Any, side: str) -
     for row, real in enumerate(mask.bool()):
         alone = packed(ids[row : row + 1, real], None)
         torch.testing.assert_close(
-            states.last_hidden_state[row, real], alone.last_hidden_state[0], rtol=0, atol=1e-5
+            states.last_hidden_state[row, real],
+            alone.last_hidden_state[0],
+            rtol=0,
+            atol=1e-5,
         )
         if states.decoder_state is not None:
-            torch.testing.assert_close(states.decoder_state[row], alone.decoder_state[0], rtol=0, atol=1e-5)
+            torch.testing.assert_close(
+                states.decoder_state[row], alone.decoder_state[0], rtol=0, atol=1e-5
+            )
 
 
 def test_a_row_has_the_same_states_alone_and_in_a_batch(either: Any) -> None:
@@ -156,7 +177,9 @@ def test_a_row_has_the_same_states_alone_and_in_a_batch(either: Any) -> None:
             torch.testing.assert_close(one[0], all_rows[row], rtol=0, atol=1e-5)
 
 
-def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(either: Any) -> None:
+def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
+    either: Any,
+) -> None:
     ids = random_ids(3, 6)
     last, every = pack(either)(ids, None), pack(either, layers=True)(ids, None)
     assert last.layers is None
@@ -181,7 +204,9 @@ def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(either: Any) ->
     mask[2] = 0
     others = torch.tensor([0, 1, 3])
     for all_rows, rest in zip(
-        tensors(packed(ids, mask)), tensors(packed(ids[others], mask[others])), strict=True
+        tensors(packed(ids, mask)),
+        tensors(packed(ids[others], mask[others])),
+        strict=True,
     ):
         assert all_rows.isfinite().all()
         torch.testing.assert_close(all_rows[others], rest, rtol=0, atol=1e-6)
@@ -191,9 +216,14 @@ def test_what_is_padding_does_not_matter(either: Any) -> None:
     packed = pack(either)
     for side in ("right", "left"):
         ids, mask = mixed(5, 12, side)
-        found, other = packed(ids, mask), packed(torch.where(mask.bool(), ids, 33), mask)
+        found, other = (
+            packed(ids, mask),
+            packed(torch.where(mask.bool(), ids, 33), mask),
+        )
         real = mask.bool()
-        torch.testing.assert_close(found.last_hidden_state[real], other.last_hidden_state[real])
+        torch.testing.assert_close(
+            found.last_hidden_state[real], other.last_hidden_state[real]
+        )
         torch.testing.assert_close(found.decoder_state, other.decoder_state)
 
 
@@ -241,7 +271,10 @@ def test_the_bias_of_a_length_is_computed_once(monkeypatch: pytest.MonkeyPatch) 
 def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
     exact, packed = pack(model), pack(model, torch.bfloat16)
     for rows, length in SHAPES:
-        for ids, mask in ((random_ids(rows, length), None), mixed(rows, length, "right")):
+        for ids, mask in (
+            (random_ids(rows, length), None),
+            mixed(rows, length, "right"),
+        ):
             real = torch.ones_like(ids).bool() if mask is None else mask.bool()
             found, right = packed(ids, mask), exact(ids, mask)
             assert found.last_hidden_state.dtype == torch.bfloat16
@@ -252,13 +285,17 @@ def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
                 assert functional.cosine_similarity(a.float(), b, dim=-1).min() > 0.999
 
 
-def test_the_form_without_onednn_gives_the_same_states(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_form_without_onednn_gives_the_same_states(
+    model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     ids, mask = mixed(5, 9, "right")
     assert_close(pack(model)(ids, mask), expected(model, ids, mask))
 
 
-def test_fp16_states_that_overflow_are_bounded_as_in_transformers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fp16_states_that_overflow_are_bounded_as_in_transformers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
     model = small("t5")
     with torch.no_grad():
@@ -275,7 +312,10 @@ def test_fp16_states_that_overflow_are_bounded_as_in_transformers(monkeypatch: p
     assert right.layers[1].abs().max() == packed.layers[1].abs().max() == LARGEST_FP16
     for found, other in zip(tensors(packed), tensors(right), strict=True):
         assert found.dtype == torch.float16
-        assert functional.cosine_similarity(found.float(), other.float(), dim=-1).min() > 0.999
+        assert (
+            functional.cosine_similarity(found.float(), other.float(), dim=-1).min()
+            > 0.999
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -293,7 +333,9 @@ def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
 
 
 def test_the_packed_form_carries_no_gradient(either: Any) -> None:
-    assert not any(state.requires_grad for state in tensors(pack(either)(random_ids(2, 5), None)))
+    assert not any(
+        state.requires_grad for state in tensors(pack(either)(random_ids(2, 5), None))
+    )
     assert all(parameter.requires_grad for parameter in either.parameters())
 
 
@@ -302,16 +344,27 @@ def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> Non
     assert_close(pack(either.train())(ids, None), expected(either.eval(), ids, None))
 
 
-@pytest.mark.parametrize("projection", ["gelu", "gelu_new", "silu", "gated-relu", "gated-silu"])
+@pytest.mark.parametrize(
+    "projection", ["gelu", "gelu_new", "silu", "gated-relu", "gated-silu"]
+)
 def test_a_feed_forward_part_that_is_not_packed_does_not_fit(projection: str) -> None:
     assert not FastT5.fits(small("t5-encoder", feed_forward_proj=projection))
 
 
 def test_other_architectures_do_not_fit() -> None:
-    sizes = {"vocab_size": 80, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_heads": 4, "num_layers": 1}
+    sizes = {
+        "vocab_size": 80,
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 48,
+        "num_heads": 4,
+        "num_layers": 1,
+    }
     umt5 = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
     head = transformers.T5ForConditionalGeneration(transformers.T5Config(**sizes))
-    causal = transformers.T5EncoderModel(transformers.T5Config(**sizes, is_decoder=True))
+    causal = transformers.T5EncoderModel(
+        transformers.T5Config(**sizes, is_decoder=True)
+    )
     for model in (umt5, head, head.encoder, causal):
         assert not FastT5.fits(model)
 
@@ -329,7 +382,9 @@ def test_a_model_with_layers_of_another_package_does_not_fit(either: Any) -> Non
     assert not FastT5.fits(either)
 
 
-@pytest.mark.parametrize("needs", [frozenset(), frozenset({"layers"}), frozenset({"decoder"})], ids=str)
+@pytest.mark.parametrize(
+    "needs", [frozenset(), frozenset({"layers"}), frozenset({"decoder"})], ids=str
+)
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 def test_the_backbone_encodes_by_the_packed_form(
     sentences: tuple[str, ...], needs: frozenset[str], version: str
@@ -346,9 +401,19 @@ def test_the_backbone_encodes_by_the_packed_form(
 
 
 def test_the_family_packs_nothing_that_does_not_fit() -> None:
-    sizes = {"vocab_size": 80, "d_model": 32, "d_kv": 8, "d_ff": 48, "num_heads": 4, "num_layers": 1}
+    sizes = {
+        "vocab_size": 80,
+        "d_model": 32,
+        "d_kv": 8,
+        "d_ff": 48,
+        "num_heads": 4,
+        "num_layers": 1,
+    }
     model = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
-    assert T5Family(T5(), frozenset()).packed(model, Products(torch.float32), False) is None
+    assert (
+        T5Family(T5(), frozenset()).packed(model, Products(torch.float32), False)
+        is None
+    )
 
 
 def test_several_threads_at_a_time_get_what_one_gets(

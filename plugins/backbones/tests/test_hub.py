@@ -79,10 +79,20 @@ def ask(tmp_path: Path, hub: LocalHub) -> Callable[..., list[dict]]:
     """Build backbones in a process of their own, whose hub is the local one; `weights` holds the last."""
 
     def run(*requests: dict, **environment: str) -> list[dict]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("HF_", "HUGGING"))
+        }
         ours = hub.environment(tmp_path / "home")
         done = subprocess.run(
-            [sys.executable, "-c", CLIENT, json.dumps(requests), str(tmp_path / "weights")],
+            [
+                sys.executable,
+                "-c",
+                CLIENT,
+                json.dumps(requests),
+                str(tmp_path / "weights"),
+            ],
             env={**kept, **ours, **environment},
             capture_output=True,
             text=True,
@@ -96,7 +106,10 @@ def ask(tmp_path: Path, hub: LocalHub) -> Callable[..., list[dict]]:
 
 @pytest.mark.slow
 def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
-    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+    hub: LocalHub,
+    ask: Callable[..., list[dict]],
+    save_model: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
     directory = save_model()
     (directory / "pytorch_model.bin").write_bytes(b"pickle")
@@ -132,7 +145,9 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
         "tokenizer_config.json",
     }
 
-    assert missing["error"].startswith("the hub gives no model `acme/missing`: there is no such repository")
+    assert missing["error"].startswith(
+        "the hub gives no model `acme/missing`: there is no such repository"
+    )
     assert no_revision["error"] == (
         "the hub gives no model `acme/tiny` at revision `v9`: the repository has no such revision; name a "
         "commit, tag or branch that it has"
@@ -142,9 +157,13 @@ def test_a_hub_model_is_fetched_once_and_then_read_without_the_network(
         assert answer["cause"] in ("RepositoryNotFoundError", "RevisionNotFoundError")
 
     asked = len(hub.requests)
-    cached, unknown = ask({"model": "acme/tiny"}, {"model": "acme/other"}, HF_HUB_OFFLINE="1")
+    cached, unknown = ask(
+        {"model": "acme/tiny"}, {"model": "acme/other"}, HF_HUB_OFFLINE="1"
+    )
     assert cached == newest
-    assert unknown["error"].startswith("the hub gives no model `acme/other`: it is not on this machine, and ")
+    assert unknown["error"].startswith(
+        "the hub gives no model `acme/other`: it is not on this machine, and "
+    )
     assert "\n" not in unknown["error"]
     assert unknown["cause"] == "LocalEntryNotFoundError"
     assert len(hub.requests) == asked
@@ -174,7 +193,10 @@ def test_a_hub_model_with_trusted_code_is_fetched_with_its_code(
 
 @pytest.mark.slow
 def test_an_adapter_is_fetched_at_its_own_revision(
-    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+    hub: LocalHub,
+    ask: Callable[..., list[dict]],
+    save_model: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
     directory = save_model()
     trained = Bert(model=str(directory), lora=LoRA(r=2)).build(BuildContext(tuple))
@@ -182,16 +204,22 @@ def test_an_adapter_is_fetched_at_its_own_revision(
     publish(hub, "acme/tiny", directory)
     commit = publish(hub, "acme/adapter", tmp_path / "trained" / "adapter")
     adapted = {"model": "acme/tiny", "adapter": "acme/adapter"}
-    tagged, no_revision = ask({**adapted, "adapter_revision": TAG}, {**adapted, "adapter_revision": "v9"})
+    tagged, no_revision = ask(
+        {**adapted, "adapter_revision": TAG}, {**adapted, "adapter_revision": "v9"}
+    )
     digest = sha256(tmp_path / "trained" / "adapter" / "adapter_model.safetensors")
     assert tagged["origin"]["adapter"] == {"adapter_model.safetensors": digest}
     assert tagged["origin"]["adapter_commit"] == commit
-    assert no_revision["error"].startswith("the hub gives no model `acme/adapter` at revision `v9`: ")
+    assert no_revision["error"].startswith(
+        "the hub gives no model `acme/adapter` at revision `v9`: "
+    )
 
 
 def pickled(directory: Path) -> Path:
     """Put a model's weights into a pickle."""
-    torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+    torch.save(
+        load_file(directory / "model.safetensors"), directory / "pytorch_model.bin"
+    )
     (directory / "model.safetensors").unlink()
     return directory
 
@@ -205,7 +233,10 @@ def pickled_and_converted(directory: Path, place: Path) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
-    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+    hub: LocalHub,
+    ask: Callable[..., list[dict]],
+    save_model: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
     directory, converted = pickled_and_converted(save_model(), tmp_path)
     publish(hub, "acme/pickled", directory)
@@ -229,7 +260,10 @@ def test_of_a_pickled_hub_model_the_conversion_of_the_hub_is_fetched(
 
 @pytest.mark.slow
 def test_a_pickled_hub_model_without_conversion_is_fetched_and_converted_here(
-    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+    hub: LocalHub,
+    ask: Callable[..., list[dict]],
+    save_model: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
     directory, converted = pickled_and_converted(save_model(), tmp_path)
     expected = torch.load(directory / "pytorch_model.bin")
@@ -252,7 +286,9 @@ def test_weights_in_several_forms_are_fetched_once(
     hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path]
 ) -> None:
     directory = save_model()
-    shutil.copyfile(directory / "model.safetensors", directory / "consolidated.safetensors")
+    shutil.copyfile(
+        directory / "model.safetensors", directory / "consolidated.safetensors"
+    )
     publish(hub, "acme/twice", directory)
     (answer,) = ask({"model": "acme/twice"})
     assert "ids" in answer
@@ -262,7 +298,10 @@ def test_weights_in_several_forms_are_fetched_once(
 @pytest.mark.parametrize(
     ("names", "chosen"),
     [
-        (["pytorch_model.bin", "model.safetensors", "tf_model.h5"], ["model.safetensors"]),
+        (
+            ["pytorch_model.bin", "model.safetensors", "tf_model.h5"],
+            ["model.safetensors"],
+        ),
         (
             [
                 "consolidated.safetensors",
@@ -271,19 +310,26 @@ def test_weights_in_several_forms_are_fetched_once(
             ],
             ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"],
         ),
-        (["pytorch_model.bin", "pytorch_model-00001-of-00001.bin"], ["pytorch_model.bin"]),
+        (
+            ["pytorch_model.bin", "pytorch_model-00001-of-00001.bin"],
+            ["pytorch_model.bin"],
+        ),
         (["pytorch_model.bin", "adapter_model.safetensors"], ["pytorch_model.bin"]),
         (["pytorch_model.bin", "value_head.safetensors"], ["pytorch_model.bin"]),
         (["tf_model.h5", "training_args.bin", "optimizer.pt"], []),
     ],
 )
-def test_the_weights_that_transformers_reads_are_chosen(names: list[str], chosen: list[str]) -> None:
+def test_the_weights_that_transformers_reads_are_chosen(
+    names: list[str], chosen: list[str]
+) -> None:
     assert chosen_weights(names) == chosen
 
 
 def test_of_an_adapters_repository_the_adapter_is_chosen() -> None:
     names = ["model.safetensors", "adapter_model.bin", "adapter_config.json"]
-    assert chosen_weights(names, (ADAPTER_WEIGHTS, PICKLED_ADAPTER)) == ["adapter_model.bin"]
+    assert chosen_weights(names, (ADAPTER_WEIGHTS, PICKLED_ADAPTER)) == [
+        "adapter_model.bin"
+    ]
 
 
 def test_a_mirror_that_lists_no_pull_requests_has_no_conversion(
@@ -291,11 +337,19 @@ def test_a_mirror_that_lists_no_pull_requests_has_no_conversion(
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise HfHubHTTPError(
-            "403", response=httpx.Response(403, request=httpx.Request("GET", "http://127.0.0.1"))
+            "403",
+            response=httpx.Response(
+                403, request=httpx.Request("GET", "http://127.0.0.1")
+            ),
         )
 
     monkeypatch.setattr("huggingface_hub.HfApi.get_repo_discussions", refuse)
-    assert find_conversion(Listing("acme/pickled", "0" * 40, {"pytorch_model.bin": 1}, False)) is None
+    assert (
+        find_conversion(
+            Listing("acme/pickled", "0" * 40, {"pytorch_model.bin": 1}, False)
+        )
+        is None
+    )
 
 
 @pytest.mark.slow
@@ -303,19 +357,27 @@ def test_for_a_saved_encoder_no_pickle_is_downloaded(
     hub: LocalHub, save_model: Callable[..., Path], tmp_path: Path
 ) -> None:
     publish(hub, "acme/pickled", pickled(save_model()))
-    with hub.connected(tmp_path / "home"), pytest.raises(ModelError, match="are not fetched for an encoder"):
+    with (
+        hub.connected(tmp_path / "home"),
+        pytest.raises(ModelError, match="are not fetched for an encoder"),
+    ):
         model_files(Bert(model="acme/pickled"), may_convert=False)
     assert "pytorch_model.bin" not in hub.fetched()
 
 
 @pytest.mark.slow
 def test_a_run_with_random_weights_leaves_what_was_fetched(
-    hub: LocalHub, ask: Callable[..., list[dict]], save_model: Callable[..., Path], tmp_path: Path
+    hub: LocalHub,
+    ask: Callable[..., list[dict]],
+    save_model: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
     directory, converted = pickled_and_converted(save_model(), tmp_path)
     publish(hub, "acme/pickled", directory)
     hub.repositories["acme/pickled"].convert(1, converted)
-    trained, _ = ask({"model": "acme/pickled"}, {"model": "acme/pickled", "init": "random"})
+    trained, _ = ask(
+        {"model": "acme/pickled"}, {"model": "acme/pickled", "init": "random"}
+    )
     (offline,) = ask({"model": "acme/pickled"}, HF_HUB_OFFLINE="1")
     assert offline == trained
 

@@ -59,7 +59,9 @@ def pickled(directory: Path) -> Path:
     return directory
 
 
-def test_files_and_sizes_are_said(hub: LocalHub, check: Callable[..., Result], files: Path) -> None:
+def test_files_and_sizes_are_said(
+    hub: LocalHub, check: Callable[..., Result], files: Path
+) -> None:
     hub.add("acme/tiny", files)
     result = check()
     assert result.exit_code == 0, result.output
@@ -74,7 +76,10 @@ def test_pickled_weights_are_said_with_their_conversion(
     repository = hub.add("acme/tiny", pickled(files))
     result = check()
     assert result.exit_code == 0, result.output
-    assert "`pytorch_model.bin`, 0.03 GB, pickled; they are converted to safetensors once" in result.output
+    assert (
+        "`pytorch_model.bin`, 0.03 GB, pickled; they are converted to safetensors once"
+        in result.output
+    )
     commit = repository.convert(7, files)
     outlook.cache_clear()
     output = check().output
@@ -88,24 +93,35 @@ def test_a_gated_model_says_where_to_accept_its_licence(
     hub.add("acme/tiny", files).gated = True
     result = check()
     assert result.exit_code == 2
-    assert f"it is gated; accept its licence at {hub.endpoint}/acme/tiny, then log in" in result.output
+    assert (
+        f"it is gated; accept its licence at {hub.endpoint}/acme/tiny, then log in"
+        in result.output
+    )
     assert "`hf auth login`" in result.output
     assert "no problems" not in result.output
 
 
-def test_a_model_that_is_not_there_is_a_problem(hub: LocalHub, check: Callable[..., Result]) -> None:
+def test_a_model_that_is_not_there_is_a_problem(
+    hub: LocalHub, check: Callable[..., Result]
+) -> None:
     result = check()
     assert result.exit_code == 2
     assert (
-        "the hub gives no model `acme/tiny`: there is no such repository, or it is private" in result.output
+        "the hub gives no model `acme/tiny`: there is no such repository, or it is private"
+        in result.output
     )
 
 
-def test_a_missing_revision_is_a_problem(hub: LocalHub, check: Callable[..., Result], files: Path) -> None:
+def test_a_missing_revision_is_a_problem(
+    hub: LocalHub, check: Callable[..., Result], files: Path
+) -> None:
     hub.add("acme/tiny", files)
     result = check('encoder.backbone.revision="v9"')
     assert result.exit_code == 2
-    assert "`acme/tiny` at revision `v9`: the repository has no such revision" in result.output
+    assert (
+        "`acme/tiny` at revision `v9`: the repository has no such revision"
+        in result.output
+    )
 
 
 def test_a_model_without_weights_names_what_it_has(
@@ -118,11 +134,16 @@ def test_a_model_without_weights_names_what_it_has(
     assert "(it has `tf_model.h5`, which is of another library)" in result.output
 
 
-def test_a_hub_that_does_not_answer_is_not_waited_for(check: Callable[..., Result]) -> None:
+def test_a_hub_that_does_not_answer_is_not_waited_for(
+    check: Callable[..., Result],
+) -> None:
     hub_answers.cache_clear()
     outlook.cache_clear()
     result = check()
     hub_answers.cache_clear()
     outlook.cache_clear()
     assert result.exit_code == 0, result.output
-    assert "`acme/tiny`: not asked for, since http://127.0.0.1:9 does not answer" in result.output
+    assert (
+        "`acme/tiny`: not asked for, since http://127.0.0.1:9 does not answer"
+        in result.output
+    )

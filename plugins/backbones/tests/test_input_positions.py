@@ -34,9 +34,16 @@ def test_the_positions_of_a_local_model_are_those_of_the_built_one(
     assert backbone.most_tokens() == backbone.build(no_texts).max_length
 
 
-@pytest.mark.parametrize("backbone", [Bert(init="random"), Opt(init="random"), Causal(init="random")])
-def test_the_positions_of_a_random_model_are_those_of_the_built_one(backbone: Any) -> None:
-    assert backbone.build(BuildContext(lambda: ["a few words"])).max_length == backbone.most_tokens()
+@pytest.mark.parametrize(
+    "backbone", [Bert(init="random"), Opt(init="random"), Causal(init="random")]
+)
+def test_the_positions_of_a_random_model_are_those_of_the_built_one(
+    backbone: Any,
+) -> None:
+    assert (
+        backbone.build(BuildContext(lambda: ["a few words"])).max_length
+        == backbone.most_tokens()
+    )
 
 
 def test_texts_of_a_t5_may_have_any_length(save_model: SaveModel) -> None:
@@ -54,14 +61,33 @@ def test_nothing_is_known_of_a_model_on_the_hub() -> None:
         ({}, None),
         ({"max_position_embeddings": "many"}, None),
         ({"max_position_embeddings": 514, "model_type": "roberta"}, 512),
-        ({"max_position_embeddings": 514, "model_type": "roberta", "pad_token_id": None}, 512),
-        ({"max_position_embeddings": 514, "model_type": "bert", "pad_token_id": 1}, 514),
+        (
+            {
+                "max_position_embeddings": 514,
+                "model_type": "roberta",
+                "pad_token_id": None,
+            },
+            512,
+        ),
+        (
+            {"max_position_embeddings": 514, "model_type": "bert", "pad_token_id": 1},
+            514,
+        ),
         ({"n_positions": 1024, "model_type": "gpt2"}, 1024),
         ({"max_position_embeddings": True}, None),
         ({"max_position_embeddings": 2, "model_type": "roberta"}, None),
         ({"max_position_embeddings": 40, "model_type": ["roberta"]}, 40),
-        ({"max_position_embeddings": 40, "model_type": "roberta", "pad_token_id": True}, 38),
+        (
+            {
+                "max_position_embeddings": 40,
+                "model_type": "roberta",
+                "pad_token_id": True,
+            },
+            38,
+        ),
     ],
 )
-def test_positions_of_a_configuration(config: dict[str, Any], positions: int | None) -> None:
+def test_positions_of_a_configuration(
+    config: dict[str, Any], positions: int | None
+) -> None:
     assert positions_of(config) == positions

@@ -28,14 +28,22 @@ pytestmark = pytest.mark.skipif(
 
 
 def made(
-    products: Int8Products, width: int, out: int, activation: str = "none", join: str = "add", **how: Any
+    products: Int8Products,
+    width: int,
+    out: int,
+    activation: str = "none",
+    join: str = "add",
+    **how: Any,
 ) -> Any:
     weight, bias = torch.randn(out, width) / width**0.5, torch.randn(out)
     return products.linear(weight, bias, activation, join, **how)
 
 
 def rounded(rounding: Rounding, x: torch.Tensor) -> np.ndarray:
-    rows = x.double().numpy() * rounding.factors.double().numpy() + rounding.offsets.double().numpy()
+    rows = (
+        x.double().numpy() * rounding.factors.double().numpy()
+        + rounding.offsets.double().numpy()
+    )
     return np.clip(np.floor(rows), 0, 255).astype(np.int64)
 
 
@@ -43,7 +51,9 @@ def times(integers: Integers, rows: np.ndarray, weight: torch.Tensor) -> np.ndar
     """The product of rows in uint8 with weights by NumPy's integers, before activation and join."""
     scales = integers.scales.double().numpy()
     weights = (weight / integers.scales[:, None]).round().numpy().astype(np.int64)
-    return (rows - integers.zero) @ weights.T * integers.scale * scales + integers.bias.double().numpy()
+    return (
+        rows - integers.zero
+    ) @ weights.T * integers.scale * scales + integers.bias.double().numpy()
 
 
 def integers(product: Int8Linear, x: torch.Tensor) -> np.ndarray:
@@ -75,7 +85,9 @@ def test_a_product_is_joined_with_a_second_argument(join: str) -> None:
     product.choose(True)
     alone = torch.from_numpy(integers(product, x))
     expected = alone + other if join == "add" else alone * other
-    torch.testing.assert_close(product(x, other).double(), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        product(x, other).double(), expected, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_inputs_are_rounded_and_clamped() -> None:
@@ -92,7 +104,9 @@ def test_the_middle_of_a_range_costs_no_steps() -> None:
     exact = product(shifted)
     product.round()
     product.choose(True)
-    assert float((product(shifted) - exact).norm() / (exact - exact.mean(0)).norm()) < 0.02
+    assert (
+        float((product(shifted) - exact).norm() / (exact - exact.mean(0)).norm()) < 0.02
+    )
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_new", "silu"])
@@ -109,7 +123,9 @@ def test_an_inner_layer_is_that_of_integers(activation: str, joined: bool) -> No
     wide = torch.from_numpy(times(inner.first, rounded(inner.rounding, x), smooth))
     wide = ACTIVATIONS[activation][0](wide) / inner.second.scale + inner.second.zero
     narrow = inner.narrow[0][:, channels] / inner.cuts.slopes
-    expected = torch.from_numpy(times(inner.second, wide.round().clamp(0, 255).long().numpy(), narrow))
+    expected = torch.from_numpy(
+        times(inner.second, wide.round().clamp(0, 255).long().numpy(), narrow)
+    )
     expected = expected if other is None else expected + other
     # A number in the middle between two integers may be rounded either way.
     assert float((inner(x, other) - expected).norm() / expected.norm()) < 1e-3
@@ -127,7 +143,9 @@ def inner_and_inputs(activation: str) -> tuple[Int8Inner, torch.Tensor]:
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_channels_with_large_values_behind_the_activation_are_cut(activation: str) -> None:
+def test_channels_with_large_values_behind_the_activation_are_cut(
+    activation: str,
+) -> None:
     """With one height for all channels, 255 steps would be spent on the largest."""
     inner, x = inner_and_inputs(activation)
     exact = inner(x)
@@ -137,18 +155,24 @@ def test_channels_with_large_values_behind_the_activation_are_cut(activation: st
     whole = ACTIVATIONS[activation][0](functional.linear(x, *inner.widen))
     step = float(whole.max() - whole.min()) / 255
     plain = functional.linear((whole / step).round() * step, *inner.narrow)
-    cut, uncut = (float((found - exact).norm() / exact.norm()) for found in (inner(x), plain))
+    cut, uncut = (
+        float((found - exact).norm() / exact.norm()) for found in (inner(x), plain)
+    )
     assert cut < 0.02 < 0.04 < uncut
 
 
 @pytest.mark.parametrize("slope", [1.0, 2.0])
 @pytest.mark.parametrize("more", [0, 1, 4, 20])
-def test_the_pieces_of_a_channel_are_the_whole_behind_relu(more: int, slope: float) -> None:
+def test_the_pieces_of_a_channel_are_the_whole_behind_relu(
+    more: int, slope: float
+) -> None:
     most = torch.tensor([0.5, 24.0, 3.0, 0.0, 7.0])
     cuts = cut(most, more, slope)
     assert len(most) <= len(cuts.channels) <= len(most) + more
     x = torch.linspace(-5, 1, 200)[:, None] * most
-    pieces = ((x[:, cuts.channels] - cuts.starts) * cuts.slopes).relu().clamp(max=cuts.height) / cuts.slopes
+    pieces = ((x[:, cuts.channels] - cuts.starts) * cuts.slopes).relu().clamp(
+        max=cuts.height
+    ) / cuts.slopes
     together = torch.zeros_like(x).index_add(1, cuts.channels, pieces)
     torch.testing.assert_close(together, x.relu(), rtol=1e-5, atol=1e-5)
     assert float(cuts.slopes.max()) <= STEEPEST
@@ -193,8 +217,12 @@ def test_the_mean_error_of_rounded_weights_is_in_the_bias() -> None:
     product.round()
     product.choose(True)
     error = product(x) - exact
-    product.integers = attrs.evolve(product.integers, bias=product.bias + product.weight @ middle)
-    assert float(error.mean(0).norm()) < 0.25 * float((product(x) - exact).mean(0).norm())
+    product.integers = attrs.evolve(
+        product.integers, bias=product.bias + product.weight @ middle
+    )
+    assert float(error.mean(0).norm()) < 0.25 * float(
+        (product(x) - exact).mean(0).norm()
+    )
 
 
 def test_the_product_that_hurts_is_found_and_left_out() -> None:
@@ -217,7 +245,9 @@ def test_the_product_that_hurts_is_found_and_left_out() -> None:
     found = products.calibrate(encode)
     assert found.left_out == ("3 (64 to 64)",)
     assert found.cosine >= LEAST_COSINE
-    assert functional.cosine_similarity(encode(), exact).mean() == pytest.approx(found.cosine, abs=1e-6)
+    assert functional.cosine_similarity(encode(), exact).mean() == pytest.approx(
+        found.cosine, abs=1e-6
+    )
 
 
 def test_what_all_products_hurt_is_left_out_whole() -> None:
@@ -237,7 +267,11 @@ def test_nothing_of_the_calibration_is_kept() -> None:
     product = made(products, 16, 16)
     x = torch.randn(30, 16)
     products.calibrate(lambda: product(x))
-    floats = [v for v in vars(product).values() if isinstance(v, torch.Tensor) and v.is_floating_point()]
+    floats = [
+        v
+        for v in vars(product).values()
+        if isinstance(v, torch.Tensor) and v.is_floating_point()
+    ]
     assert not [tensor for tensor in floats if tensor.ndim > 1]
 
 
@@ -265,7 +299,9 @@ def encoder(kind: str, directory: Path, precision: str, **backbone: Any) -> Enco
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_are_near_those_in_fp32(save_model: SaveModel, kind: str) -> None:
     directory = save_model(kind)
-    exact, int8 = (encoder(kind, directory, precision) for precision in ("fp32", "int8"))
+    exact, int8 = (
+        encoder(kind, directory, precision) for precision in ("fp32", "int8")
+    )
     a, b = (torch.from_numpy(one.encode(TEXTS)) for one in (exact, int8))
     assert functional.cosine_similarity(a, b).min() >= 0.995
     assert not torch.allclose(a, b, rtol=0, atol=1e-6)
@@ -289,7 +325,10 @@ def test_two_encoders_are_calibrated_alike(save_model: SaveModel) -> None:
     assert first.placed.fingerprint() == second.placed.fingerprint()
     # Where the processor has bf16, `auto` is that.
     for precision in ("fp32", "auto"):
-        assert first.placed.fingerprint() != encoder("bert", directory, precision).placed.fingerprint()
+        assert (
+            first.placed.fingerprint()
+            != encoder("bert", directory, precision).placed.fingerprint()
+        )
 
 
 def test_a_backbone_that_encoders_share_is_calibrated_once(
@@ -298,10 +337,14 @@ def test_a_backbone_that_encoders_share_is_calibrated_once(
     calibrated: list[int] = []
     calibrate = Int8Products.calibrate
     monkeypatch.setattr(
-        Int8Products, "calibrate", lambda self, encode: calibrated.append(1) or calibrate(self, encode)
+        Int8Products,
+        "calibrate",
+        lambda self, encode: calibrated.append(1) or calibrate(self, encode),
     )
     first = encoder("bert", save_model("bert"), "int8")
-    second = first.engine.assemble(first.backbone, first.recipe.pooler, first.recipe.head)
+    second = first.engine.assemble(
+        first.backbone, first.recipe.pooler, first.recipe.head
+    )
     assert len(calibrated) == 1
     together = first.placed.beside([second])
     assert together is not None
@@ -312,7 +355,9 @@ def test_a_backbone_that_encoders_share_is_calibrated_once(
 
 
 def test_what_has_no_form_in_int8_says_what_to_do(save_model: SaveModel) -> None:
-    with pytest.raises(ModelError, match=r"`BertModel`, as it is held here, has no form in int8.*auto"):
+    with pytest.raises(
+        ModelError, match=r"`BertModel`, as it is held here, has no form in int8.*auto"
+    ):
         encoder("bert", save_model("bert"), "int8", dtype="bf16")
     with pytest.raises(ModelError, match=r"has no form in int8"):
         encoder("bert", save_model("electra", name="electra"), "int8")
@@ -325,7 +370,9 @@ def test_an_intervention_does_not_go_with_int8(save_model: SaveModel) -> None:
         "pooler": {"use": "prompt-eol"},
         "max_length": 16,
     }
-    with pytest.raises(ModelError, match="the intervention `token-prepending` does not go with int8"):
+    with pytest.raises(
+        ModelError, match="the intervention `token-prepending` does not go with int8"
+    ):
         Encoder.of(table, {"use": "cpu", "precision": "int8"})
 
 
@@ -337,11 +384,17 @@ def test_the_type_left_out_is_that_of_attention() -> None:
     product.round()
     product.choose(False)
     kept = products.attention
-    expected = linear(product.weight.to(kept), product.bias.to(kept), "gelu")(x.to(kept)).float()
+    expected = linear(product.weight.to(kept), product.bias.to(kept), "gelu")(
+        x.to(kept)
+    ).float()
     assert torch.equal(product(x), expected)
 
 
 @pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16", "avx512_vnni"])
-def test_attention_is_in_bf16_where_the_processor_has_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_is_in_bf16_where_the_processor_has_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {name: True})
-    assert Int8Products().attention == (torch.bfloat16 if name.endswith("bf16") else torch.float32)
+    assert Int8Products().attention == (
+        torch.bfloat16 if name.endswith("bf16") else torch.float32
+    )

@@ -34,7 +34,11 @@ def save_whole(save_model: SaveModel) -> Callable[..., Any]:
 
     def save(kind: str, name: str = "model", **config: Any) -> tuple[Path, Any]:
         directory = save_model(kind, name, **config)
-        auto = transformers.AutoModelForCausalLM if kind in CAUSAL else transformers.AutoModelForMaskedLM
+        auto = (
+            transformers.AutoModelForCausalLM
+            if kind in CAUSAL
+            else transformers.AutoModelForMaskedLM
+        )
         model = auto.from_config(transformers.AutoConfig.from_pretrained(directory))
         for parameter in model.parameters():
             torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
@@ -45,7 +49,11 @@ def save_whole(save_model: SaveModel) -> Callable[..., Any]:
 
 
 def backbone_of(kind: str, **fields: Any) -> Any:
-    classes = {"opt": Opt, **dict.fromkeys(CAUSAL[2:], Causal), **dict.fromkeys(MASKED, Bert)}
+    classes = {
+        "opt": Opt,
+        **dict.fromkeys(CAUSAL[2:], Causal),
+        **dict.fromkeys(MASKED, Bert),
+    }
     return classes.get(kind.removesuffix("-350m"), Opt)(**fields)
 
 
@@ -83,9 +91,13 @@ def test_the_output_embedding_is_that_of_transformers(
     built = backbone_of(kind, model=str(directory)).build(no_texts)
     found = built.output_embedding()
     assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, whole.get_output_embeddings().weight.detach().numpy())
+    np.testing.assert_array_equal(
+        found, whole.get_output_embeddings().weight.detach().numpy()
+    )
     if kind in CAUSAL:
-        states = np.random.default_rng(0).normal(size=(3, built.width)).astype(np.float32)
+        states = (
+            np.random.default_rng(0).normal(size=(3, built.width)).astype(np.float32)
+        )
         np.testing.assert_allclose(states @ found.T, built.logits(states), atol=1e-5)
 
 
@@ -102,7 +114,9 @@ def test_a_head_is_tied_to_the_embedding_where_its_configuration_says_so(
         built.model.get_input_embeddings().weight.mul_(2)
         expected = whole.lm_head(torch.from_numpy(states)).numpy()
     np.testing.assert_allclose(before, expected, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(built.logits(states), expected * (1 + tied), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        built.logits(states), expected * (1 + tied), rtol=0, atol=1e-5
+    )
 
 
 def test_what_a_model_does_to_its_logits_is_done(
@@ -139,18 +153,24 @@ def test_a_model_with_an_adapter_has_the_head_of_its_base(
 ) -> None:
     directory, whole = save_whole("opt")
     built = Opt(model=str(directory), lora=LoRA(r=2)).build(no_texts)
-    np.testing.assert_allclose(*both(built, whole), rtol=0, atol=1e-5)  # a new adapter changes nothing
+    np.testing.assert_allclose(
+        *both(built, whole), rtol=0, atol=1e-5
+    )  # a new adapter changes nothing
 
 
 def test_a_random_opt_predicts_with_its_embedding(sentences: tuple[str, ...]) -> None:
     built = Opt(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     states = np.random.default_rng(0).normal(size=(3, built.width)).astype(np.float32)
     words = built.model.get_input_embeddings().weight.detach().numpy()
-    np.testing.assert_allclose(built.logits(states), states @ words.T, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        built.logits(states), states @ words.T, rtol=0, atol=1e-5
+    )
     assert built.logits(states[:0]).shape == (0, len(words))
 
 
-def test_many_states_are_scored_in_parts(sentences: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_states_are_scored_in_parts(
+    sentences: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     built = Opt(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     states = np.random.default_rng(0).normal(size=(7, built.width)).astype(np.float32)
     whole = built.logits(states)
@@ -200,7 +220,9 @@ def test_files_without_the_head_are_refused_when_it_is_needed(
 ) -> None:
     states = np.zeros((1, 32), np.float32)
     built = Causal(model=str(save_model("llama", "alone"))).build(no_texts)
-    with pytest.raises(ModelError, match=r"alone` has no `lm_head\.weight`.*saved with it"):
+    with pytest.raises(
+        ModelError, match=r"alone` has no `lm_head\.weight`.*saved with it"
+    ):
         built.logits(states)
     directory, _ = save_whole("bert")
     file = directory / "model.safetensors"
@@ -211,20 +233,28 @@ def test_files_without_the_head_are_refused_when_it_is_needed(
         Bert(model=str(directory)).build(no_texts).logits(states)
 
 
-def test_old_names_of_norms_are_known(save_whole: Callable[..., Any], no_texts: BuildContext) -> None:
+def test_old_names_of_norms_are_known(
+    save_whole: Callable[..., Any], no_texts: BuildContext
+) -> None:
     """The files of the first BERT call the weight and bias of a norm gamma and beta."""
     directory, whole = save_whole("bert")
     file = directory / "model.safetensors"
     old = {
-        key.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
+        key.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): value
         for key, value in load_file(file).items()
     }
     assert "cls.predictions.transform.LayerNorm.gamma" in old
     save_file(old, file, {"format": "pt"})
-    np.testing.assert_allclose(*both(Bert(model=str(directory)).build(no_texts), whole), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        *both(Bert(model=str(directory)).build(no_texts), whole), rtol=0, atol=1e-5
+    )
 
 
 def test_a_backbone_without_a_head_says_what_to_use(sentences: tuple[str, ...]) -> None:
     built = T5(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
-    with pytest.raises(ModelError, match="`t5` has no language-modelling head; use a causal one"):
+    with pytest.raises(
+        ModelError, match="`t5` has no language-modelling head; use a causal one"
+    ):
         built.logits(np.zeros((1, built.width), np.float32))

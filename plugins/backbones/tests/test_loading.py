@@ -62,7 +62,9 @@ def batch_of(padded: Padded, sentences: tuple[str, ...]) -> Callable[..., Any]:
     """The sentences, tokenised for a backbone and padded."""
 
     def batch(built: Any, side: str = "right") -> tuple[torch.Tensor, torch.Tensor]:
-        return padded(built.tokenizer.encode(sentences, 32), built.tokenizer.pad_id, side)
+        return padded(
+            built.tokenizer.encode(sentences, 32), built.tokenizer.pad_id, side
+        )
 
     return batch
 
@@ -76,7 +78,11 @@ def vectors(module: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """The states of all real tokens, and what the decoder gives, in fp32."""
     states = module(ids, mask)
     rows = states.last_hidden_state[mask.bool()].float()
-    return rows if states.decoder_state is None else torch.cat([rows, states.decoder_state.float()])
+    return (
+        rows
+        if states.decoder_state is None
+        else torch.cat([rows, states.decoder_state.float()])
+    )
 
 
 @torch.no_grad()
@@ -88,7 +94,11 @@ def disturb(built: Any, amount: float = 0.05) -> None:
 
 
 def files_in(directory: Path) -> set[str]:
-    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(directory).as_posix()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
 
 
 def refusal(backbone: Any, context: BuildContext) -> str:
@@ -106,7 +116,9 @@ def test_padding_may_be_on_either_side(
 ) -> None:
     built = of(kind, save_model(kind), layers="first-last").build(no_texts)
     for module in forms(built):
-        right, left = (vectors(module, *batch_of(built, side)) for side in ("right", "left"))
+        right, left = (
+            vectors(module, *batch_of(built, side)) for side in ("right", "left")
+        )
         torch.testing.assert_close(left, right, rtol=0, atol=1e-5)
 
 
@@ -148,18 +160,36 @@ def test_the_layers_that_are_named_are_averaged(
 
 
 @torch.no_grad()
-def hidden_states(kind: str, directory: Path, ids: torch.Tensor, mask: torch.Tensor) -> tuple[Any, ...]:
-    auto = transformers.AutoModelForTextEncoding if FAMILIES[kind] is T5 else transformers.AutoModel
+def hidden_states(
+    kind: str, directory: Path, ids: torch.Tensor, mask: torch.Tensor
+) -> tuple[Any, ...]:
+    auto = (
+        transformers.AutoModelForTextEncoding
+        if FAMILIES[kind] is T5
+        else transformers.AutoModel
+    )
     model = auto.from_pretrained(directory).eval()
-    return tuple(model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states)
+    return tuple(
+        model(
+            input_ids=ids, attention_mask=mask, output_hidden_states=True
+        ).hidden_states
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "decodes", "layers"),
-    [("bert", False, "last"), *((*pair, "first-last") for pair in WITH_DECODER if pair[0] != "opt-350m")],
+    [
+        ("bert", False, "last"),
+        *((*pair, "first-last") for pair in WITH_DECODER if pair[0] != "opt-350m"),
+    ],
 )
 def test_all_layers_are_there_for_a_pooler_that_needs_them(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str, layers: Any, decodes: bool
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    batch_of: Any,
+    kind: str,
+    layers: Any,
+    decodes: bool,
 ) -> None:
     directory = save_model(kind)
     words = ("layers", "decoder") if decodes else ("layers",)
@@ -172,13 +202,17 @@ def test_all_layers_are_there_for_a_pooler_that_needs_them(
             states = module(ids, mask)
         assert len(states.layers) == len(expected) == 3
         for found, right in zip(states.layers, expected, strict=True):
-            torch.testing.assert_close(found[mask.bool()], right[mask.bool()], rtol=0, atol=1e-5)
+            torch.testing.assert_close(
+                found[mask.bool()], right[mask.bool()], rtol=0, atol=1e-5
+            )
         found = states.last_hidden_state[mask.bool()]
         torch.testing.assert_close(found, read[mask.bool()], rtol=0, atol=1e-5)
         assert (states.decoder_state is not None) == decodes
 
 
-@pytest.mark.parametrize(("kind", "number"), [("bert", -4), ("bert", 100), *((kind, 3) for kind in ONE_EACH)])
+@pytest.mark.parametrize(
+    ("kind", "number"), [("bert", -4), ("bert", 100), *((kind, 3) for kind in ONE_EACH)]
+)
 def test_a_layer_that_is_not_there_is_refused(
     save_model: SaveModel, no_texts: BuildContext, kind: str, number: int
 ) -> None:
@@ -199,26 +233,47 @@ def test_no_layer_at_all_is_refused() -> None:
 @pytest.mark.parametrize("layers", ["last", "first-last"])
 @pytest.mark.parametrize(("kind", "token"), [("bert", "[MASK]"), ("roberta", "<mask>")])
 def test_the_state_of_the_last_mask_token_is_given(
-    save_model: SaveModel, no_texts: BuildContext, padded: Padded, kind: str, token: str, layers: Any
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    padded: Padded,
+    kind: str,
+    token: str,
+    layers: Any,
 ) -> None:
     directory = save_model(kind)
-    built = Bert(model=str(directory), layers=layers).build(needs(no_texts, "mask-token"))
+    built = Bert(model=str(directory), layers=layers).build(
+        needs(no_texts, "mask-token")
+    )
     reference = transformers.AutoModel.from_pretrained(directory).eval()
     assert built.tokenizer.mask_token == token
     mask_id = built.tokenizer.original.mask_token_id
     # The second text holds one of its own, and one is the sentence itself.
-    texts = [f"the cat means {token} .", f"a {token} dog barks means {token} .", f"{token} {token}"]
+    texts = [
+        f"the cat means {token} .",
+        f"a {token} dog barks means {token} .",
+        f"{token} {token}",
+    ]
     tokens = built.tokenizer.encode(texts, 32)
     ids, mask = padded(tokens, built.tokenizer.pad_id)
     for module in forms(built):
         with torch.no_grad():
             states = module(ids, mask)
             for row, text in enumerate(texts):
-                alone = torch.from_numpy(built.tokenizer.encode([text], 32).ids).long()[None]
-                place = [at for at, found in enumerate(alone[0].tolist()) if found == mask_id][-1]
-                hidden = reference(input_ids=alone, output_hidden_states=True).hidden_states
-                expected = hidden[-1] if layers == "last" else (hidden[1] + hidden[-1]) / 2
-                torch.testing.assert_close(states.mask_state[row], expected[0, place], rtol=0, atol=1e-5)
+                alone = torch.from_numpy(built.tokenizer.encode([text], 32).ids).long()[
+                    None
+                ]
+                place = [
+                    at for at, found in enumerate(alone[0].tolist()) if found == mask_id
+                ][-1]
+                hidden = reference(
+                    input_ids=alone, output_hidden_states=True
+                ).hidden_states
+                expected = (
+                    hidden[-1] if layers == "last" else (hidden[1] + hidden[-1]) / 2
+                )
+                torch.testing.assert_close(
+                    states.mask_state[row], expected[0, place], rtol=0, atol=1e-5
+                )
 
 
 def test_without_the_need_no_mask_state_is_computed(
@@ -234,7 +289,10 @@ def test_a_tokenizer_without_a_mask_token_is_refused_where_one_is_read(
     directory = save_model()
     edit_json(directory / "tokenizer_config.json", mask_token=None)
     message = refusal(Bert(model=str(directory)), needs(no_texts, "mask-token"))
-    assert message == "the pooler reads a mask token, and the tokenizer has none; take another model"
+    assert (
+        message
+        == "the pooler reads a mask token, and the tokenizer has none; take another model"
+    )
     Bert(model=str(directory)).build(no_texts)
 
 
@@ -252,15 +310,26 @@ def mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
     [
         *((kind, "pretrained", "bf16") for kind in FAMILIES),
         *((kind, "random", "bf16") for kind in ONE_EACH),
-        *((kind, init, "fp16") for kind in ("bert", "t5") for init in ("pretrained", "random")),
+        *(
+            (kind, init, "fp16")
+            for kind in ("bert", "t5")
+            for init in ("pretrained", "random")
+        ),
     ],
 )
 def test_weights_are_held_in_the_precision_that_is_asked_for(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str, init: Any, dtype: Any
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    batch_of: Any,
+    kind: str,
+    init: Any,
+    dtype: Any,
 ) -> None:
     directory = save_model(kind)
     built = of(kind, directory, dtype=dtype, init=init).build(no_texts)
-    held = {name: parameter.dtype for name, parameter in built.module.named_parameters()}
+    held = {
+        name: parameter.dtype for name, parameter in built.module.named_parameters()
+    }
     if kind.startswith("t5") and dtype == "fp16":
         # fp16 overflows there: transformers holds these weights in fp32.
         held = {name: kept for name, kept in held.items() if ".wo." not in name}
@@ -268,7 +337,9 @@ def test_weights_are_held_in_the_precision_that_is_asked_for(
     assert built.origin["dtype"] == dtype
     ids, mask = batch_of(built)
     narrow = vectors(forms(built)[1], ids, mask)
-    torch.testing.assert_close(narrow, vectors(built.module.eval(), ids, mask), rtol=0, atol=0)
+    torch.testing.assert_close(
+        narrow, vectors(built.module.eval(), ids, mask), rtol=0, atol=0
+    )
     if init == "pretrained":
         wide = vectors(of(kind, directory).build(no_texts).module.eval(), ids, mask)
         assert mean_cosine(narrow, wide) >= 0.999
@@ -281,14 +352,19 @@ def test_fp32_weights_are_encoded_in_bf16_where_the_runtime_asks(
     built = of(kind, save_model(kind)).build(no_texts)
     ids, mask = batch_of(built)
     wide, narrow = (
-        vectors(built.inference(built.module, dtype), ids, mask) for dtype in (torch.float32, torch.bfloat16)
+        vectors(built.inference(built.module, dtype), ids, mask)
+        for dtype in (torch.float32, torch.bfloat16)
     )
     assert not torch.equal(wide, narrow)
     assert mean_cosine(wide, narrow) >= 0.999
-    assert {parameter.dtype for parameter in built.module.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in built.module.parameters()} == {
+        torch.float32
+    }
 
 
-def test_fp32_is_not_named_in_the_origin(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_fp32_is_not_named_in_the_origin(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     assert "dtype" not in Opt(model=str(save_model("opt"))).build(no_texts).origin
 
 
@@ -336,15 +412,23 @@ def peak_of(backbone: str, small: str) -> tuple[int, int, int]:
     return most, end, held
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status, which Linux has")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="reads /proc/self/status, which Linux has"
+)
 @pytest.mark.slow
 def test_weights_are_streamed_into_their_precision(save_model: SaveModel) -> None:
-    shape = {"hidden_size": 1024, "word_embed_proj_dim": 1024, "ffn_dim": 4096, "num_hidden_layers": 8}
+    shape = {
+        "hidden_size": 1024,
+        "word_embed_proj_dim": 1024,
+        "ffn_dim": 4096,
+        "num_hidden_layers": 8,
+    }
     directory, small = save_model("opt", **shape), save_model("opt", "small")
     size = (directory / "model.safetensors").stat().st_size
     assert size > 400e6
     most, end, held = peak_of(
-        f"Opt(model={str(directory)!r}, dtype='bf16')", f"Opt(model={str(small)!r}, dtype='bf16')"
+        f"Opt(model={str(directory)!r}, dtype='bf16')",
+        f"Opt(model={str(small)!r}, dtype='bf16')",
     )
     assert held == pytest.approx(size / 2, rel=0.01)
     assert end > 0.9 * held
@@ -352,13 +436,22 @@ def test_weights_are_streamed_into_their_precision(save_model: SaveModel) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/status, which Linux has")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="reads /proc/self/status, which Linux has"
+)
 def test_a_decoder_that_is_not_read_takes_no_memory(save_model: SaveModel) -> None:
-    shape = {"d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 1, "num_decoder_layers": 12}
+    shape = {
+        "d_model": 512,
+        "d_kv": 64,
+        "d_ff": 2048,
+        "num_layers": 1,
+        "num_decoder_layers": 12,
+    }
     directory, small = save_model("t5", num_heads=8, **shape), save_model("t5", "small")
     size = (directory / "model.safetensors").stat().st_size
     most, _, held = peak_of(
-        f"T5(model={str(directory)!r}, dtype='bf16')", f"T5(model={str(small)!r}, dtype='bf16')"
+        f"T5(model={str(directory)!r}, dtype='bf16')",
+        f"T5(model={str(small)!r}, dtype='bf16')",
     )
     # Beside the model there is the interpreter's own noise. The decoder would be thirty times as much.
     assert size > 30 * held
@@ -370,7 +463,10 @@ def test_a_decoder_that_is_not_read_takes_no_memory(save_model: SaveModel) -> No
 
 @pytest.mark.parametrize(
     ("kind", "decodes", "dtype"),
-    [*((*pair, "fp32") for pair in WITH_DECODER), *((kind, False, "bf16") for kind in ONE_EACH)],
+    [
+        *((*pair, "fp32") for pair in WITH_DECODER),
+        *((kind, False, "bf16") for kind in ONE_EACH),
+    ],
 )
 def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     save_model: SaveModel,
@@ -389,13 +485,17 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     built.save(saved)
     assert files_in(saved) == {"config.json", "model.safetensors"} | TOKENIZER
     again = backbone.build(attrs.evolve(context, saved=saved))
-    assert {p.dtype for p in again.module.parameters()} == {p.dtype for p in built.module.parameters()}
+    assert {p.dtype for p in again.module.parameters()} == {
+        p.dtype for p in built.module.parameters()
+    }
     assert (again.width, again.max_length) == (built.width, built.max_length)
     batch = batch_of(built)
     assert all(torch.equal(*pair) for pair in zip(batch, batch_of(again), strict=True))
     for one, other in zip(forms(built), forms(again), strict=True):
         assert torch.equal(vectors(one, *batch), vectors(other, *batch))
-    assert again.origin["sha256"] == {"model.safetensors": sha256(saved / "model.safetensors")}
+    assert again.origin["sha256"] == {
+        "model.safetensors": sha256(saved / "model.safetensors")
+    }
 
 
 @pytest.mark.parametrize(
@@ -410,7 +510,11 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     ids=lambda backbone: backbone.name,
 )
 def test_a_random_backbone_is_rebuilt_without_its_texts(
-    sentences: tuple[str, ...], no_texts: BuildContext, batch_of: Any, tmp_path: Path, backbone: Any
+    sentences: tuple[str, ...],
+    no_texts: BuildContext,
+    batch_of: Any,
+    tmp_path: Path,
+    backbone: Any,
 ) -> None:
     built = backbone.build(BuildContext(lambda: sentences))
     saved = tmp_path / "saved"
@@ -434,7 +538,12 @@ def adapted(backbone: Any, context: BuildContext) -> Any:
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_over_a_pretrained_model_only_the_adapter_is_saved(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path, kind: str, dtype: Any
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    batch_of: Any,
+    tmp_path: Path,
+    kind: str,
+    dtype: Any,
 ) -> None:
     directory = save_model(kind)
     backbone = of(kind, directory, lora=LORA, dtype=dtype)
@@ -442,7 +551,9 @@ def test_over_a_pretrained_model_only_the_adapter_is_saved(
     bare = of(kind, directory, dtype=dtype).build(no_texts)
     saved = tmp_path / "saved"
     built.save(saved)
-    assert files_in(saved) == {"base.json"} | TOKENIZER | {f"adapter/{name}" for name in ADAPTED}
+    assert files_in(saved) == {"base.json"} | TOKENIZER | {
+        f"adapter/{name}" for name in ADAPTED
+    }
     base = {"model.safetensors": sha256(directory / "model.safetensors")}
     assert json.loads((saved / "base.json").read_text()) == {"sha256": base}
     assert str(directory) not in (saved / "adapter" / "adapter_config.json").read_text()
@@ -452,7 +563,11 @@ def test_over_a_pretrained_model_only_the_adapter_is_saved(
         found = vectors(one, *batch)
         assert torch.equal(found, vectors(other, *batch))
         assert not torch.allclose(found, vectors(plain, *batch), atol=1e-2)
-    trained = [name for name, parameter in again.module.named_parameters() if parameter.requires_grad]
+    trained = [
+        name
+        for name, parameter in again.module.named_parameters()
+        if parameter.requires_grad
+    ]
     assert trained
     assert all("lora_" in name for name in trained)
 
@@ -480,15 +595,27 @@ def test_an_adapter_over_weights_that_have_changed_since_is_refused(
     ids=lambda backbone: backbone.name,
 )
 def test_over_random_weights_these_are_saved_with_the_adapter(
-    sentences: tuple[str, ...], no_texts: BuildContext, batch_of: Any, tmp_path: Path, backbone: Any
+    sentences: tuple[str, ...],
+    no_texts: BuildContext,
+    batch_of: Any,
+    tmp_path: Path,
+    backbone: Any,
 ) -> None:
     built = backbone.build(BuildContext(lambda: sentences))
     disturb(built)
     saved = tmp_path / "saved"
     built.save(saved)
-    expected = {"config.json", "model.safetensors"} | TOKENIZER | {f"adapter/{name}" for name in ADAPTED}
+    expected = (
+        {"config.json", "model.safetensors"}
+        | TOKENIZER
+        | {f"adapter/{name}" for name in ADAPTED}
+    )
     assert files_in(saved) == expected
-    assert not [key for key in load_file(saved / "model.safetensors") if "lora_" in key or "base_" in key]
+    assert not [
+        key
+        for key in load_file(saved / "model.safetensors")
+        if "lora_" in key or "base_" in key
+    ]
     again = backbone.build(attrs.evolve(no_texts, saved=saved))
     again.save(tmp_path / "once more")
     assert files_in(tmp_path / "once more") == expected
@@ -508,7 +635,9 @@ def test_an_encoder_that_has_lost_its_adapter_is_refused(
     for file in (saved / "adapter").iterdir():
         file.unlink()
     (saved / "adapter").rmdir()
-    assert "holds no `adapter_config.json`" in refusal(backbone, attrs.evolve(no_texts, saved=saved))
+    assert "holds no `adapter_config.json`" in refusal(
+        backbone, attrs.evolve(no_texts, saved=saved)
+    )
 
 
 def test_the_pickled_weights_of_a_saved_encoder_are_not_read(
@@ -534,11 +663,15 @@ def test_an_adapter_whose_model_is_gone_or_whose_hashes_are_damaged_is_refused(
     context = attrs.evolve(no_texts, saved=saved)
     for content in ("{", "{}", "[1]"):
         (saved / "base.json").write_text(content)
-        assert "`base.json` cannot be read" in refusal(backbone, context).replace(f"{saved}/", "")
+        assert "`base.json` cannot be read" in refusal(backbone, context).replace(
+            f"{saved}/", ""
+        )
     directory.rename(tmp_path / "elsewhere")
     message = refusal(backbone, context)
     assert "holds no weights but an adapter's, and its model cannot be had" in message
-    assert message.endswith("change `model` in the encoder's `encoder.toml` and delete its `checksums.json`")
+    assert message.endswith(
+        "change `model` in the encoder's `encoder.toml` and delete its `checksums.json`"
+    )
 
 
 @pytest.mark.parametrize(
@@ -551,10 +684,15 @@ def test_an_adapter_whose_model_is_gone_or_whose_hashes_are_damaged_is_refused(
     ],
 )
 def test_a_backbone_says_the_precision_that_it_encodes_in(
-    save_model: SaveModel, no_texts: BuildContext, parameters: dict[str, Any], precision: str | None
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    parameters: dict[str, Any],
+    precision: str | None,
 ) -> None:
     directory = save_model("opt", **WIDE["opt"])
-    assert Opt(model=str(directory), **parameters).build(no_texts).precision == precision
+    assert (
+        Opt(model=str(directory), **parameters).build(no_texts).precision == precision
+    )
 
 
 def test_weights_that_are_no_numbers_are_refused(
@@ -565,7 +703,10 @@ def test_weights_that_are_no_numbers_are_refused(
     saved = tmp_path / "saved"
     backbone.build(no_texts).save(saved)
     for file, context in (
-        (saved / "adapter" / "adapter_model.safetensors", attrs.evolve(no_texts, saved=saved)),
+        (
+            saved / "adapter" / "adapter_model.safetensors",
+            attrs.evolve(no_texts, saved=saved),
+        ),
         (directory / "model.safetensors", no_texts),
     ):
         weights = load_file(file)
@@ -585,15 +726,23 @@ def test_weights_that_are_whole_numbers_are_refused(
     weights[key] = weights[key].to(kind)
     save_file(weights, directory / "model.safetensors", {"format": "pt"})
     message = refusal(Opt(model=str(directory)), no_texts)
-    assert message.startswith(f"`{key}` in `{directory / 'model.safetensors'}` holds whole numbers (")
+    assert message.startswith(
+        f"`{key}` in `{directory / 'model.safetensors'}` holds whole numbers ("
+    )
 
 
 def test_hashes_that_were_verified_are_not_computed_again(
-    save_model: SaveModel, no_texts: BuildContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backbone = Opt(model=str(save_model("opt")))
     backbone.build(no_texts).save(tmp_path / "saved")
-    monkeypatch.setattr("sentbed_backbones._torch.loading.sha256", lambda file: pytest.fail(f"read {file}"))
+    monkeypatch.setattr(
+        "sentbed_backbones._torch.loading.sha256",
+        lambda file: pytest.fail(f"read {file}"),
+    )
     sums = {"model.safetensors": "f" * 64}
     built = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved", sums=sums))
     assert built.origin["sha256"] == sums
@@ -618,12 +767,18 @@ def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
     assert "model.safetensors" in files_in(saved)
     again = backbone.build(attrs.evolve(no_texts, saved=saved))
     batch = batch_of(built)
-    assert torch.equal(vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch))
+    assert torch.equal(
+        vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch)
+    )
 
 
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_training_goes_on_from_an_adapter_of_peft(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path, kind: str
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    batch_of: Any,
+    tmp_path: Path,
+    kind: str,
 ) -> None:
     directory = save_model(kind)
     first = adapted(of(kind, directory), no_texts)
@@ -641,7 +796,9 @@ def test_training_goes_on_from_an_adapter_of_peft(
     built.save(saved)
     weights.unlink()
     again = backbone.build(attrs.evolve(no_texts, saved=saved))
-    assert torch.equal(vectors(forms(again)[1], *batch), vectors(forms(built)[1], *batch))
+    assert torch.equal(
+        vectors(forms(again)[1], *batch), vectors(forms(built)[1], *batch)
+    )
 
 
 @pytest.mark.parametrize("kind", ONE_EACH)
@@ -654,9 +811,16 @@ def test_encoding_with_an_adapter_gives_the_vectors_of_training(
     assert any(parameter.requires_grad for parameter in built.module.parameters())
 
 
-@pytest.mark.parametrize(("kind", "decodes"), [pair for pair in WITH_DECODER if pair[0] in ONE_EACH])
+@pytest.mark.parametrize(
+    ("kind", "decodes"), [pair for pair in WITH_DECODER if pair[0] in ONE_EACH]
+)
 def test_a_merged_backbone_is_a_plain_one_with_the_same_vectors(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path, kind: str, decodes: bool
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    batch_of: Any,
+    tmp_path: Path,
+    kind: str,
+    decodes: bool,
 ) -> None:
     context = needs(no_texts, *(DECODER if decodes else ()))
     directory = save_model(kind)
@@ -683,18 +847,27 @@ def test_a_plain_backbone_is_merged_as_it_is(
     component, merged = built.merged()
     assert component == built.parameters
     batch = batch_of(built)
-    assert torch.equal(vectors(merged.module.eval(), *batch), vectors(built.module.eval(), *batch))
+    assert torch.equal(
+        vectors(merged.module.eval(), *batch), vectors(built.module.eval(), *batch)
+    )
 
 
 # --- four bits ---------------------------------------------------------------------------------------------
 
-WIDE = {"bert": {"hidden_size": 64}, "opt": {"hidden_size": 64, "ffn_dim": 128, "word_embed_proj_dim": 64}}
+WIDE = {
+    "bert": {"hidden_size": 64},
+    "opt": {"hidden_size": 64, "ffn_dim": 128, "word_embed_proj_dim": 64},
+}
 NF4 = ("bert", "t5", "opt", "llama", "gpt2")
 
 
 @pytest.mark.parametrize("kind", NF4)
 def test_over_four_bits_only_the_adapter_is_saved(
-    save_model: SaveModel, no_texts: BuildContext, batch_of: Any, tmp_path: Path, kind: str
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    batch_of: Any,
+    tmp_path: Path,
+    kind: str,
 ) -> None:
     directory = save_model(kind, **WIDE.get(kind, {}))
     backbone = of(kind, directory, quantization="nf4", lora=LORA)
@@ -702,20 +875,32 @@ def test_over_four_bits_only_the_adapter_is_saved(
     built = backbone.build(no_texts)
     disturb(built)
     assert built.origin["quantization"] == "nf4"
-    assert [n for n, p in built.module.named_parameters() if type(p).__name__ == "Params4bit"]
+    assert [
+        n
+        for n, p in built.module.named_parameters()
+        if type(p).__name__ == "Params4bit"
+    ]
     saved = tmp_path / "saved"
     built.save(saved)
-    assert files_in(saved) == {"base.json"} | TOKENIZER | {f"adapter/{name}" for name in ADAPTED}
+    assert files_in(saved) == {"base.json"} | TOKENIZER | {
+        f"adapter/{name}" for name in ADAPTED
+    }
     again = backbone.build(attrs.evolve(no_texts, saved=saved))
     batch = batch_of(built)
     found = vectors(built.inference(built.module, torch.float32), *batch)
-    assert torch.equal(vectors(again.inference(again.module, torch.float32), *batch), found)
+    assert torch.equal(
+        vectors(again.inference(again.module, torch.float32), *batch), found
+    )
     bare = of(kind, directory, quantization="nf4").build(no_texts)
     assert not torch.allclose(vectors(bare.module.eval(), *batch), found, atol=1e-2)
     file = directory / "model.safetensors"
     weights = load_file(file)
-    save_file({key: value + 1 for key, value in weights.items()}, file, {"format": "pt"})
-    assert "was trained on other weights" in refusal(backbone, attrs.evolve(no_texts, saved=saved))
+    save_file(
+        {key: value + 1 for key, value in weights.items()}, file, {"format": "pt"}
+    )
+    assert "was trained on other weights" in refusal(
+        backbone, attrs.evolve(no_texts, saved=saved)
+    )
 
 
 def test_four_bits_without_an_adapter_are_saved_as_a_reference(
@@ -723,13 +908,19 @@ def test_four_bits_without_an_adapter_are_saved_as_a_reference(
 ) -> None:
     backbone = Opt(model=str(save_model("opt", **WIDE["opt"])), quantization="nf4")
     built = backbone.build(no_texts)
-    assert not [name for name, parameter in built.module.named_parameters() if parameter.requires_grad]
+    assert not [
+        name
+        for name, parameter in built.module.named_parameters()
+        if parameter.requires_grad
+    ]
     saved = tmp_path / "saved"
     built.save(saved)
     assert files_in(saved) == {"base.json"} | TOKENIZER
     again = backbone.build(attrs.evolve(no_texts, saved=saved))
     batch = batch_of(built)
-    assert torch.equal(vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch))
+    assert torch.equal(
+        vectors(built.module.eval(), *batch), vectors(again.module.eval(), *batch)
+    )
 
 
 @pytest.mark.slow
@@ -742,7 +933,9 @@ def test_merged_four_bits_hold_their_dequantised_weights(
     disturb(built)
     component, merged = built.merged()
     assert component == of(kind, directory)
-    assert {parameter.dtype for parameter in merged.module.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in merged.module.parameters()} == {
+        torch.float32
+    }
     batch = batch_of(built)
     expected = vectors(built.module.eval(), *batch)
     plain, packed = (vectors(module, *batch) for module in forms(merged))
@@ -777,12 +970,26 @@ def test_a_prefix_is_shared_over_four_bits_and_adapters(
 
 # --- refusals ----------------------------------------------------------------------------------------------
 
-TAKES = {"bert": {"bert"}, "t5": {"t5"}, "opt": {"opt"}, "causal": {"opt", "llama", "gpt2"}}
+TAKES = {
+    "bert": {"bert"},
+    "t5": {"t5"},
+    "opt": {"opt"},
+    "causal": {"opt", "llama", "gpt2"},
+}
 STRANGE: dict[str, dict[str, Any]] = {
-    "mamba": {"hidden_size": 8, "num_hidden_layers": 1, "vocab_size": 200, "bos_token_id": 0}
+    "mamba": {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "vocab_size": 200,
+        "bos_token_id": 0,
+    }
     | {"eos_token_id": 0},
     "bart": {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 200}
-    | {f"{side}_{what}": 2 for side in ("encoder", "decoder") for what in ("attention_heads", "ffn_dim")},
+    | {
+        f"{side}_{what}": 2
+        for side in ("encoder", "decoder")
+        for what in ("attention_heads", "ffn_dim")
+    },
 }
 """Of no backbone here."""
 STRANGERS = ("bert", "t5", "opt", "llama", "gpt2", *STRANGE)
@@ -790,7 +997,12 @@ STRANGERS = ("bert", "t5", "opt", "llama", "gpt2", *STRANGE)
 
 @pytest.mark.parametrize(
     ("cls", "kind"),
-    [(cls, kind) for cls in (Bert, T5, Opt, Causal) for kind in STRANGERS if kind not in TAKES[cls.name]],
+    [
+        (cls, kind)
+        for cls in (Bert, T5, Opt, Causal)
+        for kind in STRANGERS
+        if kind not in TAKES[cls.name]
+    ],
 )
 def test_a_model_of_another_kind_is_refused_with_a_way_out(
     save_model: SaveModel, no_texts: BuildContext, cls: Any, kind: str
@@ -802,7 +1014,9 @@ def test_a_model_of_another_kind_is_refused_with_a_way_out(
     else:
         directory = save_model(kind)
     message = refusal(cls(model=str(directory)), no_texts)
-    assert message.startswith(f"the model in `{directory}` is a `{kind}`; the backbone `{cls.name}` takes ")
+    assert message.startswith(
+        f"the model in `{directory}` is a `{kind}`; the backbone `{cls.name}` takes "
+    )
     assert "choose another model" in message
     random = refusal(cls(model=str(directory), init="random"), no_texts)
     assert random == message
@@ -810,7 +1024,9 @@ def test_a_model_of_another_kind_is_refused_with_a_way_out(
 
 @pytest.mark.parametrize("cls", [Bert, T5, Opt, Causal], ids=lambda cls: cls.name)
 def test_without_texts_there_is_no_random_backbone(cls: Any) -> None:
-    assert "no training text to train a tokenizer on" in refusal(cls(init="random"), BuildContext(tuple))
+    assert "no training text to train a tokenizer on" in refusal(
+        cls(init="random"), BuildContext(tuple)
+    )
 
 
 @pytest.mark.parametrize("kind", ["t5", "opt", "gpt2"])
@@ -853,7 +1069,9 @@ def test_a_placeholder_behind_tokens_without_embeddings_has_one_and_they_have_no
     again = backbone.build(attrs.evolve(no_texts, saved=tmp_path / "saved"))
     for encoder in (built, again):
         assert size + 1 in encoder.tokenizer.encode(["a <PST> cat"], 64).ids
-        with pytest.raises(ModelError, match=f"'<unused>', number {size}, .* for {size} tokens"):
+        with pytest.raises(
+            ModelError, match=f"'<unused>', number {size}, .* for {size} tokens"
+        ):
             encoder.tokenizer.encode(["a <PST> <unused> cat"], 64)
 
 
@@ -868,7 +1086,10 @@ def test_a_token_with_a_number_beyond_the_models_embeddings_is_refused_in_a_text
     file.write_text(json.dumps(content))
     built = of("bert", directory).build(no_texts)
     built.tokenizer.encode(["a"], 64)
-    with pytest.raises(ModelError, match=f"the token {last!r}, number 1000000, .* fetch the model again"):
+    with pytest.raises(
+        ModelError,
+        match=f"the token {last!r}, number 1000000, .* fetch the model again",
+    ):
         built.tokenizer.encode([last.removeprefix("##")], 64)
 
 
@@ -882,5 +1103,8 @@ def test_a_missing_weight_is_named_and_not_made_up(
     del weights[key]
     save_file(weights, directory / "model.safetensors", {"format": "pt"})
     message = refusal(of(kind, directory), no_texts)
-    assert f"1 weights missing, 0 of another shape, 0 unused, the first is `{key}`" in message
+    assert (
+        f"1 weights missing, 0 of another shape, 0 unused, the first is `{key}`"
+        in message
+    )
     assert message.endswith("fetch the model again")

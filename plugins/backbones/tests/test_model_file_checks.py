@@ -24,13 +24,16 @@ def test_a_missing_tokenizer_is_a_problem(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["./m", "../m", "/models/m", "~/m", "pkg:package/model", "data:models/m", "."]
+    "name",
+    ["./m", "../m", "/models/m", "~/m", "pkg:package/model", "data:models/m", "."],
 )
 def test_directories_and_package_files_are_local(name: str) -> None:
     assert is_local(name)
 
 
-@pytest.mark.parametrize("name", ["bert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2", "data/m"])
+@pytest.mark.parametrize(
+    "name", ["bert-base-uncased", "sentence-transformers/all-MiniLM-L6-v2", "data/m"]
+)
 def test_hub_ids_are_not_local(name: str) -> None:
     assert not is_local(name)
 
@@ -54,7 +57,9 @@ def test_a_configuration_that_is_not_json_is_named(model: Path, content: bytes) 
 
 
 @pytest.mark.parametrize("content", ["3", "null", '["auto_map"]'])
-def test_a_configuration_that_is_not_an_object_is_named(model: Path, content: str) -> None:
+def test_a_configuration_that_is_not_an_object_is_named(
+    model: Path, content: str
+) -> None:
     (model / "config.json").write_text(content)
     (problem,) = problems_of(model, True, True)
     assert f"`{model / 'config.json'}`" in problem
@@ -67,7 +72,9 @@ def test_code_of_the_models_own_needs_trust(model: Path) -> None:
     assert list(problems_of(model, True, True)) == []
 
 
-@pytest.mark.parametrize("name", ["model.pt", "m.ckpt", "tf_model.h5", "pytorch_model_old.bin"])
+@pytest.mark.parametrize(
+    "name", ["model.pt", "m.ckpt", "tf_model.h5", "pytorch_model_old.bin"]
+)
 def test_weights_in_forms_that_are_not_read_are_named(model: Path, name: str) -> None:
     (model / "model.safetensors").rename(model / name)
     (problem,) = problems_of(model, True, False)
@@ -75,7 +82,9 @@ def test_weights_in_forms_that_are_not_read_are_named(model: Path, name: str) ->
     assert "expected `*.safetensors` or `pytorch_model.bin`" in problem
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"])
+@pytest.mark.parametrize(
+    "name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"]
+)
 def test_pickled_weights_are_no_problem(model: Path, name: str) -> None:
     (model / "model.safetensors").rename(model / name)
     assert list(problems_of(model, True, False)) == []
@@ -88,9 +97,15 @@ def test_shards_without_an_index_are_a_problem(model: Path) -> None:
     assert "fetch that file too" in problem
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "pytorch_model.bin"])
-def test_a_pointer_of_git_lfs_is_named_before_anything_else(model: Path, name: str) -> None:
-    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 440449768\n"
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "tokenizer.json", "pytorch_model.bin"]
+)
+def test_a_pointer_of_git_lfs_is_named_before_anything_else(
+    model: Path, name: str
+) -> None:
+    pointer = (
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 440449768\n"
+    )
     (model / name).write_text(pointer)
     (problem,) = problems_of(model, True, False)
     assert f"`{model / name}` is a pointer of Git LFS" in problem
@@ -98,8 +113,12 @@ def test_a_pointer_of_git_lfs_is_named_before_anything_else(model: Path, name: s
 
 
 @pytest.mark.parametrize("method", ["gptq", "awq", "compressed-tensors"])
-def test_quantised_weights_are_refused_where_weights_are_needed(model: Path, method: str) -> None:
-    (model / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": method}}))
+def test_quantised_weights_are_refused_where_weights_are_needed(
+    model: Path, method: str
+) -> None:
+    (model / "config.json").write_text(
+        json.dumps({"quantization_config": {"quant_method": method}})
+    )
     (problem,) = problems_of(model, True, False)
     assert problem.startswith(f"in `{model}`, the weights are quantised by ")
     assert list(problems_of(model, False, False)) == []
@@ -124,26 +143,44 @@ def test_all_problems_are_reported_at_once(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["weights.bin", "../model.safetensors", "/m/model.safetensors", "sub/a.safetensors"]
+    "name",
+    [
+        "weights.bin",
+        "../model.safetensors",
+        "/m/model.safetensors",
+        "sub/a.safetensors",
+    ],
 )
-def test_weights_that_an_index_names_elsewhere_or_in_another_form_are_refused(model: Path, name: str) -> None:
+def test_weights_that_an_index_names_elsewhere_or_in_another_form_are_refused(
+    model: Path, name: str
+) -> None:
     index = {"weight_map": {"a": "model.safetensors", "b": name}}
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
     (problem,) = problems_of(model, True, False)
-    assert f"names the weights {name!r}, expected a `.safetensors` file beside it" in problem
+    assert (
+        f"names the weights {name!r}, expected a `.safetensors` file beside it"
+        in problem
+    )
     assert list(problems_of(model, False, False)) == []
 
 
-def test_an_index_that_names_what_is_there_is_accepted_and_a_missing_part_named(model: Path) -> None:
+def test_an_index_that_names_what_is_there_is_accepted_and_a_missing_part_named(
+    model: Path,
+) -> None:
     index = model / "model.safetensors.index.json"
     index.write_text('{"weight_map": {"a": "model.safetensors"}}')
     assert list(problems_of(model, True, False)) == []
     index.write_text('{"weight_map": {"a": "model-2.safetensors"}}')
     (problem,) = problems_of(model, True, False)
-    assert problem == f"`{index}` names `model-2.safetensors`, which is not there; fetch the model again"
+    assert (
+        problem
+        == f"`{index}` names `model-2.safetensors`, which is not there; fetch the model again"
+    )
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": 3}', "{", '{"weight_map": null}'])
+@pytest.mark.parametrize(
+    "content", ["[]", "{}", '{"weight_map": 3}', "{", '{"weight_map": null}']
+)
 def test_an_index_that_is_none_is_refused(model: Path, content: str) -> None:
     (model / "model.safetensors.index.json").write_text(content)
     (problem,) = problems_of(model, True, False)
@@ -151,13 +188,19 @@ def test_an_index_that_is_none_is_refused(model: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "../x.safetensors", 3])
-def test_weights_that_the_configuration_names_elsewhere_are_refused(model: Path, name: object) -> None:
-    (model / "config.json").write_text(json.dumps({"model_type": "bert", "transformers_weights": name}))
+def test_weights_that_the_configuration_names_elsewhere_are_refused(
+    model: Path, name: object
+) -> None:
+    (model / "config.json").write_text(
+        json.dumps({"model_type": "bert", "transformers_weights": name})
+    )
     (problem,) = problems_of(model, True, False)
     assert f"config.json` names the weights {name!r}" in problem
 
 
-def test_an_adapter_beside_a_model_is_refused_since_its_base_would_be_loaded_instead(model: Path) -> None:
+def test_an_adapter_beside_a_model_is_refused_since_its_base_would_be_loaded_instead(
+    model: Path,
+) -> None:
     (model / "adapter_config.json").write_text(
         '{"base_model_name_or_path": "/elsewhere", "peft_type": "LORA"}'
     )
@@ -169,8 +212,12 @@ def test_an_adapter_beside_a_model_is_refused_since_its_base_would_be_loaded_ins
     assert list(problems_of(model, False, False)) == []
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt", "spiece.model", "added_tokens.json"])
-def test_a_tokenizer_that_is_larger_than_any_is_refused_before_it_is_read(model: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "vocab.txt", "spiece.model", "added_tokens.json"]
+)
+def test_a_tokenizer_that_is_larger_than_any_is_refused_before_it_is_read(
+    model: Path, name: str
+) -> None:
     with (model / name).open("wb") as file:
         file.truncate(LARGEST_JSON + 1)
     (problem,) = problems_of(model, True, False)

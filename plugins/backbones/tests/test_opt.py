@@ -20,7 +20,13 @@ AssertOneByOne = Callable[..., Any]
 
 KINDS = {"opt": 32, "opt-350m": 16}
 """Architectures and the width of their last state."""
-TEXTS = ("The cat sat on the mat.", "Rain falls.", "", "我们 😀", "two small birds sing in the tree")
+TEXTS = (
+    "The cat sat on the mat.",
+    "Rain falls.",
+    "",
+    "我们 😀",
+    "two small birds sing in the tree",
+)
 
 
 @pytest.mark.parametrize("reuse_prefix", [True, False])
@@ -67,7 +73,9 @@ def test_fp32_weights_are_encoded_in_the_packed_form_and_others_as_they_are(
     assert isinstance(built.inference(built.module, torch.float32), FastCausal)
     narrow = Opt(model=directory, dtype="bf16").build(no_texts)
     weights = {id(parameter) for parameter in narrow.module.parameters()}
-    assert {id(p) for p in narrow.inference(narrow.module, torch.float32).parameters()} == weights
+    assert {
+        id(p) for p in narrow.inference(narrow.module, torch.float32).parameters()
+    } == weights
 
 
 def test_the_layers_of_a_350m_cannot_be_averaged_with_its_narrower_last_state(
@@ -75,7 +83,8 @@ def test_the_layers_of_a_350m_cannot_be_averaged_with_its_narrower_last_state(
 ) -> None:
     directory = str(save_model("opt-350m"))
     with pytest.raises(
-        ModelError, match=r"is 16 wide, those of its layers are 32.*read the last layer alone"
+        ModelError,
+        match=r"is 16 wide, those of its layers are 32.*read the last layer alone",
     ):
         Opt(model=directory, layers="first-last").build(no_texts)
 
@@ -84,11 +93,16 @@ def test_the_weights_of_a_language_model_are_read_without_its_head(
     save_model: SaveModel, no_texts: BuildContext
 ) -> None:
     directory = save_model("opt")
-    model = transformers.OPTForCausalLM(transformers.AutoConfig.from_pretrained(directory))
+    model = transformers.OPTForCausalLM(
+        transformers.AutoConfig.from_pretrained(directory)
+    )
     model.save_pretrained(directory)
     weights = Opt(model=str(directory)).build(no_texts).module.model.state_dict()
     assert weights.keys() == model.model.state_dict().keys()
-    assert all(torch.equal(value, weights[key]) for key, value in model.model.state_dict().items())
+    assert all(
+        torch.equal(value, weights[key])
+        for key, value in model.model.state_dict().items()
+    )
 
 
 def test_a_tokenizer_in_the_files_of_the_hub_puts_the_start_token_first(
@@ -103,8 +117,14 @@ def test_a_tokenizer_in_the_files_of_the_hub_puts_the_start_token_first(
     (directory / "vocab.json").write_text(json.dumps(content["model"]["vocab"]))
     merges = "\n".join(" ".join(pair) for pair in content["model"]["merges"])
     (directory / "merges.txt").write_text(f"#version: 0.2\n{merges}\n")
-    settings = {"tokenizer_class": "GPT2Tokenizer", "add_bos_token": True, "add_prefix_space": False}
-    settings |= dict.fromkeys(("bos_token", "eos_token", "unk_token"), "</s>") | {"pad_token": "<pad>"}
+    settings = {
+        "tokenizer_class": "GPT2Tokenizer",
+        "add_bos_token": True,
+        "add_prefix_space": False,
+    }
+    settings |= dict.fromkeys(("bos_token", "eos_token", "unk_token"), "</s>") | {
+        "pad_token": "<pad>"
+    }
     (directory / "tokenizer_config.json").write_text(json.dumps(settings))
     backbone = Opt(model=str(directory))
     assert list(backbone.check()) == []
@@ -119,14 +139,20 @@ def test_a_tokenizer_in_the_files_of_the_hub_puts_the_start_token_first(
 # --- random weights ----------------------------------------------------------------------------------------
 
 
-def test_a_random_opt_has_the_size_that_is_asked_for(sentences: tuple[str, ...]) -> None:
+def test_a_random_opt_has_the_size_that_is_asked_for(
+    sentences: tuple[str, ...],
+) -> None:
     for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
-        built = Opt(init="random", size=size, vocab_size=300).build(BuildContext(lambda: sentences))
+        built = Opt(init="random", size=size, vocab_size=300).build(
+            BuildContext(lambda: sentences)
+        )
         decoder = built.module.model.decoder
         assert len(decoder.layers) == layers
         assert decoder.layers[0].fc1.out_features == 4 * width
         assert built.width == width
-        assert torch.isfinite(built.module.eval()(torch.arange(300)[None], None).last_hidden_state).all()
+        assert torch.isfinite(
+            built.module.eval()(torch.arange(300)[None], None).last_hidden_state
+        ).all()
 
 
 class Vocabulary:
@@ -156,27 +182,40 @@ def test_a_named_size_has_as_many_weights_as_was_published(size: Any) -> None:
     family = OptFamily(Opt(init="random", size=size), frozenset())
     config = family.config(Vocabulary())
     with torch.device("meta"):
-        found = sum(parameter.numel() for parameter in transformers.OPTModel(config).parameters())
+        found = sum(
+            parameter.numel()
+            for parameter in transformers.OPTModel(config).parameters()
+        )
     assert found == pytest.approx(PUBLISHED[size], rel=0.02)
     assert family.width(config) == (512 if size == "350m" else config.hidden_size)
 
 
 def test_the_350m_has_its_norms_behind_and_none_at_the_end() -> None:
-    config = OptFamily(Opt(init="random", size="350m"), frozenset()).config(Vocabulary())
+    config = OptFamily(Opt(init="random", size="350m"), frozenset()).config(
+        Vocabulary()
+    )
     with torch.device("meta"):
         decoder = transformers.OPTModel(config).decoder
     assert decoder.final_layer_norm is None
-    assert (decoder.project_in.in_features, decoder.project_in.out_features) == (512, 1024)
+    assert (decoder.project_in.in_features, decoder.project_in.out_features) == (
+        512,
+        1024,
+    )
     assert not decoder.layers[0].do_layer_norm_before
 
 
-def test_a_trained_tokenizer_frames_texts_as_opts_does(sentences: tuple[str, ...]) -> None:
+def test_a_trained_tokenizer_frames_texts_as_opts_does(
+    sentences: tuple[str, ...],
+) -> None:
     built = Opt(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     tokenizer = built.tokenizer.original
     assert tokenizer.convert_ids_to_tokens(range(3)) == ["</s>", "<pad>", "<unk>"]
     assert built.tokenizer.pad_id == 1
     tokens = built.tokenizer.encode(["the 我 cat", ""], 64)
-    first, second = tokens.ids[: tokens.offsets[1]].tolist(), tokens.ids[tokens.offsets[1] :].tolist()
+    first, second = (
+        tokens.ids[: tokens.offsets[1]].tolist(),
+        tokens.ids[tokens.offsets[1] :].tolist(),
+    )
     assert second == [0]
     assert first[0] == 0
     assert not {0, 1, 2} & set(first[1:])

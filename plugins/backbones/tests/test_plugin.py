@@ -8,7 +8,11 @@ import sentbed_backbones
 
 
 def test_the_entry_point_names_the_package() -> None:
-    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-backbones"]
+    found = [
+        point.value
+        for point in entry_points(group="sentbed")
+        if point.dist.name == "sentbed-backbones"
+    ]
     assert found == ["sentbed_backbones"]
 
 

@@ -18,7 +18,10 @@ def parts(length: int, large: float = 1.0) -> tuple[torch.Tensor, ...]:
 
 
 def biases(length: int) -> dict[str, torch.Tensor | None]:
-    seen = torch.arange(length) < torch.tensor([1, length, length // 2 + 1, length, 2])[:, None, None, None]
+    seen = (
+        torch.arange(length)
+        < torch.tensor([1, length, length // 2 + 1, length, 2])[:, None, None, None]
+    )
     hidden = torch.zeros(seen.shape).masked_fill(~seen, -torch.inf)
     of_heads = torch.randn(1, 4, length, length)
     return {
@@ -35,7 +38,9 @@ def biases(length: int) -> dict[str, torch.Tensor | None]:
 def test_it_is_softmax_attention(length: int, scale: float | None, kind: str) -> None:
     query, key, value = parts(length)
     bias = biases(length)[kind]
-    scores = torch.einsum("bhqd,bhkd->bhqk", query, key).double() * (16**-0.5 if scale is None else scale)
+    scores = torch.einsum("bhqd,bhkd->bhqk", query, key).double() * (
+        16**-0.5 if scale is None else scale
+    )
     weights = (scores if bias is None else scores + bias).softmax(-1)
     expected = torch.einsum("bhqk,bhkd->bhqd", weights, value.double())
     found = short_attention(query, key, value, bias, scale)
@@ -66,7 +71,9 @@ def test_texts_with_scores_too_large_do_not_disturb_the_others() -> None:
     query[3], key[3] = query[3].abs() * 400, key[3].abs()
     others = [0, 1, 2, 4]
     found = short_attention(query, key, value)
-    assert torch.equal(found[others], short_attention(query[others], key[others], value[others]))
+    assert torch.equal(
+        found[others], short_attention(query[others], key[others], value[others])
+    )
     expected = functional.scaled_dot_product_attention(query[3:4], key[3:4], value[3:4])
     assert torch.equal(found[3:4], expected)
 
@@ -78,7 +85,9 @@ def test_one_row_that_sees_nothing_weighs_all_alike() -> None:
     torch.testing.assert_close(found, value.mean(2, keepdim=True).expand_as(value))
 
 
-def test_it_suits_short_texts_on_processors_without_a_matrix_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_suits_short_texts_on_processors_without_a_matrix_unit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     bf16, fp32 = torch.bfloat16, torch.float32
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
     for dtype in (bf16, fp32):

@@ -38,7 +38,10 @@ def forms(built: Any) -> tuple[Any, Any]:
 
 
 def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
-    return [torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None] for text in texts]
+    return [
+        torch.from_numpy(built.tokenizer.encode([text], 64).ids).long()[None]
+        for text in texts
+    ]
 
 
 def count(model: torch.nn.Module) -> int:
@@ -71,7 +74,11 @@ def test_encoder_states_are_those_of_transformers(
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
 def test_the_decoders_first_output_is_that_of_transformers(
-    save_model: SaveModel, with_decoder: BuildContext, padded: Padded, kind: str, side: str
+    save_model: SaveModel,
+    with_decoder: BuildContext,
+    padded: Padded,
+    kind: str,
+    side: str,
 ) -> None:
     directory = save_model(kind)
     built = T5(model=str(directory)).build(with_decoder)
@@ -83,15 +90,23 @@ def test_the_decoders_first_output_is_that_of_transformers(
         for row, text in enumerate(one_by_one(built, TEXTS)):
             expected = reference(input_ids=text, decoder_input_ids=torch.tensor([[0]]))
             found = states.decoder_state[row]
-            torch.testing.assert_close(found, expected.last_hidden_state[0, 0], rtol=0, atol=1e-5)
+            torch.testing.assert_close(
+                found, expected.last_hidden_state[0, 0], rtol=0, atol=1e-5
+            )
             tokens = states.last_hidden_state[row][mask[row].bool()]
-            torch.testing.assert_close(tokens, expected.encoder_last_hidden_state[0], rtol=0, atol=1e-5)
+            torch.testing.assert_close(
+                tokens, expected.encoder_last_hidden_state[0], rtol=0, atol=1e-5
+            )
 
 
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_decoder_is_there_only_where_the_pooler_reads_it(
-    save_model: SaveModel, no_texts: BuildContext, with_decoder: BuildContext, kind: str, init: Any
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    with_decoder: BuildContext,
+    kind: str,
+    init: Any,
 ) -> None:
     directory = save_model(kind)
     config = transformers.AutoConfig.from_pretrained(directory)
@@ -104,12 +119,19 @@ def test_a_decoder_is_there_only_where_the_pooler_reads_it(
 
 
 def test_every_weight_gets_a_gradient(
-    save_model: SaveModel, no_texts: BuildContext, with_decoder: BuildContext, padded: Padded
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    with_decoder: BuildContext,
+    padded: Padded,
 ) -> None:
     for context in (no_texts, with_decoder):
         built = T5(model=str(save_model("t5", str(len(context.needs))))).build(context)
         states = built.module.train()(*padded(built.tokenizer.encode(TEXTS, 64), 0))
-        vectors = states.last_hidden_state if states.decoder_state is None else states.decoder_state
+        vectors = (
+            states.last_hidden_state
+            if states.decoder_state is None
+            else states.decoder_state
+        )
         vectors.square().sum().backward()
         assert [n for n, p in built.module.named_parameters() if p.grad is None] == []
 
@@ -126,31 +148,48 @@ def test_files_with_only_an_encoder_are_enough_for_its_poolers(
 ) -> None:
     directory = save_model("t5")
     whole = T5(model=str(directory)).build(no_texts)
-    save_as(directory, lambda w: [w.pop(key) for key in list(w) if key.startswith("decoder.")])
+    save_as(
+        directory,
+        lambda w: [w.pop(key) for key in list(w) if key.startswith("decoder.")],
+    )
     alone = T5(model=str(directory)).build(no_texts)
     assert alone.module.state_dict().keys() == whole.module.state_dict().keys()
-    assert all(torch.equal(v, whole.module.state_dict()[k]) for k, v in alone.module.state_dict().items())
+    assert all(
+        torch.equal(v, whole.module.state_dict()[k])
+        for k, v in alone.module.state_dict().items()
+    )
 
 
 @pytest.mark.parametrize("saved_by", ["us", "transformers"])
 def test_files_with_only_an_encoder_are_refused_where_the_decoder_is_read(
-    save_model: SaveModel, no_texts: BuildContext, with_decoder: BuildContext, tmp_path: Path, saved_by: str
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    with_decoder: BuildContext,
+    tmp_path: Path,
+    saved_by: str,
 ) -> None:
     directory = save_model("t5")
     if saved_by == "us":
         T5(model=str(directory)).build(no_texts).save(directory)
     else:
-        transformers.T5EncoderModel.from_pretrained(directory).save_pretrained(directory)
+        transformers.T5EncoderModel.from_pretrained(directory).save_pretrained(
+            directory
+        )
     with pytest.raises(ModelError) as caught:
         T5(model=str(directory)).build(with_decoder)
     message = str(caught.value)
     assert "weights missing" in message
-    assert message.endswith("name the whole model, or choose a pooler that reads the encoder")
+    assert message.endswith(
+        "name the whole model, or choose a pooler that reads the encoder"
+    )
 
 
 @pytest.mark.parametrize(
     "key",
-    ["encoder.block.1.layer.0.SelfAttention.q.weight", "encoder.final_layer_norm.weight"],
+    [
+        "encoder.block.1.layer.0.SelfAttention.q.weight",
+        "encoder.final_layer_norm.weight",
+    ],
 )
 def test_a_missing_weight_of_the_encoder_is_named_in_both_forms(
     save_model: SaveModel, no_texts: BuildContext, with_decoder: BuildContext, key: str
@@ -158,7 +197,9 @@ def test_a_missing_weight_of_the_encoder_is_named_in_both_forms(
     directory = save_model("t5")
     save_as(directory, lambda weights: weights.pop(key))
     for context in (no_texts, with_decoder):
-        with pytest.raises(ModelError, match=f"1 weights missing.*`{key}`; fetch the model again"):
+        with pytest.raises(
+            ModelError, match=f"1 weights missing.*`{key}`; fetch the model again"
+        ):
             T5(model=str(directory)).build(context)
 
 
@@ -180,15 +221,29 @@ def test_the_published_files_hold_more_than_the_model_and_are_read(
     directory = save_model("t5")
 
     def add(weights: dict[str, torch.Tensor]) -> None:
-        for key in ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"):
+        for key in (
+            "encoder.embed_tokens.weight",
+            "decoder.embed_tokens.weight",
+            "lm_head.weight",
+        ):
             weights[key] = weights["shared.weight"].clone()
-        weights["decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"] = torch.ones(32, 4)
+        weights[
+            "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"
+        ] = torch.ones(32, 4)
 
-    before = [T5(model=str(directory)).build(context).module for context in (no_texts, with_decoder)]
+    before = [
+        T5(model=str(directory)).build(context).module
+        for context in (no_texts, with_decoder)
+    ]
     save_as(directory, add)
-    after = [T5(model=str(directory)).build(context).module for context in (no_texts, with_decoder)]
+    after = [
+        T5(model=str(directory)).build(context).module
+        for context in (no_texts, with_decoder)
+    ]
     for one, other in zip(before, after, strict=True):
-        assert all(torch.equal(v, other.state_dict()[k]) for k, v in one.state_dict().items())
+        assert all(
+            torch.equal(v, other.state_dict()[k]) for k, v in one.state_dict().items()
+        )
 
 
 def test_a_layer_of_the_encoder_that_the_configuration_does_not_count_is_not_dropped(
@@ -196,25 +251,38 @@ def test_a_layer_of_the_encoder_that_the_configuration_does_not_count_is_not_dro
 ) -> None:
     directory = save_model("t5")
     edit_json(directory / "config.json", num_layers=1)
-    with pytest.raises(ModelError, match=r"0 of another shape, \d+ unused, the first is `encoder.block.1"):
+    with pytest.raises(
+        ModelError,
+        match=r"0 of another shape, \d+ unused, the first is `encoder.block.1",
+    ):
         T5(model=str(directory)).build(no_texts)
 
 
-def test_texts_may_be_of_any_length(save_model: SaveModel, no_texts: BuildContext) -> None:
+def test_texts_may_be_of_any_length(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
     built = T5(model=str(save_model("t5"))).build(no_texts)
     assert built.max_length > 100_000
-    assert built.module.eval()(torch.full((1, 700), 9), None).last_hidden_state.shape == (1, 700, 32)
+    assert built.module.eval()(
+        torch.full((1, 700), 9), None
+    ).last_hidden_state.shape == (1, 700, 32)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_dropout_can_be_set(save_model: SaveModel, no_texts: BuildContext, kind: str) -> None:
+def test_the_dropout_can_be_set(
+    save_model: SaveModel, no_texts: BuildContext, kind: str
+) -> None:
     directory = save_model(kind)
     ids = torch.randint(5, 60, (4, 12))
     for dropout in (0.0, 0.6):
         built = T5(model=str(directory), dropout=dropout).build(no_texts)
         module = built.module.train()
-        assert torch.equal(*(module(ids, None).last_hidden_state for _ in range(2))) == (dropout == 0)
-        assert {p.p for p in module.modules() if isinstance(p, torch.nn.Dropout)} == {dropout}
+        assert torch.equal(
+            *(module(ids, None).last_hidden_state for _ in range(2))
+        ) == (dropout == 0)
+        assert {p.p for p in module.modules() if isinstance(p, torch.nn.Dropout)} == {
+            dropout
+        }
 
 
 # --- random weights ----------------------------------------------------------------------------------------
@@ -227,7 +295,9 @@ def test_a_random_t5_is_of_the_version_and_size_that_is_asked_for(
 ) -> None:
     context = BuildContext(lambda: sentences, None, context_needs)
     for size, layers, width in (("tiny", 2, 128), ("mini", 4, 256)):
-        built = T5(init="random", size=size, version=version, vocab_size=300).build(context)
+        built = T5(init="random", size=size, version=version, vocab_size=300).build(
+            context
+        )
         inner = built.module.model.encoder.block[0].layer[1].DenseReluDense
         assert hasattr(inner, "wi_0") == (version == "1.1")
         assert len(built.module.model.encoder.block) == layers
@@ -263,8 +333,12 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize(("version", "size"), PUBLISHED)
-def test_a_named_size_has_as_many_weights_as_was_published(version: Any, size: Any) -> None:
-    config = T5Family(T5(init="random", version=version, size=size), frozenset()).config(Vocabulary())
+def test_a_named_size_has_as_many_weights_as_was_published(
+    version: Any, size: Any
+) -> None:
+    config = T5Family(
+        T5(init="random", version=version, size=size), frozenset()
+    ).config(Vocabulary())
     whole, encoder = PUBLISHED[version, size]
     head = config.vocab_size * config.d_model if version == "1.1" else 0
     with torch.device("meta"):
@@ -275,13 +349,18 @@ def test_a_named_size_has_as_many_weights_as_was_published(version: Any, size: A
         assert found_encoder == pytest.approx(encoder, rel=0.02)
 
 
-def test_a_trained_tokenizer_frames_texts_as_t5s_does(sentences: tuple[str, ...]) -> None:
+def test_a_trained_tokenizer_frames_texts_as_t5s_does(
+    sentences: tuple[str, ...],
+) -> None:
     built = T5(init="random", vocab_size=320).build(BuildContext(lambda: sentences))
     tokenizer = built.tokenizer.original
     assert tokenizer.convert_ids_to_tokens(range(3)) == ["<pad>", "</s>", "<unk>"]
     assert built.tokenizer.pad_id == 0
     ids = built.tokenizer.encode(["the 我 cat", ""], 64)
-    first, second = ids.ids[: ids.offsets[1]].tolist(), ids.ids[ids.offsets[1] :].tolist()
+    first, second = (
+        ids.ids[: ids.offsets[1]].tolist(),
+        ids.ids[ids.offsets[1] :].tolist(),
+    )
     assert second == [1]
     assert first[-1] == 1
     assert not {0, 1, 2} & set(first[:-1])
@@ -292,7 +371,9 @@ def test_a_trained_tokenizer_frames_texts_as_t5s_does(sentences: tuple[str, ...]
 
 @pytest.mark.parametrize("spread", ["auto", "balanced", "sequential"])
 @torch.no_grad()
-def test_random_weights_are_spread_over_devices_too(sentences: tuple[str, ...], spread: Any) -> None:
+def test_random_weights_are_spread_over_devices_too(
+    sentences: tuple[str, ...], spread: Any
+) -> None:
     pytest.importorskip("accelerate")
     context = BuildContext(lambda: sentences)
     states = []
@@ -302,14 +383,20 @@ def test_random_weights_are_spread_over_devices_too(sentences: tuple[str, ...], 
         assert built.dispatched == (device_map is not None)
         module = built.module.eval()
         states.append(
-            module(torch.tensor([[7, 8, 9, 1]]), torch.ones(1, 4, dtype=torch.long)).last_hidden_state.cpu()
+            module(
+                torch.tensor([[7, 8, 9, 1]]), torch.ones(1, 4, dtype=torch.long)
+            ).last_hidden_state.cpu()
         )
     assert torch.allclose(*states, atol=1e-5)
 
 
-def test_the_start_token_of_a_random_t5_is_the_padding(sentences: tuple[str, ...]) -> None:
+def test_the_start_token_of_a_random_t5_is_the_padding(
+    sentences: tuple[str, ...],
+) -> None:
     context = BuildContext(lambda: sentences, None, frozenset({"decoder"}))
     module = T5(init="random", vocab_size=300).build(context).module.eval()
     ids = torch.tensor([[7, 8, 9]])
-    expected = module.model(input_ids=ids, decoder_input_ids=torch.tensor([[0]])).last_hidden_state[:, 0]
+    expected = module.model(
+        input_ids=ids, decoder_input_ids=torch.tensor([[0]])
+    ).last_hidden_state[:, 0]
     torch.testing.assert_close(module(ids, None).decoder_state, expected)

@@ -23,20 +23,24 @@ FIRST = {"bert": 0, "roberta": 2}
 
 
 def context(needs: str, template: tuple[str, str] | None = TEMPLATE) -> BuildContext:
-    return BuildContext(tuple, needs=frozenset({"mask-token", needs}), template=template)
+    return BuildContext(
+        tuple, needs=frozenset({"mask-token", needs}), template=template
+    )
 
 
 def prompted(sentences: tuple[str, ...], built: Any) -> list[str]:
-    prefix, suffix = (part.replace("{mask}", built.tokenizer.mask_token) for part in TEMPLATE)
+    prefix, suffix = (
+        part.replace("{mask}", built.tokenizer.mask_token) for part in TEMPLATE
+    )
     return [f"{prefix}{sentence}{suffix}".strip() for sentence in sentences]
 
 
 def by_hand(model: Any, tokenizer: Any, prompts: list[str], first: int) -> torch.Tensor:
     """Each prompt alone: its mask token's state less that of the template, its end moved by the sentence."""
     begin = tokenizer(TEMPLATE[0].strip(), add_special_tokens=False)["input_ids"]
-    end = tokenizer(TEMPLATE[1].replace("{mask}", tokenizer.mask_token), add_special_tokens=False)[
-        "input_ids"
-    ]
+    end = tokenizer(
+        TEMPLATE[1].replace("{mask}", tokenizer.mask_token), add_special_tokens=False
+    )["input_ids"]
     rows = []
     for prompt in prompts:
         ids = tokenizer(prompt)["input_ids"]
@@ -45,9 +49,15 @@ def by_hand(model: Any, tokenizer: Any, prompts: list[str], first: int) -> torch
         template = [ids[0], *begin, *end, ids[-1]]
         sentence = len(ids) - len(template)
         places = [first + place for place in range(1 + len(begin))]
-        places += [first + 1 + len(begin) + sentence + place for place in range(len(end) + 1)]
-        state = model(torch.tensor([ids])).last_hidden_state[0, ids.index(tokenizer.mask_token_id)]
-        alone = model(torch.tensor([template]), position_ids=torch.tensor([places])).last_hidden_state
+        places += [
+            first + 1 + len(begin) + sentence + place for place in range(len(end) + 1)
+        ]
+        state = model(torch.tensor([ids])).last_hidden_state[
+            0, ids.index(tokenizer.mask_token_id)
+        ]
+        alone = model(
+            torch.tensor([template]), position_ids=torch.tensor([places])
+        ).last_hidden_state
         rows.append(state - alone[0, template.index(tokenizer.mask_token_id)])
     return torch.stack(rows)
 
@@ -55,7 +65,11 @@ def by_hand(model: Any, tokenizer: Any, prompts: list[str], first: int) -> torch
 @pytest.mark.parametrize("need", ["template-alone", "template-alone-from-0"])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_the_mask_state_is_less_that_of_the_template_alone(
-    save_model: SaveModel, padded: Padded, sentences: tuple[str, ...], kind: str, need: str
+    save_model: SaveModel,
+    padded: Padded,
+    sentences: tuple[str, ...],
+    kind: str,
+    need: str,
 ) -> None:
     directory = save_model(kind, max_position_embeddings=80)
     built = Bert(model=str(directory)).build(context(need))
@@ -71,7 +85,9 @@ def test_the_mask_state_is_less_that_of_the_template_alone(
         with torch.no_grad():
             found = module(*batch).mask_state
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    plain = Bert(model=str(directory)).build(BuildContext(tuple, needs=frozenset({"mask-token"})))
+    plain = Bert(model=str(directory)).build(
+        BuildContext(tuple, needs=frozenset({"mask-token"}))
+    )
     with torch.no_grad():
         assert (plain.module.eval()(*batch).mask_state - expected).abs().max() > 0.1
 
@@ -84,7 +100,9 @@ def test_the_two_starts_of_the_positions_differ_in_roberta_only(
         states = []
         for need in ("template-alone", "template-alone-from-0"):
             built = Bert(model=str(directory)).build(context(need))
-            ids = torch.from_numpy(built.tokenizer.encode(prompted(sentences[:1], built), 60).ids).long()
+            ids = torch.from_numpy(
+                built.tokenizer.encode(prompted(sentences[:1], built), 60).ids
+            ).long()
             with torch.no_grad():
                 states.append(built.module.eval()(ids[None], None).mask_state)
         assert torch.equal(*states) == same
@@ -96,17 +114,27 @@ def test_both_passes_are_trained(
 ) -> None:
     directory = save_model(kind, max_position_embeddings=80)
     built = Bert(model=str(directory), dropout=0.0).build(context("template-alone"))
-    batch = padded(built.tokenizer.encode(prompted(sentences, built), 60), built.tokenizer.pad_id)
+    batch = padded(
+        built.tokenizer.encode(prompted(sentences, built), 60), built.tokenizer.pad_id
+    )
     built.module.train()(*batch).mask_state.pow(2).sum().backward()
     model = transformers.AutoModel.from_pretrained(directory).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    by_hand(model, tokenizer, prompted(sentences, built), FIRST[kind]).pow(2).sum().backward()
+    by_hand(model, tokenizer, prompted(sentences, built), FIRST[kind]).pow(
+        2
+    ).sum().backward()
     trained = dict(built.model.named_parameters())
-    gradients = {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
+    gradients = {
+        name: value.grad
+        for name, value in model.named_parameters()
+        if value.grad is not None
+    }
     assert any("position_embeddings" in name for name in gradients)
     for name, gradient in gradients.items():
         scale = float(gradient.abs().max())
-        torch.testing.assert_close(trained[name].grad, gradient, rtol=1e-4, atol=1e-5 * max(1.0, scale))
+        torch.testing.assert_close(
+            trained[name].grad, gradient, rtol=1e-4, atol=1e-5 * max(1.0, scale)
+        )
 
 
 def test_a_saved_backbone_denoises_again(
@@ -115,10 +143,16 @@ def test_a_saved_backbone_denoises_again(
     backbone = Bert(model=str(save_model("roberta", max_position_embeddings=80)))
     built = backbone.build(context("template-alone"))
     built.save(tmp_path / "saved")
-    again = backbone.build(attrs.evolve(context("template-alone"), saved=tmp_path / "saved"))
-    ids = torch.from_numpy(built.tokenizer.encode(prompted(sentences[:1], built), 60).ids).long()[None]
+    again = backbone.build(
+        attrs.evolve(context("template-alone"), saved=tmp_path / "saved")
+    )
+    ids = torch.from_numpy(
+        built.tokenizer.encode(prompted(sentences[:1], built), 60).ids
+    ).long()[None]
     with torch.no_grad():
-        assert torch.equal(built.module(ids, None).mask_state, again.module(ids, None).mask_state)
+        assert torch.equal(
+            built.module(ids, None).mask_state, again.module(ids, None).mask_state
+        )
 
 
 def test_a_model_without_given_positions_is_refused(save_model: SaveModel) -> None:
@@ -127,7 +161,11 @@ def test_a_model_without_given_positions_is_refused(save_model: SaveModel) -> No
         backbone.build(context("template-alone"))
 
 
-def test_a_template_whose_parts_are_joined_without_the_sentence_is_refused(save_model: SaveModel) -> None:
+def test_a_template_whose_parts_are_joined_without_the_sentence_is_refused(
+    save_model: SaveModel,
+) -> None:
     backbone = Bert(model=str(save_model("bert", max_position_embeddings=80)))
-    with pytest.raises(ModelError, match=r"does not begin with its first part.*put punctuation"):
+    with pytest.raises(
+        ModelError, match=r"does not begin with its first part.*put punctuation"
+    ):
         backbone.build(context("template-alone", ("the sen", "tence means{mask}.")))

@@ -19,16 +19,37 @@ from sentbed_backbones._torch.token_states import (
 VOCABULARY, WIDTH, LENGTH = 60, 32, 9
 LENGTHS = (9, 4, 1, 7)
 
-SHAPE = {"hidden_size": WIDTH, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 64}
-T5_SHAPE = {"d_model": WIDTH, "d_kv": 8, "d_ff": 64, "num_layers": 3, "num_heads": 4, "pad_token_id": 0}
-IDS = {"vocab_size": VOCABULARY, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1}
+SHAPE = {
+    "hidden_size": WIDTH,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
+T5_SHAPE = {
+    "d_model": WIDTH,
+    "d_kv": 8,
+    "d_ff": 64,
+    "num_layers": 3,
+    "num_heads": 4,
+    "pad_token_id": 0,
+}
+IDS = {
+    "vocab_size": VOCABULARY,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 1,
+}
 
 MAKERS: dict[str, Callable[[], Any]] = {
     "gpt2": lambda: transformers.GPT2Model(
-        transformers.GPT2Config(n_embd=WIDTH, n_layer=3, n_head=4, n_positions=40, **IDS)
+        transformers.GPT2Config(
+            n_embd=WIDTH, n_layer=3, n_head=4, n_positions=40, **IDS
+        )
     ),
     "mistral": lambda: transformers.MistralModel(
-        transformers.MistralConfig(num_key_value_heads=2, sliding_window=5, **SHAPE, **IDS)
+        transformers.MistralConfig(
+            num_key_value_heads=2, sliding_window=5, **SHAPE, **IDS
+        )
     ),
     "llama": lambda: transformers.LlamaModel(transformers.LlamaConfig(**SHAPE, **IDS)),
     "opt": lambda: transformers.OPTModel(
@@ -66,7 +87,9 @@ def batch(side: str) -> tuple[torch.Tensor, torch.Tensor]:
     mask = (torch.arange(LENGTH) < torch.tensor(LENGTHS)[:, None]).long()
     if side == "left":
         mask = mask.flip(1)
-    real = torch.randint(5, VOCABULARY, (sum(LENGTHS),), generator=torch.Generator().manual_seed(1))
+    real = torch.randint(
+        5, VOCABULARY, (sum(LENGTHS),), generator=torch.Generator().manual_seed(1)
+    )
     ids = torch.full_like(mask, 3)
     ids[mask.bool()] = real
     return ids, mask
@@ -102,10 +125,14 @@ def _no_gradient() -> Any:
 
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", CAUSAL)
-def test_a_padded_batch_of_a_causal_model_is_one_text_at_a_time(kind: str, side: str) -> None:
+def test_a_padded_batch_of_a_causal_model_is_one_text_at_a_time(
+    kind: str, side: str
+) -> None:
     model = small(kind)
     ids, mask = batch(side)
-    expected = [model(input_ids=row, output_hidden_states=True) for row in rows(ids, mask)]
+    expected = [
+        model(input_ids=row, output_hidden_states=True) for row in rows(ids, mask)
+    ]
     assert_rows(CausalStates(model, True)(ids, mask), expected)
     bare = CausalStates(model, False)(ids, mask)
     assert bare.layers is None
@@ -116,25 +143,39 @@ def test_a_padded_batch_of_a_causal_model_is_one_text_at_a_time(kind: str, side:
 def test_a_padded_batch_of_t5_is_one_text_at_a_time(side: str) -> None:
     model = with_large_weights(transformers.T5EncoderModel(t5()))
     ids, mask = batch(side)
-    expected = [model(input_ids=row, output_hidden_states=True) for row in rows(ids, mask)]
+    expected = [
+        model(input_ids=row, output_hidden_states=True) for row in rows(ids, mask)
+    ]
     assert_rows(EncoderStates(model, True)(ids, mask), expected)
     assert EncoderStates(model, False)(ids, mask).layers is None
 
 
-@pytest.mark.parametrize(("settings", "start"), [({}, 0), ({"decoder_start_token_id": 7}, 7)])
+@pytest.mark.parametrize(
+    ("settings", "start"), [({}, 0), ({"decoder_start_token_id": 7}, 7)]
+)
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_decoder_reads_the_start_token_alone(settings: dict[str, int], start: int, side: str) -> None:
+def test_the_decoder_reads_the_start_token_alone(
+    settings: dict[str, int], start: int, side: str
+) -> None:
     model = with_large_weights(transformers.T5Model(t5(**settings)))
     ids, mask = batch(side)
     states = EncoderDecoderStates(model, True)(ids, mask)
     assert states.decoder_state is not None
     assert states.layers is not None
     for row, text in enumerate(rows(ids, mask)):
-        output = model(input_ids=text, decoder_input_ids=torch.tensor([[start]]), output_hidden_states=True)
+        output = model(
+            input_ids=text,
+            decoder_input_ids=torch.tensor([[start]]),
+            output_hidden_states=True,
+        )
         real = mask[row].bool()
         assert_close(states.decoder_state[row], output.last_hidden_state[0, 0])
-        assert_close(states.last_hidden_state[row][real], output.encoder_last_hidden_state[0])
-        for layer, right in zip(states.layers, output.encoder_hidden_states, strict=True):
+        assert_close(
+            states.last_hidden_state[row][real], output.encoder_last_hidden_state[0]
+        )
+        for layer, right in zip(
+            states.layers, output.encoder_hidden_states, strict=True
+        ):
             assert_close(layer[row][real], right[0])
 
 
@@ -144,7 +185,9 @@ PREFIX = torch.tensor([11, 12, 13, 14, 15, 16, 17])
 OTHER = torch.tensor([21, 22, 23, 24, 25, 26, 27])
 
 
-def behind(model: Any, prefix: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor) -> list[Any]:
+def behind(
+    model: Any, prefix: torch.Tensor, ids: torch.Tensor, mask: torch.Tensor
+) -> list[Any]:
     """Naively: each text whole, without cache and padding."""
     return [
         model(input_ids=torch.cat([prefix[None], row], 1), output_hidden_states=True)
@@ -154,16 +197,26 @@ def behind(model: Any, prefix: torch.Tensor, ids: torch.Tensor, mask: torch.Tens
 
 # Behind a prefix, padding on the left would stand within the text, and in the window of Mistral's attention.
 @pytest.mark.parametrize(
-    ("kind", "side"), [(k, s) for k in CAUSAL for s in ("right", "left") if (k, s) != ("mistral", "left")]
+    ("kind", "side"),
+    [
+        (k, s)
+        for k in CAUSAL
+        for s in ("right", "left")
+        if (k, s) != ("mistral", "left")
+    ],
 )
-def test_states_behind_a_prefix_are_those_of_the_whole_text(kind: str, side: str) -> None:
+def test_states_behind_a_prefix_are_those_of_the_whole_text(
+    kind: str, side: str
+) -> None:
     model = small(kind)
     shared = SharedPrefixStates(CausalStates(model, True))
     ids, mask = batch(side)
     expected = behind(model, PREFIX, ids, mask)
     for _ in range(2):
         states = shared(ids, mask, PREFIX)
-        assert states.attention_mask.tolist() == [[1] * len(PREFIX) + row for row in mask.tolist()]
+        assert states.attention_mask.tolist() == [
+            [1] * len(PREFIX) + row for row in mask.tolist()
+        ]
         assert_rows(states, expected)
 
 
@@ -203,7 +256,9 @@ def test_batches_of_other_sizes_share_one_prefix(kind: str) -> None:
 def test_a_prefix_goes_through_the_model_once() -> None:
     model = small("gpt2")
     lengths: list[int] = []
-    model.wte.register_forward_hook(lambda _, given, __: lengths.append(given[0].shape[1]))
+    model.wte.register_forward_hook(
+        lambda _, given, __: lengths.append(given[0].shape[1])
+    )
     shared = SharedPrefixStates(CausalStates(model, False))
     ids, mask = batch("right")
     for _ in range(3):
@@ -231,15 +286,26 @@ class Given(torch.nn.Module):
         self.dtype = dtype
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
-        layers = tuple((ids[..., None] + 100.0 * number).to(self.dtype) for number in range(3))
+        layers = tuple(
+            (ids[..., None] + 100.0 * number).to(self.dtype) for number in range(3)
+        )
         return TokenStates(layers[-1], mask, layers, decoder_state=layers[0][:, 0])
 
 
 @pytest.mark.parametrize(
     ("numbers", "mean"),
-    [((-1,), 200), ((0,), 0), ((1, -1), 150), ((-2, -1), 150), ((0, 1, 2), 100), ((2, 2), 200)],
+    [
+        ((-1,), 200),
+        ((0,), 0),
+        ((1, -1), 150),
+        ((-2, -1), 150),
+        ((0, 1, 2), 100),
+        ((2, 2), 200),
+    ],
 )
-def test_the_layers_that_are_named_are_averaged(numbers: tuple[int, ...], mean: float) -> None:
+def test_the_layers_that_are_named_are_averaged(
+    numbers: tuple[int, ...], mean: float
+) -> None:
     ids, mask = batch("right")
     states = Read(Given(), [numbers], False, None)(ids, mask)
     assert_close(states.last_hidden_state, ids[..., None] + float(mean))
@@ -253,7 +319,11 @@ def test_all_layers_are_kept_where_the_pooler_needs_them() -> None:
     ids, mask = batch("right")
     states = Read(Given(), [(0,)], True, None)(ids, mask)
     assert states.layers is not None
-    assert [float(layer[0, 0, 0] - ids[0, 0]) for layer in states.layers] == [0, 100, 200]
+    assert [float(layer[0, 0, 0] - ids[0, 0]) for layer in states.layers] == [
+        0,
+        100,
+        200,
+    ]
     assert_close(states.last_hidden_state, ids[..., None].float())
 
 
@@ -261,7 +331,10 @@ def test_layers_in_half_precision_are_averaged_in_fp32() -> None:
     # 4097 is no bf16 number, nor is the sum of 4096 and 2.
     class Halves(torch.nn.Module):
         def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> TokenStates:
-            layers = tuple(torch.full((1, 1, 1), value, dtype=torch.bfloat16) for value in (4096.0, 2.0))
+            layers = tuple(
+                torch.full((1, 1, 1), value, dtype=torch.bfloat16)
+                for value in (4096.0, 2.0)
+            )
             return TokenStates(layers[-1], mask, layers)
 
     states = Read(Halves(), [(0, 1)], False, None)(torch.tensor([[1]]), None)
@@ -318,5 +391,7 @@ def test_an_engine_that_drops_a_field_of_the_batch_is_an_error(
 ) -> None:
     ids, mask = batch("right")
     read = Read(Given(), readings, False, None, hides=hides)
-    with pytest.raises(ModelError, match=f"called without {missing}; an engine hands over"):
+    with pytest.raises(
+        ModelError, match=f"called without {missing}; an engine hands over"
+    ):
         read(ids, mask)

@@ -55,13 +55,17 @@ def load(
 
     def pair(kind: str) -> tuple[BulkTokenizer, transformers.PreTrainedTokenizerBase]:
         directory = save_model(kind)
-        one, two = (transformers.AutoTokenizer.from_pretrained(directory) for _ in range(2))
+        one, two = (
+            transformers.AutoTokenizer.from_pretrained(directory) for _ in range(2)
+        )
         return BulkTokenizer(one), two
 
     return pair
 
 
-def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before(load: Any, tmp_path: Path):
+def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before(
+    load: Any, tmp_path: Path
+):
     (one, same), (other, _) = load("bert"), load("roberta")
     again = BulkTokenizer(same)
     first = one.fingerprint
@@ -69,7 +73,12 @@ def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before
     again.truncate(["a text"], 1)
     assert again.fingerprint == first == one.fingerprint != other.fingerprint
     same.save_pretrained(tmp_path / "saved")
-    assert BulkTokenizer(transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")).fingerprint == first
+    assert (
+        BulkTokenizer(
+            transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+        ).fingerprint
+        == first
+    )
     same.add_tokens(["anewword"])
     assert BulkTokenizer(same).fingerprint != first
     unpadded = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
@@ -79,9 +88,14 @@ def test_the_fingerprint_is_that_of_the_definition_whatever_was_tokenised_before
 
 @pytest.mark.parametrize("max_length", [3, 8, 512])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_ids_are_those_of_transformers(load: Callable, kind: str, max_length: int) -> None:
+def test_ids_are_those_of_transformers(
+    load: Callable, kind: str, max_length: int
+) -> None:
     ours, theirs = load(kind)
-    expected = [theirs(text, truncation=True, max_length=max_length)["input_ids"] for text in AWKWARD]
+    expected = [
+        theirs(text, truncation=True, max_length=max_length)["input_ids"]
+        for text in AWKWARD
+    ]
     tokens = ours.encode(AWKWARD, max_length)
     assert rows_of(tokens) == expected
     assert tokens.lengths.tolist() == [len(row) for row in expected]
@@ -96,7 +110,9 @@ def test_one_call_does_not_bind_the_length_of_the_next(load: Callable) -> None:
     assert rows_of(ours.encode(AWKWARD, 64)) == long
 
 
-def test_padding_written_in_the_tokenizers_file_is_switched_off(save_model: SaveModel) -> None:
+def test_padding_written_in_the_tokenizers_file_is_switched_off(
+    save_model: SaveModel,
+) -> None:
     directory = save_model("bert")
     file = directory / "tokenizer.json"
     padding = {
@@ -113,7 +129,9 @@ def test_padding_written_in_the_tokenizers_file_is_switched_off(save_model: Save
 
 
 @pytest.mark.parametrize(("kind", "pad_id"), [("bert", 0), ("roberta", 1)])
-def test_the_padding_id_is_the_tokenizers(load: Callable, kind: str, pad_id: int) -> None:
+def test_the_padding_id_is_the_tokenizers(
+    load: Callable, kind: str, pad_id: int
+) -> None:
     assert load(kind)[0].pad_id == pad_id
 
 
@@ -125,14 +143,21 @@ def test_no_texts_give_no_rows(load: Callable) -> None:
 
 def test_a_tokenizer_without_a_fast_form_is_refused() -> None:
     with pytest.raises(
-        ModelError, match=r"`ByT5Tokenizer` has no fast form \(`tokenizer.json`\); convert it"
+        ModelError,
+        match=r"`ByT5Tokenizer` has no fast form \(`tokenizer.json`\); convert it",
     ):
         BulkTokenizer(transformers.ByT5Tokenizer())
 
 
-@pytest.mark.parametrize(("names", "filler"), [(("bos", "eos"), 1), (("eos",), 2), (("pad",), 3), ((), 0)])
-def test_an_empty_text_has_a_token_where_the_tokenizer_adds_none(names: tuple[str, ...], filler: int) -> None:
-    fast = tokenizers.Tokenizer(tokenizers.models.WordLevel({"cat": 0, "b": 1, "e": 2, "p": 3}, "cat"))
+@pytest.mark.parametrize(
+    ("names", "filler"), [(("bos", "eos"), 1), (("eos",), 2), (("pad",), 3), ((), 0)]
+)
+def test_an_empty_text_has_a_token_where_the_tokenizer_adds_none(
+    names: tuple[str, ...], filler: int
+) -> None:
+    fast = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({"cat": 0, "b": 1, "e": 2, "p": 3}, "cat")
+    )
     fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     original = transformers.PreTrainedTokenizerFast(
         tokenizer_object=fast, **{f"{name}_token": name[0] for name in names}
@@ -142,14 +167,22 @@ def test_an_empty_text_has_a_token_where_the_tokenizer_adds_none(names: tuple[st
 
 
 @pytest.mark.parametrize("vocab_size", [100, 110])
-def test_the_trained_vocabulary_is_not_larger_than_asked(sentences: tuple[str, ...], vocab_size: int) -> None:
+def test_the_trained_vocabulary_is_not_larger_than_asked(
+    sentences: tuple[str, ...], vocab_size: int
+) -> None:
     texts = [f"{text} {number}" for number in range(50) for text in sentences]
     assert len(train_wordpiece(texts, vocab_size, True)) == vocab_size
 
 
 def test_special_tokens_come_first_and_frame_a_text(sentences: tuple[str, ...]) -> None:
     tokenizer = train_wordpiece(sentences, 200, True)
-    assert tokenizer.convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert tokenizer.convert_ids_to_tokens(range(5)) == [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+    ]
     assert tokenizer.pad_token_id == 0
     tokens = tokenizer.convert_ids_to_tokens(tokenizer("the cat 中")["input_ids"])
     assert tokens[0] == "[CLS]"
@@ -159,11 +192,16 @@ def test_special_tokens_come_first_and_frame_a_text(sentences: tuple[str, ...]) 
 
 def test_a_training_word_is_read_back_whole(sentences: tuple[str, ...]) -> None:
     tokenizer = train_wordpiece(sentences, 400, True)
-    assert tokenizer.decode(tokenizer("The Guitar sings")["input_ids"][1:-1]) == "the guitar sings"
+    assert (
+        tokenizer.decode(tokenizer("The Guitar sings")["input_ids"][1:-1])
+        == "the guitar sings"
+    )
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-def test_case_is_folded_only_where_asked(sentences: tuple[str, ...], lowercase: bool) -> None:
+def test_case_is_folded_only_where_asked(
+    sentences: tuple[str, ...], lowercase: bool
+) -> None:
     tokenizer = train_wordpiece(sentences, 300, lowercase)
     assert (tokenizer("the")["input_ids"] == tokenizer("The")["input_ids"]) == lowercase
     learned = set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens)
@@ -171,14 +209,18 @@ def test_case_is_folded_only_where_asked(sentences: tuple[str, ...], lowercase: 
 
 
 def test_the_same_texts_give_the_same_tokenizer(sentences: tuple[str, ...]) -> None:
-    first, *others = (train_wordpiece(sentences, 120, True).backend_tokenizer.to_str() for _ in range(4))
+    first, *others = (
+        train_wordpiece(sentences, 120, True).backend_tokenizer.to_str()
+        for _ in range(4)
+    )
     assert others == [first] * 3
 
 
 @pytest.mark.parametrize("texts", [[], ["", "  ", "\n"]])
 def test_without_text_there_is_no_tokenizer(texts: list[str]) -> None:
     with pytest.raises(
-        ModelError, match=r"there is no training text .*; give the recipe a stage, or name a `model`"
+        ModelError,
+        match=r"there is no training text .*; give the recipe a stage, or name a `model`",
     ):
         train_wordpiece(texts, 200, True)
 
@@ -210,15 +252,22 @@ LONG = (
 )
 
 
-def byte_level(model: tokenizers.models.BPE | None = None, vocab_size: int = 0) -> tokenizers.Tokenizer:
+def byte_level(
+    model: tokenizers.models.BPE | None = None, vocab_size: int = 0
+) -> tokenizers.Tokenizer:
     """Byte-level BPE as GPT-2 and OPT have it, trained or with a vocabulary given."""
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
     tokenizer = tokenizers.Tokenizer(model or tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=False
+    )
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     if model is None:
         trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=vocab_size, initial_alphabet=alphabet, special_tokens=["</s>"], show_progress=False
+            vocab_size=vocab_size,
+            initial_alphabet=alphabet,
+            special_tokens=["</s>"],
+            show_progress=False,
         )
         tokenizer.train_from_iterator(CORPUS * 5, trainer)
         tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
@@ -233,7 +282,10 @@ def unigram() -> tokenizers.Tokenizer:
     tokenizer.normalizer = tokenizers.normalizers.NFKC()
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     trainer = tokenizers.trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=["</s>", "<unk>"], unk_token="<unk>", show_progress=False
+        vocab_size=120,
+        special_tokens=["</s>", "<unk>"],
+        unk_token="<unk>",
+        show_progress=False,
     )
     tokenizer.train_from_iterator(CORPUS * 5, trainer)
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
@@ -251,8 +303,14 @@ def trained(kind: str) -> BulkTokenizer:
     if kind == "wordpiece":
         return BulkTokenizer(train_wordpiece(CORPUS, 200, True))
     # 256 bytes and the special token leave no place for a merge.
-    fast = unigram() if kind == "unigram" else byte_level(vocab_size=400 if kind == "byte-level" else 257)
-    return BulkTokenizer(transformers.PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="</s>"))
+    fast = (
+        unigram()
+        if kind == "unigram"
+        else byte_level(vocab_size=400 if kind == "byte-level" else 257)
+    )
+    return BulkTokenizer(
+        transformers.PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="</s>")
+    )
 
 
 def own_tokens(bulk: BulkTokenizer, text: str) -> tokenizers.Encoding:
@@ -264,8 +322,12 @@ def own_tokens(bulk: BulkTokenizer, text: str) -> tokenizers.Encoding:
 
 def longest_beginning(bulk: BulkTokenizer, text: str, max_length: int) -> str:
     """Naively: of the beginnings that end where a token ends, the longest with few enough tokens."""
-    ends = sorted({0, *(end for _, end in own_tokens(bulk, text).offsets)}, reverse=True)
-    return next(text[:end] for end in ends if len(own_tokens(bulk, text[:end])) <= max_length)
+    ends = sorted(
+        {0, *(end for _, end in own_tokens(bulk, text).offsets)}, reverse=True
+    )
+    return next(
+        text[:end] for end in ends if len(own_tokens(bulk, text[:end])) <= max_length
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -278,7 +340,9 @@ def test_a_text_is_cut_to_the_longest_beginning_of_so_many_tokens(kind: str) -> 
             assert text.startswith(cut)
             assert len(own_tokens(bulk, cut)) <= max_length
             # White space and joiners may be no part of any token.
-            assert cut.rstrip(SILENT) == longest_beginning(bulk, text, max_length).rstrip(SILENT)
+            assert cut.rstrip(SILENT) == longest_beginning(
+                bulk, text, max_length
+            ).rstrip(SILENT)
         assert bulk.truncate([text] * 2, count) == [text] * 2
 
 
@@ -317,16 +381,26 @@ def test_what_is_left_of_any_text_is_a_beginning_that_fits(
         ("é", ["", "é"]),
     ],
 )
-def test_a_character_of_several_bytes_is_kept_whole_or_not_at_all(text: str, cuts: list[str]) -> None:
-    assert [trained("bytes").truncate([text], length)[0] for length in range(1, len(cuts) + 1)] == cuts
+def test_a_character_of_several_bytes_is_kept_whole_or_not_at_all(
+    text: str, cuts: list[str]
+) -> None:
+    assert [
+        trained("bytes").truncate([text], length)[0]
+        for length in range(1, len(cuts) + 1)
+    ] == cuts
 
 
 def with_merges(*merges: tuple[str, str]) -> BulkTokenizer:
     """Byte-level BPE whose merges are these."""
-    symbols = [*sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()), *(a + b for a, b in merges)]
+    symbols = [
+        *sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+        *(a + b for a, b in merges),
+    ]
     vocabulary = {symbol: index for index, symbol in enumerate(symbols)}
     fast = byte_level(tokenizers.models.BPE(vocab=vocabulary, merges=list(merges)))
-    return BulkTokenizer(transformers.PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="!"))
+    return BulkTokenizer(
+        transformers.PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="!")
+    )
 
 
 def test_a_token_that_holds_a_piece_of_the_next_character_is_split_anew() -> None:
@@ -348,7 +422,10 @@ def test_a_word_that_splits_otherwise_when_it_is_cut_still_fits() -> None:
 def test_an_accent_of_its_own_stays_with_its_letter() -> None:
     bulk = trained("unigram")
     text = "cafe\u0301 cafe\u0301"
-    cuts = [bulk.truncate([text], length)[0] for length in range(1, len(own_tokens(bulk, text)))]
+    cuts = [
+        bulk.truncate([text], length)[0]
+        for length in range(1, len(own_tokens(bulk, text)))
+    ]
     assert "cafe\u0301" in cuts
     assert not any(cut.endswith("e") for cut in cuts)
 
@@ -384,7 +461,8 @@ def ids_of(kind: str, texts: Sequence[str]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("template", "max_length"), [("prompt-eol", 2), ("{text} 我们: <x>", 5), ("  {text}", 9)]
+    ("template", "max_length"),
+    [("prompt-eol", 2), ("{text} 我们: <x>", 5), ("  {text}", 9)],
 )
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_sentence_is_cut_and_the_template_stays_whole(
@@ -412,17 +490,23 @@ def test_a_byte_level_prompt_reads_back_byte_for_byte(max_length: int) -> None:
 def test_texts_that_fit_are_in_the_prompt_as_they_are() -> None:
     texts = ["the cat", " 😀 ", "", "我们"]
     tokenizer = behind_prompt("byte-level", "prompt-eol")
-    expected = ids_of("byte-level", [f'This sentence : "{text}" means in one word:"' for text in texts])
+    expected = ids_of(
+        "byte-level",
+        [f'This sentence : "{text}" means in one word:"' for text in texts],
+    )
     assert rows_of(tokenizer.encode(texts, 100)) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_prompt_longer_than_the_positions_is_an_error_and_not_a_cut(kind: str) -> None:
+def test_a_prompt_longer_than_the_positions_is_an_error_and_not_a_cut(
+    kind: str,
+) -> None:
     found = int(behind_prompt(kind, "prompt-eol").encode(LONG, 5).lengths.max())
     rows = rows_of(behind_prompt(kind, "prompt-eol", found).encode(LONG, 5))
     assert max(map(len, rows)) == found
     with pytest.raises(
-        ModelError, match=f"a prompt has {found} tokens, the backbone has positions for {found - 1}; lower"
+        ModelError,
+        match=f"a prompt has {found} tokens, the backbone has positions for {found - 1}; lower",
     ):
         behind_prompt(kind, "prompt-eol", found - 1).encode(LONG, 5)
 
@@ -439,10 +523,17 @@ def test_the_mask_in_a_prompt_is_the_mask_token() -> None:
 
 # --- a byte-level tokenizer of our own ---------------------------------------------------------------------
 
-OPT_SPECIALS = {"bos_token": "</s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+OPT_SPECIALS = {
+    "bos_token": "</s>",
+    "pad_token": "<pad>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+}
 
 
-def test_a_byte_level_vocabulary_is_not_larger_than_asked_and_knows_every_text() -> None:
+def test_a_byte_level_vocabulary_is_not_larger_than_asked_and_knows_every_text() -> (
+    None
+):
     texts = [f"{text} {number}" for number in range(50) for text in CORPUS]
     tokenizer = train_byte_bpe(texts, 300, OPT_SPECIALS, "</s> $A")
     assert len(tokenizer) == 300
@@ -456,7 +547,8 @@ def test_a_byte_level_vocabulary_is_not_larger_than_asked_and_knows_every_text()
 
 
 @pytest.mark.parametrize(
-    ("template", "expected"), [("</s> $A", (0, None)), ("$A <unk>", (None, 2)), ("</s> $A <unk>", (0, 2))]
+    ("template", "expected"),
+    [("</s> $A", (0, None)), ("$A <unk>", (None, 2)), ("</s> $A <unk>", (0, 2))],
 )
 def test_special_tokens_of_a_byte_level_tokenizer_stand_where_the_template_says(
     template: str, expected: tuple[int | None, int | None]
@@ -486,7 +578,10 @@ def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process() ->
     for seed in ("0", "1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONUTF8": "1"}
         done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, encoding="utf-8"
+            [sys.executable, "-c", code],
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
         )
         assert done.returncode == 0, done.stderr
         outputs.add(done.stdout)
@@ -495,7 +590,10 @@ def test_the_same_texts_give_the_same_byte_level_tokenizer_in_every_process() ->
 
 
 def test_without_a_text_no_byte_level_tokenizer_is_trained() -> None:
-    with pytest.raises(ModelError, match="no training text to train a tokenizer on; give the recipe a stage"):
+    with pytest.raises(
+        ModelError,
+        match="no training text to train a tokenizer on; give the recipe a stage",
+    ):
         train_byte_bpe(iter(()), 300, OPT_SPECIALS, "</s> $A")
 
 
@@ -504,15 +602,29 @@ CLS_AND_SEP = {"[UNK]": 0, "a": 1, "[CLS]": 2, "[SEP]": 3}
 
 def _damaged(**parts: Any) -> Any:
     """Return a tokenizer of transformers whose definition is read without complaint and fails on texts."""
-    fast = tokenizers.Tokenizer(tokenizers.models.WordPiece(CLS_AND_SEP, unk_token="[UNK]"))
+    fast = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(CLS_AND_SEP, unk_token="[UNK]")
+    )
     fast.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    damaged = tokenizers.Tokenizer.from_str(json.dumps({**json.loads(fast.to_str()), **parts}))
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=damaged, pad_token="[UNK]")
+    damaged = tokenizers.Tokenizer.from_str(
+        json.dumps({**json.loads(fast.to_str()), **parts})
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=damaged, pad_token="[UNK]"
+    )
 
 
 def _template(special: dict[str, Any]) -> dict[str, Any]:
-    parts = [{"SpecialToken": {"id": "[X]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]
-    return {"type": "TemplateProcessing", "single": parts, "pair": [], "special_tokens": special}
+    parts = [
+        {"SpecialToken": {"id": "[X]", "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ]
+    return {
+        "type": "TemplateProcessing",
+        "single": parts,
+        "pair": [],
+        "special_tokens": special,
+    }
 
 
 @pytest.mark.parametrize(
@@ -520,30 +632,49 @@ def _template(special: dict[str, Any]) -> dict[str, Any]:
     [
         {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}},
         {"post_processor": _template({})},
-        {"model": {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]], "byte_fallback": False}},
+        {
+            "model": {
+                "type": "Unigram",
+                "unk_id": None,
+                "vocab": [["a", -1.0]],
+                "byte_fallback": False,
+            }
+        },
     ],
     ids=["a panic of the character map", "a panic of the template", "no unknown token"],
 )
-def test_what_the_library_raises_on_a_text_is_an_error_of_the_model(parts: dict[str, Any]) -> None:
+def test_what_the_library_raises_on_a_text_is_an_error_of_the_model(
+    parts: dict[str, Any],
+) -> None:
     tokenizer = BulkTokenizer(_damaged(**parts))
     for call in (
         lambda: tokenizer.encode(["a bé a"], 8),
         lambda: tokenizer.encode_marked(["a bé a"], None, None),
     ):
-        with pytest.raises(ModelError, match=r"the tokenizer of the model failed on a text: .*; fetch"):
+        with pytest.raises(
+            ModelError, match=r"the tokenizer of the model failed on a text: .*; fetch"
+        ):
             call()
 
 
 @pytest.mark.parametrize("number", [4, 10**6, 2**24, 2**31, 2**32 - 1])
-def test_an_id_that_only_the_template_gives_is_held_to_the_embeddings(number: int) -> None:
+def test_an_id_that_only_the_template_gives_is_held_to_the_embeddings(
+    number: int,
+) -> None:
     special = {"[X]": {"id": "[X]", "ids": [number], "tokens": ["[X]"]}}
     tokenizer = BulkTokenizer(_damaged(post_processor=_template(special)), embeddings=4)
-    with pytest.raises(ModelError, match=f"number {number}, and the model has embeddings for 4 tokens"):
+    with pytest.raises(
+        ModelError, match=f"number {number}, and the model has embeddings for 4 tokens"
+    ):
         tokenizer.encode(["a"], 8)
 
 
-def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed() -> None:
-    original = _damaged(post_processor=_template({"[X]": {"id": "[X]", "ids": [9], "tokens": ["[X]"]}}))
+def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed() -> (
+    None
+):
+    original = _damaged(
+        post_processor=_template({"[X]": {"id": "[X]", "ids": [9], "tokens": ["[X]"]}})
+    )
     for written in (10**9, "many", True, -1, None):
         original.init_kwargs["embedded_tokens"] = written
         with pytest.raises(ModelError, match="embeddings for 4 tokens"):
@@ -551,12 +682,20 @@ def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed
 
 
 @given(
-    st.lists(st.sampled_from(["a", "b", "é", "\u0301", " ", "[CLS]", "\0"]), max_size=8), st.integers(1, 9)
+    st.lists(
+        st.sampled_from(["a", "b", "é", "\u0301", " ", "[CLS]", "\0"]), max_size=8
+    ),
+    st.integers(1, 9),
 )
 @settings(deadline=None, max_examples=50)
-def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(parts: list[str], length: int) -> None:
+def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(
+    parts: list[str], length: int
+) -> None:
     charsmap = {"type": "Precompiled", "precompiled_charsmap": "BAAAAP////8AAA=="}
-    for original in (_damaged(normalizer=charsmap), _damaged(post_processor=_template({}))):
+    for original in (
+        _damaged(normalizer=charsmap),
+        _damaged(post_processor=_template({})),
+    ):
         tokenizer = BulkTokenizer(original)
         for call in (tokenizer.encode, tokenizer.truncate):
             with contextlib.suppress(ModelError):
@@ -565,20 +704,30 @@ def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(parts: list[str],
 
 # --- overlong words ----------------------------------------------------------------------------------------
 
-TRAINING_TEXTS = ["the cat sat on the mat", "that's a café,  isn't it?", "the other cats sat"] * 3
+TRAINING_TEXTS = [
+    "the cat sat on the mat",
+    "that's a café,  isn't it?",
+    "the other cats sat",
+] * 3
 
 
 def vocabulary_after(trainer: str, texts: Sequence[str]) -> dict[str, int]:
     """Return the vocabulary after training on texts."""
     if trainer == "wordpiece":
-        vocabulary: dict[str, int] = train_wordpiece(texts, 120, lowercase=True).get_vocab()
+        vocabulary: dict[str, int] = train_wordpiece(
+            texts, 120, lowercase=True
+        ).get_vocab()
     else:
-        vocabulary = train_byte_bpe(texts, 300, {"bos_token": "<s>"}, "<s> $A").get_vocab()
+        vocabulary = train_byte_bpe(
+            texts, 300, {"bos_token": "<s>"}, "<s> $A"
+        ).get_vocab()
     return vocabulary
 
 
 @pytest.mark.parametrize("trainer", ["wordpiece", "bpe"])
-def test_a_word_of_a_hundred_characters_is_counted_and_a_longer_one_is_not(trainer: str) -> None:
+def test_a_word_of_a_hundred_characters_is_counted_and_a_longer_one_is_not(
+    trainer: str,
+) -> None:
     # Letters that the other texts have, so that the alphabet is the same.
     plain = vocabulary_after(trainer, [*TRAINING_TEXTS, "it"])
     overlong = vocabulary_after(trainer, [*TRAINING_TEXTS, "it " + "sat" * 34])
@@ -592,7 +741,9 @@ def test_a_word_of_a_hundred_characters_is_counted_and_a_longer_one_is_not(train
 
 @pytest.mark.parametrize("trainer", ["wordpiece", "bpe"])
 @pytest.mark.parametrize("unit", ["a", "the", "12", " "])
-def test_the_time_of_training_is_linear_in_the_length_of_a_word(trainer: str, unit: str) -> None:
+def test_the_time_of_training_is_linear_in_the_length_of_a_word(
+    trainer: str, unit: str
+) -> None:
     start = time.process_time()
     vocabulary_after(trainer, ["a cat sat", f"the {unit * (400_000 // len(unit))} mat"])
     # Quadratic in the length, a tenth of this took 0.9 seconds.
@@ -601,4 +752,6 @@ def test_the_time_of_training_is_linear_in_the_length_of_a_word(trainer: str, un
 
 def test_the_words_of_a_text_with_an_overlong_one_are_counted_as_elsewhere() -> None:
     with_overlong = [f"{text} {'x' * 101}" for text in TRAINING_TEXTS]
-    assert vocabulary_after("bpe", with_overlong) == vocabulary_after("bpe", TRAINING_TEXTS)
+    assert vocabulary_after("bpe", with_overlong) == vocabulary_after(
+        "bpe", TRAINING_TEXTS
+    )

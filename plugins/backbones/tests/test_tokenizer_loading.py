@@ -79,7 +79,13 @@ CHARACTER_RANGES = (
 )
 
 TRAINED: dict[str, dict[str, Any]] = {
-    "t5": {"model_type": "unigram", "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
+    "t5": {
+        "model_type": "unigram",
+        "pad_id": 0,
+        "eos_id": 1,
+        "unk_id": 2,
+        "bos_id": -1,
+    },
     "xlm-roberta": {"model_type": "unigram"},
     "llama": {
         "model_type": "bpe",
@@ -103,7 +109,11 @@ TRAINED: dict[str, dict[str, Any]] = {
 }
 """What the published models were trained with, where it is not sentencepiece's default (`nmt_nfkc`)."""
 
-LLAMA_SETTINGS = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False}
+LLAMA_SETTINGS = {
+    "tokenizer_class": "LlamaTokenizer",
+    "add_bos_token": True,
+    "add_eos_token": False,
+}
 
 LAYOUTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "t5": ("spiece.model", {"model_type": "t5"}, {}),
@@ -130,7 +140,9 @@ def generated_sentences(count: int, seed: int) -> Iterator[str]:
 def random_texts(count: int, seed: int) -> Iterator[str]:
     """Texts of characters of many scripts, with combining ones."""
     rng = random.Random(seed)
-    characters = [chr(code) for first, end in CHARACTER_RANGES for code in range(first, end)]
+    characters = [
+        chr(code) for first, end in CHARACTER_RANGES for code in range(first, end)
+    ]
     for _ in range(count):
         yield "".join(rng.choices(characters, k=rng.randint(1, 30)))
 
@@ -142,7 +154,11 @@ def accented_texts(count: int, seed: int) -> Iterator[str]:
         text = ""
         for _ in range(rng.randint(1, 10)):
             text += rng.choice("aeiouAEO ")
-            text += "".join(rng.choices("\u0300\u0301\u0302\u0303\u0306\u0323\u031b", k=rng.randint(0, 3)))
+            text += "".join(
+                rng.choices(
+                    "\u0300\u0301\u0302\u0303\u0306\u0323\u031b", k=rng.randint(0, 3)
+                )
+            )
         yield text
 
 
@@ -181,7 +197,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trained
         (directory / "config.json").write_text(json.dumps(config))
         if settings:
             (directory / "tokenizer_config.json").write_text(json.dumps(settings))
-        processor = sentencepiece.SentencePieceProcessor(model_file=str(directory / name))
+        processor = sentencepiece.SentencePieceProcessor(
+            model_file=str(directory / name)
+        )
         made[kind] = directory, processor
         return made[kind]
 
@@ -195,7 +213,10 @@ def published_ids(kind: str, processor: Any, texts: Sequence[str]) -> list[Any]:
         return [[*row, 1] for row in rows]
     if kind == "xlm-roberta":
         # fairseq puts <s>, <pad>, </s>, <unk> before sentencepiece's pieces, of which the first three go.
-        return [[0, *(3 if number == 0 else number + 1 for number in row), 2] for row in rows]
+        return [
+            [0, *(3 if number == 0 else number + 1 for number in row), 2]
+            for row in rows
+        ]
     if kind == "deberta-v2":
         return [[1, *row, 2] for row in rows]
     return [[1, *row] for row in rows]
@@ -206,11 +227,15 @@ def rows_of(tokenizer: BulkTokenizer, texts: Sequence[str]) -> list[list[int]]:
     return [tokens.ids[start:stop].tolist() for start, stop in pairwise(tokens.offsets)]
 
 
-def assert_published_ids(kind: str, trained: Callable[[str], Trained], texts: Sequence[str]) -> None:
+def assert_published_ids(
+    kind: str, trained: Callable[[str], Trained], texts: Sequence[str]
+) -> None:
     directory, processor = trained(kind)
     rows = rows_of(BulkTokenizer(load_tokenizer(directory, False)), texts)
     expected = published_ids(kind, processor, texts)
-    differing = [pair for pair in zip(rows, expected, strict=True) if pair[0] != pair[1]]
+    differing = [
+        pair for pair in zip(rows, expected, strict=True) if pair[0] != pair[1]
+    ]
     if TRAINED[kind]["model_type"] == "bpe":
         assert differing == []
     assert [pair for pair in differing if not are_tied(*pair)] == []
@@ -219,8 +244,15 @@ def assert_published_ids(kind: str, trained: Callable[[str], Trained], texts: Se
 
 
 @pytest.mark.parametrize("kind", LAYOUTS)
-def test_ids_are_those_of_sentencepiece(kind: str, trained: Callable[[str], Trained]) -> None:
-    texts = [*HARD_TEXTS, *generated_sentences(200, 1), *random_texts(200, 1), *accented_texts(200, 1)]
+def test_ids_are_those_of_sentencepiece(
+    kind: str, trained: Callable[[str], Trained]
+) -> None:
+    texts = [
+        *HARD_TEXTS,
+        *generated_sentences(200, 1),
+        *random_texts(200, 1),
+        *accented_texts(200, 1),
+    ]
     assert_published_ids(kind, trained, texts)
 
 
@@ -231,7 +263,9 @@ def test_ids_of_10_000_sentences_are_those_of_sentencepiece(
 ) -> None:
     texts = real_sentences()
     assert len(texts) == 10_000
-    assert_published_ids(kind, trained, [*texts, *random_texts(5000, 2), *accented_texts(3000, 2)])
+    assert_published_ids(
+        kind, trained, [*texts, *random_texts(5000, 2), *accented_texts(3000, 2)]
+    )
 
 
 ADDED_TOKENS = {
@@ -251,14 +285,23 @@ def test_the_text_between_added_tokens_is_that_of_sentencepiece(
     number_of_ends = {"t5": (0, 1), "xlm-roberta": (1, 1), "llama": (1, 0)}[kind]
     for token in ADDED_TOKENS[kind]:
         number = original.get_vocab()[token]
-        for before, behind in (("Vou ta", " dé."), ("vou ", "dé"), ("", "dé  so "), ("vou", "")):
+        for before, behind in (
+            ("Vou ta", " dé."),
+            ("vou ", "dé"),
+            ("", "dé  so "),
+            ("vou", ""),
+        ):
             inner = []
             # A mask token of XLM-R takes the space before it; the end of a text has none in this model.
             for part in (before, behind):
                 (row,) = published_ids(kind, processor, [part])
                 inner.append(row[number_of_ends[0] : len(row) - number_of_ends[1]])
             (row,) = rows_of(tokenizer, [f"{before}{token}{behind}"])
-            assert row[number_of_ends[0] : len(row) - number_of_ends[1]] == [*inner[0], number, *inner[1]]
+            assert row[number_of_ends[0] : len(row) - number_of_ends[1]] == [
+                *inner[0],
+                number,
+                *inner[1],
+            ]
 
 
 MEBIBYTE = 1 << 20
@@ -275,7 +318,9 @@ def test_a_sentencepiece_model_of_several_mebibytes_is_read(
 ) -> None:
     directory, _ = trained(kind)
     name = LAYOUTS[kind][0]
-    model = sentencepiece_model_pb2.ModelProto.FromString((directory / name).read_bytes())
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        (directory / name).read_bytes()
+    )
     for piece in long_pieces():
         model.pieces.add(piece=piece, score=-100.0, type=1)
     content = model.SerializeToString()
@@ -301,18 +346,34 @@ def test_a_tokenizer_json_of_several_mebibytes_is_read(
     file.write_text(json.dumps(definition), "utf-8")
     assert file.stat().st_size > MEBIBYTE
     tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
-    assert rows_of(tokenizer, HARD_TEXTS) == published_ids("llama", processor, HARD_TEXTS)
+    assert rows_of(tokenizer, HARD_TEXTS) == published_ids(
+        "llama", processor, HARD_TEXTS
+    )
 
 
-def test_special_tokens_have_the_published_numbers(trained: Callable[[str], Trained]) -> None:
+def test_special_tokens_have_the_published_numbers(
+    trained: Callable[[str], Trained],
+) -> None:
     t5, processor = load_tokenizer(trained("t5")[0], False), trained("t5")[1]
     size = len(processor)
     assert t5.convert_tokens_to_ids(["<pad>", "</s>", "<unk>"]) == [0, 1, 2]
-    assert t5.convert_tokens_to_ids(["<extra_id_99>", "<extra_id_0>"]) == [size, size + 99]
+    assert t5.convert_tokens_to_ids(["<extra_id_99>", "<extra_id_0>"]) == [
+        size,
+        size + 99,
+    ]
     assert len(t5) == size + 100
-    xlm_roberta, processor = load_tokenizer(trained("xlm-roberta")[0], False), trained("xlm-roberta")[1]
+    xlm_roberta, processor = (
+        load_tokenizer(trained("xlm-roberta")[0], False),
+        trained("xlm-roberta")[1],
+    )
     specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    assert xlm_roberta.convert_tokens_to_ids(specials) == [0, 1, 2, 3, len(processor) + 1]
+    assert xlm_roberta.convert_tokens_to_ids(specials) == [
+        0,
+        1,
+        2,
+        3,
+        len(processor) + 1,
+    ]
     assert (xlm_roberta.pad_token_id, xlm_roberta.mask_token) == (1, "<mask>")
     llama = load_tokenizer(trained("llama")[0], False)
     assert llama.convert_tokens_to_ids(["<unk>", "<s>", "</s>"]) == [0, 1, 2]
@@ -331,7 +392,10 @@ def test_what_is_saved_gives_the_same_ids(
     tokenizer = BulkTokenizer(load_tokenizer(tmp_path, False))
     texts = [*HARD_TEXTS, *accented_texts(100, 4)]
     assert rows_of(tokenizer, texts) == published_ids(kind, processor, texts)
-    assert tokenizer.fingerprint == BulkTokenizer(load_tokenizer(directory, False)).fingerprint
+    assert (
+        tokenizer.fingerprint
+        == BulkTokenizer(load_tokenizer(directory, False)).fingerprint
+    )
 
 
 def test_a_t5_with_a_sentencepiece_model_alone_is_loaded_and_saved(
@@ -340,17 +404,26 @@ def test_a_t5_with_a_sentencepiece_model_alone_is_loaded_and_saved(
     directory, processor = trained("t5")
     model = tmp_path / "model"
     config = transformers.T5Config(
-        vocab_size=len(processor) + 100, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4
+        vocab_size=len(processor) + 100,
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
     )
     transformers.T5EncoderModel(config).save_pretrained(model)
     (model / "spiece.model").write_bytes((directory / "spiece.model").read_bytes())
     backbone = T5(model=str(model))
     once, twice = tmp_path / "once", tmp_path / "twice"
     built = backbone.build(no_texts)
-    assert rows_of(built.tokenizer, HARD_TEXTS) == published_ids("t5", processor, HARD_TEXTS)
+    assert rows_of(built.tokenizer, HARD_TEXTS) == published_ids(
+        "t5", processor, HARD_TEXTS
+    )
     built.save(once)
     again = backbone.build(attrs.evolve(no_texts, saved=once))
-    assert rows_of(again.tokenizer, HARD_TEXTS) == published_ids("t5", processor, HARD_TEXTS)
+    assert rows_of(again.tokenizer, HARD_TEXTS) == published_ids(
+        "t5", processor, HARD_TEXTS
+    )
     again.save(twice)
     names = sorted(file.name for file in once.iterdir())
     assert {name: (once / name).read_bytes() for name in names} == {
@@ -379,7 +452,10 @@ def test_the_second_sentence_of_a_template_begins_at_the_same_token_after_mappin
     directory, _ = trained("t5")
     tokenizer = BulkTokenizer(load_tokenizer(directory, False))
     composed, decomposed = "vou ệ dé ta", "vou e\u0323\u0302 dé ta"
-    marked = [tokenizer.encode_marked([text], [text.index("dé")], None) for text in (composed, decomposed)]
+    marked = [
+        tokenizer.encode_marked([text], [text.index("dé")], None)
+        for text in (composed, decomposed)
+    ]
     assert marked[0].ids.tolist() == marked[1].ids.tolist()
     assert marked[0].hidden is not None
     assert marked[1].hidden is not None
@@ -387,12 +463,16 @@ def test_the_second_sentence_of_a_template_begins_at_the_same_token_after_mappin
     assert marked[0].hidden.sum() >= 2
 
 
-def altered(directory: Path, file: str, change: Callable[[Any], None], target: Path) -> Path:
+def altered(
+    directory: Path, file: str, change: Callable[[Any], None], target: Path
+) -> Path:
     """Copy a model's directory with another sentencepiece model."""
     target.mkdir()
     for source in directory.iterdir():
         (target / source.name).write_bytes(source.read_bytes())
-    model = sentencepiece_model_pb2.ModelProto.FromString((directory / file).read_bytes())
+    model = sentencepiece_model_pb2.ModelProto.FromString(
+        (directory / file).read_bytes()
+    )
     change(model)
     (target / file).write_bytes(model.SerializeToString())
     return target
@@ -412,8 +492,12 @@ def test_pieces_are_merged_by_score_and_not_by_number(
             model.pieces.add(piece="▁" * length, score=-1e6 - length)
         model.pieces.extend(pieces[bytes_end:])
 
-    target = altered(directory, "tokenizer.model", with_space_pieces, tmp_path / "model")
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(target / "tokenizer.model"))
+    target = altered(
+        directory, "tokenizer.model", with_space_pieces, tmp_path / "model"
+    )
+    processor = sentencepiece.SentencePieceProcessor(
+        model_file=str(target / "tokenizer.model")
+    )
     texts = ["vou  dé", "vou   dé", "vou" + " " * 13 + "dé", *HARD_TEXTS]
     rows = rows_of(BulkTokenizer(load_tokenizer(target, False)), texts)
     assert rows == published_ids("llama", processor, texts)
@@ -436,12 +520,22 @@ def test_a_model_that_cannot_be_converted_exactly_is_refused(
         model.pieces[10].type = 4
 
     for name, change, reason in (
-        ("words", to_words, "splits texts into words or characters, which the library `tokenizers` cannot"),
+        (
+            "words",
+            to_words,
+            "splits texts into words or characters, which the library `tokenizers` cannot",
+        ),
         ("suffix", spaces_behind, "puts the sign of a space behind a word"),
-        ("symbol", with_symbol, "is not exact: .* take a revision or model with `tokenizer.json`"),
+        (
+            "symbol",
+            with_symbol,
+            "is not exact: .* take a revision or model with `tokenizer.json`",
+        ),
     ):
         target = altered(directory, "spiece.model", change, tmp_path / name)
-        with pytest.raises(ModelError, match=rf"`{re.escape(str(target))}/spiece.model` .*{reason}"):
+        with pytest.raises(
+            ModelError, match=rf"`{re.escape(str(target))}/spiece.model` .*{reason}"
+        ):
             load_tokenizer(target, False)
 
 
@@ -451,18 +545,27 @@ def test_a_class_that_changes_texts_before_is_refused(
     directory, _ = trained("deberta-v2")
     (tmp_path / "spiece.model").write_bytes((directory / "spm.model").read_bytes())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "albert"}))
-    with pytest.raises(ModelError, match="`AlbertTokenizer` changes texts before the sentencepiece model"):
+    with pytest.raises(
+        ModelError,
+        match="`AlbertTokenizer` changes texts before the sentencepiece model",
+    ):
         load_tokenizer(tmp_path, False)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x0e\x01", b"version https://x\n", b"IQ== 0\nIg== 1\n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x0e\x01", b"version https://x\n", b"IQ== 0\nIg== 1\n"]
+)
 def test_a_file_that_is_no_sentencepiece_model_is_named(
     content: bytes, trained: Callable[[str], Trained], tmp_path: Path
 ) -> None:
     directory, _ = trained("llama")
-    target = altered(directory, "tokenizer.model", lambda model: None, tmp_path / "model")
+    target = altered(
+        directory, "tokenizer.model", lambda model: None, tmp_path / "model"
+    )
     (target / "tokenizer.model").write_bytes(content)
-    with pytest.raises(ModelError, match=r"`.*/tokenizer.model` is no sentencepiece model"):
+    with pytest.raises(
+        ModelError, match=r"`.*/tokenizer.model` is no sentencepiece model"
+    ):
         load_tokenizer(target, False)
 
 
@@ -500,7 +603,10 @@ def roberta_files(directory: Path) -> Path:
     tokenizer = tokenizers.ByteLevelBPETokenizer()
     specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     tokenizer.train_from_iterator(
-        generated_sentences(300, 0), vocab_size=400, special_tokens=specials, show_progress=False
+        generated_sentences(300, 0),
+        vocab_size=400,
+        special_tokens=specials,
+        show_progress=False,
     )
     tokenizer.save_model(str(directory))
     (directory / "config.json").write_text(json.dumps({"model_type": "roberta"}))
@@ -515,17 +621,28 @@ def test_the_mask_token_of_roberta_takes_the_space_before_it(tmp_path: Path) -> 
     assert tokens[0] == tokens[1]
     assert tokens[0][-3:] == ["<mask>", ".", "</s>"]
     tokenizer.save_pretrained(tmp_path / "saved")
-    (tmp_path / "saved" / "config.json").write_bytes((directory / "config.json").read_bytes())
+    (tmp_path / "saved" / "config.json").write_bytes(
+        (directory / "config.json").read_bytes()
+    )
     saved = load_tokenizer(tmp_path / "saved", False)
     assert saved("vou <mask>.")["input_ids"] == tokenizer("vou <mask>.")["input_ids"]
 
 
 def test_the_mask_token_of_roberta_is_what_its_files_say(tmp_path: Path) -> None:
     directory = roberta_files(tmp_path / "model")
-    mask = {"content": "<mask>", "lstrip": False, "rstrip": False, "normalized": False, "single_word": False}
+    mask = {
+        "content": "<mask>",
+        "lstrip": False,
+        "rstrip": False,
+        "normalized": False,
+        "single_word": False,
+    }
     (directory / "special_tokens_map.json").write_text(json.dumps({"mask_token": mask}))
     tokenizer = load_tokenizer(directory, False)
-    assert tokenizer.convert_ids_to_tokens(tokenizer("vou <mask>.")["input_ids"])[-4] == "Ġ"
+    assert (
+        tokenizer.convert_ids_to_tokens(tokenizer("vou <mask>.")["input_ids"])[-4]
+        == "Ġ"
+    )
 
 
 def test_the_settings_of_roberta_may_have_several_mebibytes(tmp_path: Path) -> None:
@@ -536,7 +653,9 @@ def test_the_settings_of_roberta_may_have_several_mebibytes(tmp_path: Path) -> N
     assert tokenizer("vou <mask>.")["input_ids"] == tokenizer("vou<mask>.")["input_ids"]
 
 
-def test_a_wrong_conversion_that_transformers_warns_of_is_an_error(tmp_path: Path) -> None:
+def test_a_wrong_conversion_that_transformers_warns_of_is_an_error(
+    tmp_path: Path,
+) -> None:
     """Mistral's old pattern for splitting, which transformers recognises in vocabularies above 100,000."""
     vocabulary = {f"t{number}": number for number in range(100_001)}
     backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
@@ -548,7 +667,8 @@ def test_a_wrong_conversion_that_transformers_warns_of_is_an_error(tmp_path: Pat
         json.dumps({"tokenizer_class": "PreTrainedTokenizerFast"})
     )
     with pytest.raises(
-        ModelError, match=r"would give wrong ids: .*incorrect regex pattern.*fix_mistral_regex"
+        ModelError,
+        match=r"would give wrong ids: .*incorrect regex pattern.*fix_mistral_regex",
     ):
         load_tokenizer(tmp_path, False)
 
@@ -561,13 +681,18 @@ BEFORE, BEHIND = "Vou ta :", '"dé so." ta:"'
 NORMALIZERS: dict[str, tuple[Any, Any]] = {
     "llama-2": (
         tokenizers.normalizers.Sequence(
-            [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
+            [
+                tokenizers.normalizers.Prepend("▁"),
+                tokenizers.normalizers.Replace(" ", "▁"),
+            ]
         ),
         None,
     ),
     "metaspace": (
         None,
-        tokenizers.pre_tokenizers.Metaspace(replacement="▁", prepend_scheme="first", split=False),
+        tokenizers.pre_tokenizers.Metaspace(
+            replacement="▁", prepend_scheme="first", split=False
+        ),
     ),
     "gemma": (
         tokenizers.normalizers.Replace(" ", "▁"),
@@ -579,7 +704,9 @@ saved, Gemma's."""
 
 
 @pytest.fixture
-def published_tokenizer(trained: Callable[[str], Trained], tmp_path: Path) -> Callable[[str], Any]:
+def published_tokenizer(
+    trained: Callable[[str], Trained], tmp_path: Path
+) -> Callable[[str], Any]:
     """Load a tokenizer with the pieces of the trained LLaMA and a published pipeline, or a byte-level one."""
 
     def load(kind: str) -> Any:
@@ -592,7 +719,9 @@ def published_tokenizer(trained: Callable[[str], Trained], tmp_path: Path) -> Ca
             backend = tokenizers.Tokenizer(tokenizers.models.BPE())
             if kind == "qwen2":
                 backend.normalizer = tokenizers.normalizers.NFC()
-            backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+            backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+                add_prefix_space=False
+            )
             backend.decoder = tokenizers.decoders.ByteLevel()
             trainer = tokenizers.trainers.BpeTrainer(
                 vocab_size=400,
@@ -601,17 +730,30 @@ def published_tokenizer(trained: Callable[[str], Trained], tmp_path: Path) -> Ca
                 show_progress=False,
             )
             backend.train_from_iterator(generated_sentences(300, 0), trainer)
-            settings: dict[str, Any] = {"tokenizer_class": f"{kind.upper()}Tokenizer".replace("QWEN", "Qwen")}
+            settings: dict[str, Any] = {
+                "tokenizer_class": f"{kind.upper()}Tokenizer".replace("QWEN", "Qwen")
+            }
         else:
             backend = tokenizers.Tokenizer.from_str(
                 load_tokenizer(directory, False).backend_tokenizer.to_str()
             )
             normalizer, pre_tokenizer = NORMALIZERS[kind]
             backend.normalizer, backend.pre_tokenizer = normalizer, pre_tokenizer
-            settings = LLAMA_SETTINGS if kind != "gemma" else {"tokenizer_class": "GemmaTokenizer"}
-            specials = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<unk>"}
+            settings = (
+                LLAMA_SETTINGS
+                if kind != "gemma"
+                else {"tokenizer_class": "GemmaTokenizer"}
+            )
+            specials = {
+                "bos_token": "<s>",
+                "eos_token": "</s>",
+                "unk_token": "<unk>",
+                "pad_token": "<unk>",
+            }
             settings = settings | specials
-        model_type = {"gemma": "gemma2", "gpt2": "gpt2", "qwen2": "qwen2"}.get(kind, "llama")
+        model_type = {"gemma": "gemma2", "gpt2": "gpt2", "qwen2": "qwen2"}.get(
+            kind, "llama"
+        )
         backend.save(str(target / "tokenizer.json"))
         (target / "tokenizer_config.json").write_text(json.dumps(settings))
         (target / "config.json").write_text(json.dumps({"model_type": model_type}))
@@ -637,7 +779,11 @@ def test_the_space_before_a_placeholder_goes_with_it_or_stays(
     """By default as transformers 4.46 had it for `tokenizer.add_tokens(["<PST>"])`."""
     plain = published_tokenizer(kind)
     # In LLaMA's pipelines a text begins with a space of its own, and so do the parts of another one.
-    behind = BEHIND if kind in ("llama-2", "sentencepiece alone", "metaspace") else f" {BEHIND}"
+    behind = (
+        BEHIND
+        if kind in ("llama-2", "sentencepiece alone", "metaspace")
+        else f" {BEHIND}"
+    )
     first, first_with_space, rest = ids_of(plain, [BEFORE, f"{BEFORE} ", behind])
     for spacing in (None, "stripped", "kept"):
         tokenizer = copy.deepcopy(plain)
@@ -646,14 +792,20 @@ def test_the_space_before_a_placeholder_goes_with_it_or_stays(
         assert number == len(plain)
         beginning = first if (spacing or default) == "stripped" else first_with_space
         assert beginning != first or (spacing or default) == "stripped"
-        assert ids_of(tokenizer, [f"{BEFORE} <PST> {BEHIND}"]) == [[*beginning, number, *rest]]
+        assert ids_of(tokenizer, [f"{BEFORE} <PST> {BEHIND}"]) == [
+            [*beginning, number, *rest]
+        ]
         assert spacing_of_placeholder(tokenizer, "<PST>") == (spacing or default)
         saved = tmp_path / f"{kind} {spacing}"
         tokenizer.save_pretrained(saved)
-        model_type = {"gemma": "gemma2", "gpt2": "gpt2", "qwen2": "qwen2"}.get(kind, "llama")
+        model_type = {"gemma": "gemma2", "gpt2": "gpt2", "qwen2": "qwen2"}.get(
+            kind, "llama"
+        )
         (saved / "config.json").write_text(json.dumps({"model_type": model_type}))
         again = load_tokenizer(saved, False)
-        assert ids_of(again, [f"{BEFORE} <PST> {BEHIND}"]) == [[*beginning, number, *rest]]
+        assert ids_of(again, [f"{BEFORE} <PST> {BEHIND}"]) == [
+            [*beginning, number, *rest]
+        ]
 
 
 def test_a_scores_protocol_says_what_became_of_the_space(

@@ -60,7 +60,9 @@ def test_a_large_file_that_grows_as_texts_do_is_read_whole(
     reader: Callable[[io.BufferedReader], bytes], tmp_path: Path
 ) -> None:
     rng = random.Random(0)
-    content = b"".join(b"%d texts and no more\n" % rng.randrange(10**6) for _ in range(20_000))
+    content = b"".join(
+        b"%d texts and no more\n" % rng.randrange(10**6) for _ in range(20_000)
+    )
     file = tmp_path / "a.txt.gz"
     file.write_bytes(gzip.compress(content))
     assert len(content) > LIMIT
@@ -75,6 +77,8 @@ def test_members_that_repeat_are_bounded_together(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress((b"a" * 999 + b"\n") * 100) * 500)
     with file.open("rb") as packed, unpacked_stream(packed, file) as stream:
         largest = bounded_gzip.MOST_GROWTH * file.stat().st_size
-        with pytest.raises(DataError, match=rf"^the file unpacks to more than {largest:,} bytes"):
+        with pytest.raises(
+            DataError, match=rf"^the file unpacks to more than {largest:,} bytes"
+        ):
             lines_of(stream)
         assert stream.raw.tell() == largest + 1

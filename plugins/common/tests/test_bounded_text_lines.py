@@ -15,10 +15,17 @@ def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
     file = tmp_path / "a"
     file.write_bytes(b"one\n" + b"x" * (LONGEST_LINE - 1) + b"\nthree")
     with file.open("rb") as stream:
-        assert [len(line) for line in bounded_lines(stream, file)] == [4, LONGEST_LINE, 5]
+        assert [len(line) for line in bounded_lines(stream, file)] == [
+            4,
+            LONGEST_LINE,
+            5,
+        ]
     with file.open("ab") as stream:
         stream.truncate(40 * LONGEST_LINE)
-    with file.open("rb") as stream, pytest.raises(DataError, match=r"more than 1,048,576 bytes.*/a:3$"):
+    with (
+        file.open("rb") as stream,
+        pytest.raises(DataError, match=r"more than 1,048,576 bytes.*/a:3$"),
+    ):
         list(bounded_lines(stream, file))
     with file.open("rb") as stream:
         stream.seek(-100, os.SEEK_END)
@@ -29,13 +36,19 @@ def test_an_overlong_line_is_refused_before_it_is_read(tmp_path: Path):
     ("line", "message"),
     [
         ("[1]\n", r"the line holds a JSON list; expected an object @ a\.jsonl:3$"),
-        ("{\n", r"the line is not valid JSON \(.*\); expected one object a line @ a\.jsonl:3$"),
+        (
+            "{\n",
+            r"the line is not valid JSON \(.*\); expected one object a line @ a\.jsonl:3$",
+        ),
         ("\n", r"the line is not valid JSON .*, and no blank line @ a\.jsonl:3$"),
         (
             '{"a": 1, "b": 2, "a": 3}\n',
             r"the key `a` occurs twice in an object; remove one, or rename it @ a\.jsonl:3$",
         ),
-        ('{"a": [{"b": {"\\u0061": 1, "a": 1}}]}', r"the key `a` occurs twice in an object; .*:3$"),
+        (
+            '{"a": [{"b": {"\\u0061": 1, "a": 1}}]}',
+            r"the key `a` occurs twice in an object; .*:3$",
+        ),
         ("[" * 100_000, r"the line is not valid JSON .* @ a\.jsonl:3$"),
     ],
 )
@@ -53,7 +66,9 @@ def test_a_key_that_is_repeated_anywhere_is_refused_and_nothing_else_is():
         assert json_object(text, "a.jsonl", 1) == row
         key = random.choice(keys)
         repeated = text.replace(f'"{key}":', f'"{key}": null, "{key}":', 1)
-        with pytest.raises(DataError, match=rf"^the key `{key}` occurs twice .* @ a\.jsonl:1$"):
+        with pytest.raises(
+            DataError, match=rf"^the key `{key}` occurs twice .* @ a\.jsonl:1$"
+        ):
             json_object(repeated, "a.jsonl", 1)
 
 

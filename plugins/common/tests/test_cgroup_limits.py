@@ -81,7 +81,9 @@ def test_a_limit_that_limits_nothing_is_none(group, files: dict[str, str]):
     assert limits.core_quota() is None
 
 
-def test_without_control_groups_there_is_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_control_groups_there_is_no_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(limits, "MEMBERSHIP", tmp_path / "none")
     assert limits.memory_limit() is None
     assert limits.core_quota() is None

@@ -35,7 +35,9 @@ def hang():
 
 
 @pytest.fixture
-def helpers(put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def helpers(
+    put: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> ModuleType:
     """A module that this process and others can import."""
     directory = put("away/far_away.py", HELPERS).parent
     monkeypatch.syspath_prepend(str(directory))
@@ -56,7 +58,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         info = site / f"{name.replace('-', '_')}-{of}.dist-info"
         info.mkdir(parents=True)
         asks = "".join(f"{line}\n" for line in lines)
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {of}\n{asks}")
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {of}\n{asks}"
+        )
 
     return make
 
@@ -77,15 +81,22 @@ def test_packages_that_are_there_are_named_with_their_versions():
 
 
 def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it():
-    found = packages("adapters", "4 bits", "sentbed-backbones", ("attrs", "nothing-here"), "qlora")
-    assert (found.status, found.remedy) == ("no", "`pip install 'sentbed-backbones[qlora]'`")
+    found = packages(
+        "adapters", "4 bits", "sentbed-backbones", ("attrs", "nothing-here"), "qlora"
+    )
+    assert (found.status, found.remedy) == (
+        "no",
+        "`pip install 'sentbed-backbones[qlora]'`",
+    )
     assert found.detail == f"attrs {version('attrs')}; nothing-here not installed"
     assert packages("models", "x", "sentbed-backbones", ("nothing-here",)).remedy == (
         "`pip install sentbed-backbones`"
     )
 
 
-def test_a_package_of_another_version_than_the_extra_pins_is_limited(install: Callable[..., None]):
+def test_a_package_of_another_version_than_the_extra_pins_is_limited(
+    install: Callable[..., None],
+):
     install("torchax", "0.0.13")
     install(
         "thing",
@@ -105,9 +116,9 @@ def test_a_package_of_another_version_than_the_extra_pins_is_limited(install: Ca
 
 def test_a_remedy_is_for_what_is_not_there():
     assert present("compile", "g++", True, "12.2", "`apt install g++`").remedy == ""
-    assert present("compile", "g++", False, "not found", "`apt install g++`") == Finding(
-        "compile", "g++", "no", "not found", "`apt install g++`"
-    )
+    assert present(
+        "compile", "g++", False, "not found", "`apt install g++`"
+    ) == Finding("compile", "g++", "no", "not found", "`apt install g++`")
 
 
 def test_a_trial_is_a_finding_with_something_to_attempt():
@@ -122,7 +133,9 @@ def test_a_trial_is_a_finding_with_something_to_attempt():
 # --- another process ---------------------------------------------------------------------------------------
 
 
-def test_a_function_answers_from_another_process_with_its_own_variables(helpers: ModuleType):
+def test_a_function_answers_from_another_process_with_its_own_variables(
+    helpers: ModuleType,
+):
     found = elsewhere(helpers.answer, 30, SAID="this")
     assert found["said"] == "this"
     assert found["process"] != os.getpid()
@@ -136,7 +149,9 @@ def test_a_function_answers_from_another_process_with_its_own_variables(helpers:
         ("leave", "the process ended with exit code 7"),
     ],
 )
-def test_what_happens_to_the_other_process_is_said(helpers: ModuleType, name: str, message: str):
+def test_what_happens_to_the_other_process_is_said(
+    helpers: ModuleType, name: str, message: str
+):
     with pytest.raises(RunError) as raised:
         elsewhere(getattr(helpers, name), 30)
     assert str(raised.value) == message
@@ -148,7 +163,11 @@ def test_a_process_that_hangs_is_ended(helpers: ModuleType):
 
 
 def test_the_directory_of_the_shell_lends_no_module(
-    put: Callable[[str, str], Path], helpers: ModuleType, monkeypatch: pytest.MonkeyPatch
+    put: Callable[[str, str], Path],
+    helpers: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.chdir(put("here/json.py", "raise RuntimeError('not the real one')").parent)
+    monkeypatch.chdir(
+        put("here/json.py", "raise RuntimeError('not the real one')").parent
+    )
     assert elsewhere(helpers.answer, 30, SAID="safe")["said"] == "safe"

@@ -18,7 +18,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_garbage_is_not_collected_during_an_import_and_is_after_it(module: Path) -> None:
+def test_garbage_is_not_collected_during_an_import_and_is_after_it(
+    module: Path,
+) -> None:
     assert gc.isenabled()
     import_heavy(module.stem)
     assert sys.modules[module.stem].collects is False

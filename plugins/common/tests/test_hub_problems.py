@@ -13,10 +13,17 @@ ReadError.__module__ = "httpx"
 
 @pytest.mark.parametrize(
     "error",
-    [KeyError("siblings"), ValueError("bad json"), RuntimeError("cannot unpack"), PermissionError("no file")],
+    [
+        KeyError("siblings"),
+        ValueError("bad json"),
+        RuntimeError("cannot unpack"),
+        PermissionError("no file"),
+    ],
     ids=repr,
 )
-def test_an_error_that_is_none_of_a_connection_is_not_called_one(error: Exception) -> None:
+def test_an_error_that_is_none_of_a_connection_is_not_called_one(
+    error: Exception,
+) -> None:
     message = hub_problem(error, "model", "owner/name")
     assert "broke the connection" not in message
     assert f"{type(error).__name__}: " in message
@@ -24,10 +31,14 @@ def test_an_error_that_is_none_of_a_connection_is_not_called_one(error: Exceptio
 
 
 @pytest.mark.parametrize(
-    "error", [ConnectionResetError("reset"), TimeoutError("late"), ReadError("cut")], ids=repr
+    "error",
+    [ConnectionResetError("reset"), TimeoutError("late"), ReadError("cut")],
+    ids=repr,
 )
 def test_a_broken_connection_is_called_one(error: Exception) -> None:
     wrapped = RuntimeError("download failed")
     wrapped.__cause__ = error
     for caught in (error, wrapped):
-        assert "does not answer, or broke the connection" in hub_problem(caught, "model", "owner/name")
+        assert "does not answer, or broke the connection" in hub_problem(
+            caught, "model", "owner/name"
+        )

@@ -11,16 +11,22 @@ def vectors(seed: int, rows: int, width: int = 7) -> NDArray[np.float32]:
     return np.random.default_rng(seed).normal(size=(rows, width)).astype(np.float32)
 
 
-def naive(queries: NDArray[np.float32], documents: NDArray[np.float32], k: int) -> list[list[int]]:
+def naive(
+    queries: NDArray[np.float32], documents: NDArray[np.float32], k: int
+) -> list[list[int]]:
     """Sort all documents for each query by their exact product, then by number."""
     a, b = queries.astype(float).tolist(), documents.astype(float).tolist()
     products = [[sum(x * y for x, y in zip(u, v, strict=True)) for v in b] for u in a]
-    return [sorted(range(len(b)), key=lambda j, of=of: (-of[j], j))[:k] for of in products]
+    return [
+        sorted(range(len(b)), key=lambda j, of=of: (-of[j], j))[:k] for of in products
+    ]
 
 
 @pytest.mark.parametrize("query_block", [1, 5, 13, 100])
 @pytest.mark.parametrize("document_block", [1, 3, 32, 61, 500])
-def test_blocks_of_any_size_find_what_a_full_sort_finds(query_block: int, document_block: int) -> None:
+def test_blocks_of_any_size_find_what_a_full_sort_finds(
+    query_block: int, document_block: int
+) -> None:
     queries, documents = vectors(0, 13), vectors(1, 61)
     found = nearest(
         queries,
@@ -30,12 +36,16 @@ def test_blocks_of_any_size_find_what_a_full_sort_finds(query_block: int, docume
         document_block=document_block,
     )
     assert found.places.tolist() == naive(queries, documents, 5)
-    expected = np.take_along_axis(queries.astype(float) @ documents.astype(float).T, found.places, axis=1)
+    expected = np.take_along_axis(
+        queries.astype(float) @ documents.astype(float).T, found.places, axis=1
+    )
     np.testing.assert_allclose(found.similarities, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("document_block", [1, 2, 7, 16, 40, 41])
-def test_equal_documents_stand_in_their_order_wherever_the_blocks_are_cut(document_block: int) -> None:
+def test_equal_documents_stand_in_their_order_wherever_the_blocks_are_cut(
+    document_block: int,
+) -> None:
     """More equal documents than the spare candidates, with better and worse ones between them."""
     queries = vectors(2, 3, 96)
     documents = vectors(3, 41, 96)
@@ -55,7 +65,9 @@ def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
     ranked = naive(queries, documents, 31)
     # The best of every query, every second one of query 3, and all but two of query 5.
     out = [[row, order[0]] for row, order in enumerate(ranked)]
-    out += [[3, place] for place in ranked[3][2::2]] + [[5, place] for place in ranked[5][2:30]]
+    out += [[3, place] for place in ranked[3][2::2]] + [
+        [5, place] for place in ranked[5][2:30]
+    ]
     shuffled = np.random.default_rng(12).permutation(np.array(out))
     found = nearest(
         queries,
@@ -65,7 +77,10 @@ def test_excluded_documents_are_no_neighbours_and_the_next_ones_move_up(
         query_block=query_block,
         document_block=document_block,
     )
-    expected = [[place for place in order if [row, place] not in out] for row, order in enumerate(ranked)]
+    expected = [
+        [place for place in order if [row, place] not in out]
+        for row, order in enumerate(ranked)
+    ]
     assert found.places.tolist() == [(order + [-1] * 6)[:6] for order in expected]
     assert (found.places[5] == -1).sum() == 4
     assert ((found.places == -1) == np.isneginf(found.similarities)).all()
@@ -78,7 +93,9 @@ def test_a_query_that_excludes_every_document_has_no_neighbour() -> None:
     assert sorted(found.places[0].tolist()) == [0, 1]
 
 
-def test_later_chunks_with_longer_vectors_are_not_cut_off_by_the_limit_of_earlier_ones() -> None:
+def test_later_chunks_with_longer_vectors_are_not_cut_off_by_the_limit_of_earlier_ones() -> (
+    None
+):
     queries, documents = vectors(15, 5, 64), vectors(16, 90, 64)
     documents[60:] *= 1e4
     found = nearest(queries, in_blocks(documents, 30), 7)
@@ -92,7 +109,9 @@ def test_a_collapsed_space_ranks_by_number() -> None:
 
 def test_fewer_documents_than_k_are_all_ranked() -> None:
     queries, documents = vectors(4, 2), vectors(5, 3)
-    assert nearest(queries, [documents], 10).places.tolist() == naive(queries, documents, 10)
+    assert nearest(queries, [documents], 10).places.tolist() == naive(
+        queries, documents, 10
+    )
 
 
 def test_documents_that_only_float64_tells_apart_are_in_its_order() -> None:

@@ -58,7 +58,9 @@ def tensors() -> dict[str, torch.Tensor]:
     }
 
 
-def require_equal(converted: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+def require_equal(
+    converted: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]
+) -> None:
     assert converted.keys() == expected.keys()
     for name, value in expected.items():
         assert converted[name].dtype == value.dtype, name
@@ -66,7 +68,9 @@ def require_equal(converted: dict[str, torch.Tensor], expected: dict[str, torch.
 
 
 @pytest.mark.whole
-def test_weights_are_equal_and_converted_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_weights_are_equal_and_converted_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     saved = tensors()
     saved["head.weight"] = saved["embed.weight"]
     torch.save(saved, tmp_path / WEIGHTS)
@@ -76,19 +80,25 @@ def test_weights_are_equal_and_converted_once(tmp_path: Path, capsys: pytest.Cap
     assert (directory / "config.json").read_text() == '{"model_type": "bert"}'
     assert list(hashes) == [WEIGHTS]
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("converted the pickled weights of `acme/tiny` (0.00 GB) to safetensors in ")
+    assert line.startswith(
+        "converted the pickled weights of `acme/tiny` (0.00 GB) to safetensors in "
+    )
     # What was converted before needs no leave.
     assert in_safetensors(tmp_path, may_convert=False) == (directory, hashes)
     assert capsys.readouterr().err == ""
     # A changed file of settings is another model.
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(ModelError, match=r"has pickled weights .* which are not read for an encoder"):
+    with pytest.raises(
+        ModelError, match=r"has pickled weights .* which are not read for an encoder"
+    ):
         in_safetensors(tmp_path, may_convert=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("new_format", [True, False], ids=["archive", "legacy"])
-def test_shards_are_converted_one_by_one_with_an_index(tmp_path: Path, new_format: bool) -> None:
+def test_shards_are_converted_one_by_one_with_an_index(
+    tmp_path: Path, new_format: bool
+) -> None:
     saved = tensors()
     shards = [dict(list(saved.items())[:5]), dict(list(saved.items())[5:])]
     for number, shard in enumerate(shards, 1):
@@ -132,7 +142,9 @@ class Calls:
 class Sets:
     """Sets a state when it is unpickled."""
 
-    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...], state: Any) -> None:
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], state: Any
+    ) -> None:
         self.parts = (function, arguments, state)
 
     def __reduce__(self) -> Any:
@@ -153,7 +165,9 @@ def legacy(content: Any) -> bytes:
     return stream.getvalue()
 
 
-def archive(program: bytes, compression: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
+def archive(
+    program: bytes, compression: int = zipfile.ZIP_STORED, **members: bytes
+) -> bytes:
     """A torch archive with a pickle of one's own."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", compression) as written:
@@ -182,17 +196,30 @@ STORAGE = object()
 """Stands for the storage in a pickle that is being written."""
 
 
-def storage_program(numbers: int, size: tuple[int, ...], stride: tuple[int, ...], offset: int = 0) -> bytes:
+def storage_program(
+    numbers: int, size: tuple[int, ...], stride: tuple[int, ...], offset: int = 0
+) -> bytes:
     """A pickle of one tensor that claims `numbers` floats in storage `0`, and a shape of its own."""
     stream = io.BytesIO()
 
     class Writer(pickle.Pickler):
         def persistent_id(self, part: Any) -> Any:
-            return ("storage", torch.FloatStorage, "0", "cpu", numbers) if part is STORAGE else None
+            return (
+                ("storage", torch.FloatStorage, "0", "cpu", numbers)
+                if part is STORAGE
+                else None
+            )
 
     class Rebuilt:
         def __reduce__(self) -> Any:
-            arguments = (STORAGE, offset, size, stride, False, collections.OrderedDict())
+            arguments = (
+                STORAGE,
+                offset,
+                size,
+                stride,
+                False,
+                collections.OrderedDict(),
+            )
             return torch._utils._rebuild_tensor_v2, arguments
 
     Writer(stream, 2).dump({"weight": Rebuilt()})
@@ -209,7 +236,9 @@ def hostile(marker: Path) -> dict[str, bytes]:
     two = archive(storage_program(2, (2,), (1,)), **{"0": bytes(8)})
     return {
         "os.system": stored({"weight": Calls(os.system, command)}),
-        "subprocess": stored({"weight": Calls(subprocess.call, ["touch", str(marker)])}),
+        "subprocess": stored(
+            {"weight": Calls(subprocess.call, ["touch", str(marker)])}
+        ),
         "eval": stored({"weight": Calls(eval, open_code)}),
         "exec": stored({"weight": Calls(exec, open_code)}),
         "Path.touch": stored({"weight": Calls(Path.touch, marker)}),
@@ -221,11 +250,18 @@ def hostile(marker: Path) -> dict[str, bytes]:
         "numpy's pickle": stored({"weight": Calls(np.load, str(marker), None, True)}),
         "as a name": stored({Calls(os.system, command): torch.zeros(1)}),
         "plain pickle": pickle.dumps({"weight": Calls(os.system, command)}, 2),
-        "plain pickle, protocol 5": pickle.dumps({"weight": Calls(os.system, command)}, 5),
+        "plain pickle, protocol 5": pickle.dumps(
+            {"weight": Calls(os.system, command)}, 5
+        ),
         "legacy": legacy({"weight": Calls(os.system, command)}),
-        "legacy, in its header": pickle.dumps(Calls(os.system, command), 2) + legacy(tensors()),
-        "in an archive": archive(pickle.dumps({"weight": Calls(os.system, command)}, 2)),
-        "by GLOBAL alone": archive(b"\x80\x02cposix\nsystem\nX\x04\x00\x00\x00true\x85R."),
+        "legacy, in its header": pickle.dumps(Calls(os.system, command), 2)
+        + legacy(tensors()),
+        "in an archive": archive(
+            pickle.dumps({"weight": Calls(os.system, command)}, 2)
+        ),
+        "by GLOBAL alone": archive(
+            b"\x80\x02cposix\nsystem\nX\x04\x00\x00\x00true\x85R."
+        ),
         "by INST": archive(b"(S'true'\niposix\nsystem\n."),
         "by OBJ": archive(b"(cposix\nsystem\nS'true'\no."),
         "by an extension": archive(b"\x80\x02\x82\x01."),
@@ -233,14 +269,24 @@ def hostile(marker: Path) -> dict[str, bytes]:
             Sets(collections.OrderedDict, (), {"__class__": Calls(os.system, command)})
         ),
         "persistent id": archive(b"\x80\x02X\x06\x00\x00\x00system0Q."),
-        "compressed": archive(storage_program(2, (2,), (1,)), zipfile.ZIP_DEFLATED, **{"0": bytes(8)}),
-        "a compressed bomb": archive(
-            storage_program(1 << 24, (1 << 24,), (1,)), zipfile.ZIP_DEFLATED, **{"0": bytes(1 << 26)}
+        "compressed": archive(
+            storage_program(2, (2,), (1,)), zipfile.ZIP_DEFLATED, **{"0": bytes(8)}
         ),
-        "more numbers than the storage": archive(storage_program(2, (1 << 40,), (1,)), **{"0": bytes(8)}),
-        "a storage larger than its member": archive(storage_program(1 << 40, (4,), (1,)), **{"0": bytes(8)}),
+        "a compressed bomb": archive(
+            storage_program(1 << 24, (1 << 24,), (1,)),
+            zipfile.ZIP_DEFLATED,
+            **{"0": bytes(1 << 26)},
+        ),
+        "more numbers than the storage": archive(
+            storage_program(2, (1 << 40,), (1,)), **{"0": bytes(8)}
+        ),
+        "a storage larger than its member": archive(
+            storage_program(1 << 40, (4,), (1,)), **{"0": bytes(8)}
+        ),
         "stride 0": archive(storage_program(1, (1 << 40,), (0,)), **{"0": bytes(4)}),
-        "an offset outside": archive(storage_program(2, (2,), (1,), 1 << 40), **{"0": bytes(8)}),
+        "an offset outside": archive(
+            storage_program(2, (2,), (1,), 1 << 40), **{"0": bytes(8)}
+        ),
         "a negative size": archive(storage_program(2, (-2,), (1,)), **{"0": bytes(8)}),
         "no member of the storage": archive(storage_program(2, (2,), (1,))),
         "cut": stored(tensors())[:-200],
@@ -272,13 +318,17 @@ def test_there_are_thirty_hostile_files() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_hostile_file_is_refused_and_nothing_is_run(case: str, program: ModuleType, tmp_path: Path) -> None:
+def test_a_hostile_file_is_refused_and_nothing_is_run(
+    case: str, program: ModuleType, tmp_path: Path
+) -> None:
     marker = tmp_path / "ran"
     file = tmp_path / WEIGHTS
     file.write_bytes(hostile(marker)[case])
     target = tmp_path / "model.safetensors"
     with pytest.raises(program.RefusedError) as refused:
-        program.write_safetensors(program.read_tensors(file), target, 2 * file.stat().st_size)
+        program.write_safetensors(
+            program.read_tensors(file), target, 2 * file.stat().st_size
+        )
     assert "\n" not in str(refused.value)
     assert not marker.exists()
     assert not target.exists()
@@ -289,7 +339,9 @@ def test_a_hostile_file_is_refused_and_nothing_is_run(case: str, program: Module
 def test_the_child_process_refuses_a_hostile_file(case: str, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     (tmp_path / WEIGHTS).write_bytes(hostile(marker)[case])
-    with pytest.raises(ModelError, match=r"`pytorch_model.bin` of .* is not (read|converted): ") as refused:
+    with pytest.raises(
+        ModelError, match=r"`pytorch_model.bin` of .* is not (read|converted): "
+    ) as refused:
         in_safetensors(tmp_path, may_convert=True)
     assert "\n" not in str(refused.value)
     assert not marker.exists()
@@ -334,7 +386,9 @@ def test_processes_that_need_the_same_model_convert_it_once(tmp_path: Path) -> N
     directories = {output for output, _ in answers}
     assert len(directories) == 1
     assert sum("converted the pickled weights" in errors for _, errors in answers) == 1
-    require_equal(load_file(Path(directories.pop().strip()) / "model.safetensors"), tensors())
+    require_equal(
+        load_file(Path(directories.pop().strip()) / "model.safetensors"), tensors()
+    )
 
 
 @pytest.mark.slow
@@ -344,7 +398,8 @@ def test_a_new_installation_without_compiled_modules_converts(
     torch.save(tensors(), tmp_path / WEIGHTS)
     # The child does not get these variables: what it would compile lies beside its modules.
     monkeypatch.setattr(
-        "sentbed_common.limited_program.ENVIRONMENT", re.compile(r"PATH|PYTHONPATH|PYTHONPYCACHEPREFIX")
+        "sentbed_common.limited_program.ENVIRONMENT",
+        re.compile(r"PATH|PYTHONPATH|PYTHONPYCACHEPREFIX"),
     )
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "compiled"))
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
@@ -353,7 +408,9 @@ def test_a_new_installation_without_compiled_modules_converts(
     assert not (tmp_path / "compiled").exists()
 
 
-def test_the_child_gets_no_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_child_gets_no_keys(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     torch.save(tensors(), tmp_path / WEIGHTS)
     monkeypatch.setenv("HF_TOKEN", "secret")
     environments = []

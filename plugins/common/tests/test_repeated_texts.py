@@ -7,7 +7,10 @@ from sentbed_common import first_of_equal, text_digest
 
 def test_the_first_of_equal_texts_is_found_as_by_a_loop() -> None:
     draw = random.Random(0)
-    texts = [draw.choice(["", "a", "b", "ab", "ba", "x" * 99]) + draw.choice(["", "y"]) for _ in range(200)]
+    texts = [
+        draw.choice(["", "a", "b", "ab", "ba", "x" * 99]) + draw.choice(["", "y"])
+        for _ in range(200)
+    ]
     digests = bytearray()
     for text in texts:
         digests += text_digest(text.encode())

@@ -34,7 +34,13 @@ from sentbed import (
 )
 from sentbed._recipe.recipe import Recipe
 from sentbed_common import bounded_gzip
-from sentbed_corpus import Request, Summary, corpus_encoding, encode_corpus, open_vectors
+from sentbed_corpus import (
+    Request,
+    Summary,
+    corpus_encoding,
+    encode_corpus,
+    open_vectors,
+)
 from sentbed_corpus.input_files import find_files
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
@@ -46,7 +52,9 @@ TEXTS = ["one", "two and three", "", "é ☃", "one", "a longer text with more w
 
 
 @pytest.fixture
-def encoder(installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path) -> Encoder:
+def encoder(
+    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path
+) -> Encoder:
     """An encoder that is also on disk, in `encoder` of the test's directory."""
     built = build_encoder(recipe_of())
     built.save(tmp_path / "encoder")
@@ -56,7 +64,11 @@ def encoder(installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Pat
 @pytest.fixture
 def request_of(encoder: Encoder, tmp_path: Path) -> Callable[..., Request]:
     def make(*inputs: Path | str, **fields: Any) -> Request:
-        fields = {"output": tmp_path / "out", "runtime": {"use": "toy"}, "shard_rows": 3} | fields
+        fields = {
+            "output": tmp_path / "out",
+            "runtime": {"use": "toy"},
+            "shard_rows": 3,
+        } | fields
         return Request(str(tmp_path / "encoder"), tuple(map(str, inputs)), **fields)
 
     return make
@@ -77,7 +89,9 @@ def table(path: Path, columns: dict[str, Any], group: int = 4) -> Path:
 # --- inputs ------------------------------------------------------------------------------------------------
 
 
-def test_files_come_in_the_order_named_and_within_a_directory_by_name(put: Put, tmp_path: Path):
+def test_files_come_in_the_order_named_and_within_a_directory_by_name(
+    put: Put, tmp_path: Path
+):
     for name in (
         "d/b.txt",
         "d/a.jsonl",
@@ -98,13 +112,18 @@ def test_files_come_in_the_order_named_and_within_a_directory_by_name(put: Put, 
     ]
 
 
-def test_a_pattern_takes_what_fits_it(put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_pattern_takes_what_fits_it(
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     for name in ("p-2.txt", "p-10.txt", "q.txt", "deep/er/p-3.txt", "[1].txt"):
         put(name, "x")
     monkeypatch.chdir(tmp_path)
 
     def names(*patterns: str) -> list[str]:
-        return [file.relative_to(tmp_path).as_posix() for file in find_files(patterns, tmp_path / "out")]
+        return [
+            file.relative_to(tmp_path).as_posix()
+            for file in find_files(patterns, tmp_path / "out")
+        ]
 
     assert names("p-*.txt") == ["p-10.txt", "p-2.txt"]
     assert names("**/p-*.txt") == ["deep/er/p-3.txt", "p-10.txt", "p-2.txt"]
@@ -112,20 +131,33 @@ def test_a_pattern_takes_what_fits_it(put: Put, tmp_path: Path, monkeypatch: pyt
     assert names("[1].txt") == ["[1].txt"]
 
 
-def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(put: Put, tmp_path: Path):
+def test_a_file_in_the_directory_of_the_output_is_refused_with_the_reason(
+    put: Put, tmp_path: Path
+):
     put("out/a.txt", "x")
-    with pytest.raises(DataError, match=r"^the file is in the directory of the output; check the path"):
+    with pytest.raises(
+        DataError, match=r"^the file is in the directory of the output; check the path"
+    ):
         find_files([str(tmp_path / "out" / "a.txt")], tmp_path / "out")
 
 
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (["none.txt"], "cannot read the file: No such file or directory; check the path @ .*none.txt"),
+        (
+            ["none.txt"],
+            "cannot read the file: No such file or directory; check the path @ .*none.txt",
+        ),
         (["none-*.txt"], r"no file fits the pattern; check the path @ none-\*.txt"),
-        (["empty"], r"the directory has no file that ends in `.txt`, .*; check the path @ empty"),
+        (
+            ["empty"],
+            r"the directory has no file that ends in `.txt`, .*; check the path @ empty",
+        ),
         (["a.txt", "*.txt"], "the file is named twice; .* @ .*a.txt"),
-        (["a.doc"], r"the file's ending does not say how to read it; expected one of `.txt`, .* @ .*a.doc"),
+        (
+            ["a.doc"],
+            r"the file's ending does not say how to read it; expected one of `.txt`, .* @ .*a.doc",
+        ),
     ],
 )
 def test_inputs_that_cannot_be_taken_are_named(
@@ -161,14 +193,18 @@ CONTENTS = [
 @pytest.mark.parametrize("ending", [".txt", ".txt.gz"])
 @pytest.mark.parametrize("content", CONTENTS, ids=range(len(CONTENTS)))
 def test_no_line_is_lost_or_cut_at_the_seams(content: bytes, ending: str, put: Put):
-    path = put(f"in{ending}", gzip.compress(content) if ending.endswith(".gz") else content)
+    path = put(
+        f"in{ending}", gzip.compress(content) if ending.endswith(".gz") else content
+    )
     expected = [line.rstrip(b"\r") for line in content.split(b"\n")]
     if not expected[-1]:
         expected.pop()
     for rows in (1, 2, 3, 6, 7, 100):
         source, shards = cut(path, rows)
         pieces = [read_shard(shard, "text", ())[0] for shard in shards]
-        assert [len(piece) for piece in pieces] == [shard.rows for shard in shards], rows
+        assert [len(piece) for piece in pieces] == [shard.rows for shard in shards], (
+            rows
+        )
         assert all(len(piece) == rows for piece in pieces[:-1]), rows
         assert [text.encode() for piece in pieces for text in piece] == expected, rows
         assert source.rows == len(expected), rows
@@ -176,9 +212,12 @@ def test_no_line_is_lost_or_cut_at_the_seams(content: bytes, ending: str, put: P
 
 # One row a group, fewer rows a shard than a group has, as many, more, and seams that fall into groups.
 @pytest.mark.parametrize(
-    ("group", "rows"), [(1, 3), (4, 1), (4, 3), (4, 4), (4, 5), (4, 8), (100, 3), (100, 100)]
+    ("group", "rows"),
+    [(1, 3), (4, 1), (4, 3), (4, 4), (4, 5), (4, 8), (100, 3), (100, 100)],
 )
-def test_shards_of_parquet_are_rows_whatever_the_row_groups(rows: int, group: int, tmp_path: Path):
+def test_shards_of_parquet_are_rows_whatever_the_row_groups(
+    rows: int, group: int, tmp_path: Path
+):
     texts = [f"text {i}" for i in range(11)]
     path = table(tmp_path / "in.parquet", {"n": range(11), "text": texts}, group)
     source, shards = cut(path, rows)
@@ -190,11 +229,16 @@ def test_shards_of_parquet_are_rows_whatever_the_row_groups(rows: int, group: in
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str
+    "kind",
+    [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())],
+    ids=str,
 )
 def test_every_kind_of_string_column_is_read(kind: pa.DataType, tmp_path: Path):
     path = table(tmp_path / "in.parquet", {"text": pa.array(TEXTS).cast(kind)})
-    assert [read_shard(shard, "text", ())[0] for shard in cut(path, 4)[1]] == [TEXTS[:4], TEXTS[4:]]
+    assert [read_shard(shard, "text", ())[0] for shard in cut(path, 4)[1]] == [
+        TEXTS[:4],
+        TEXTS[4:],
+    ]
 
 
 # --- vectors -----------------------------------------------------------------------------------------------
@@ -206,7 +250,10 @@ def mixed(put: Put, tmp_path: Path) -> list[Path]:
     return [
         put("a.txt", "\n".join(TEXTS)),
         put("b.jsonl", jsonl({"id": i, "text": text} for i, text in enumerate(TEXTS))),
-        put("c.jsonl.gz", gzip.compress(jsonl({"text": text} for text in TEXTS).encode())),
+        put(
+            "c.jsonl.gz",
+            gzip.compress(jsonl({"text": text} for text in TEXTS).encode()),
+        ),
         table(tmp_path / "d.parquet", {"text": TEXTS}),
         put("e.txt", ""),
     ]
@@ -219,35 +266,57 @@ def test_every_row_has_its_vector_in_the_order_of_the_input(
     assert (done.rows, done.width, done.shards, done.encoded) == (28, 4, 12, 28)
     vectors = open_vectors(tmp_path / "out")
     assert (vectors.shape, len(vectors), vectors.dtype) == ((28, 4), 28, np.float32)
-    np.testing.assert_allclose(np.asarray(vectors), encoder.encode(TEXTS * 4), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.asarray(vectors), encoder.encode(TEXTS * 4), rtol=1e-6
+    )
 
 
 @pytest.fixture
-def vectors_of(request_of: RequestOf, put: Put, tmp_path: Path) -> tuple[Any, np.ndarray]:
+def vectors_of(
+    request_of: RequestOf, put: Put, tmp_path: Path
+) -> tuple[Any, np.ndarray]:
     """Vectors of 20 texts in shards of three, and the same in one array."""
-    encode_corpus(request_of(put("in.txt", "\n".join(f"t{chr(97 + i)}" for i in range(20)))))
+    encode_corpus(
+        request_of(put("in.txt", "\n".join(f"t{chr(97 + i)}" for i in range(20))))
+    )
     files = sorted((tmp_path / "out" / "vectors").iterdir())
     assert len(files) == 7
-    return open_vectors(tmp_path / "out"), np.concatenate([np.load(file) for file in files])
+    return open_vectors(tmp_path / "out"), np.concatenate(
+        [np.load(file) for file in files]
+    )
 
 
 CHOICES = [
     *[0, 19, -1, -20, np.int64(5)],
-    *[slice(None), slice(2, 4), slice(1, 17), slice(-4, None), slice(5, 2), slice(18, 0, -5)],
+    *[
+        slice(None),
+        slice(2, 4),
+        slice(1, 17),
+        slice(-4, None),
+        slice(5, 2),
+        slice(18, 0, -5),
+    ],
     *[[3, 3, 0, -1, 12], [], np.array([[1, 2], [18, 4]]), np.arange(20) % 3 == 0],
 ]
 
 
 @pytest.mark.parametrize("key", CHOICES, ids=str)
-def test_vectors_are_chosen_as_rows_of_an_array_are(key: Any, vectors_of: tuple[Any, np.ndarray]):
+def test_vectors_are_chosen_as_rows_of_an_array_are(
+    key: Any, vectors_of: tuple[Any, np.ndarray]
+):
     vectors, whole = vectors_of
-    found, expected = vectors[key], whole[key] if not isinstance(key, list) or key else whole[:0]
+    found, expected = (
+        vectors[key],
+        whole[key] if not isinstance(key, list) or key else whole[:0],
+    )
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("key", [20, -21, [0, 20]])
-def test_a_row_that_is_not_there_is_an_index_error(key: Any, vectors_of: tuple[Any, np.ndarray]):
+def test_a_row_that_is_not_there_is_an_index_error(
+    key: Any, vectors_of: tuple[Any, np.ndarray]
+):
     with pytest.raises(IndexError):
         vectors_of[0][key]
 
@@ -255,10 +324,14 @@ def test_a_row_that_is_not_there_is_an_index_error(key: Any, vectors_of: tuple[A
 def test_rows_are_read_within_a_shard_and_across(vectors_of: tuple[Any, np.ndarray]):
     vectors, whole = vectors_of
     for start in range(20):
-        np.testing.assert_array_equal(vectors.rows(start, start + 5), whole[start : start + 5])
+        np.testing.assert_array_equal(
+            vectors.rows(start, start + 5), whole[start : start + 5]
+        )
 
 
-def test_float16_halves_the_vectors(request_of: RequestOf, put: Put, encoder: Encoder, tmp_path: Path):
+def test_float16_halves_the_vectors(
+    request_of: RequestOf, put: Put, encoder: Encoder, tmp_path: Path
+):
     encode_corpus(request_of(put("in.txt", "\n".join(TEXTS)), dtype="float16"))
     vectors = open_vectors(tmp_path / "out")
     assert vectors.dtype == np.float16
@@ -268,23 +341,39 @@ def test_float16_halves_the_vectors(request_of: RequestOf, put: Put, encoder: En
 def test_parquet_has_the_vectors_beside_the_columns_that_are_kept(
     request_of: RequestOf, put: Put, encoder: Encoder, tmp_path: Path
 ):
-    rows = [{"id": f"n{i}", "tags": [i, i], "text": text} for i, text in enumerate(TEXTS)]
+    rows = [
+        {"id": f"n{i}", "tags": [i, i], "text": text} for i, text in enumerate(TEXTS)
+    ]
     source = put("in.jsonl", jsonl(rows))
-    other = table(tmp_path / "more.parquet", {key: [row[key] for row in rows] for key in rows[0]})
-    encode_corpus(request_of(source, other, format="parquet", keep=("id", "tags", "text")))
+    other = table(
+        tmp_path / "more.parquet", {key: [row[key] for row in rows] for key in rows[0]}
+    )
+    encode_corpus(
+        request_of(source, other, format="parquet", keep=("id", "tags", "text"))
+    )
     found = parquet.read_table(tmp_path / "out" / "vectors")
     assert found.schema.field("vector").type == pa.list_(pa.float32(), 4)
     assert found.select(["id", "tags", "text"]).to_pylist() == rows * 2
-    np.testing.assert_allclose(found["vector"].to_pylist(), encoder.encode(TEXTS * 2), rtol=1e-6)
-    with pytest.raises(DataError, match=r"the vectors are in Parquet files; read `.*vectors` with pyarrow"):
+    np.testing.assert_allclose(
+        found["vector"].to_pylist(), encoder.encode(TEXTS * 2), rtol=1e-6
+    )
+    with pytest.raises(
+        DataError,
+        match=r"the vectors are in Parquet files; read `.*vectors` with pyarrow",
+    ):
         open_vectors(tmp_path / "out")
 
 
-def test_the_manifest_says_what_the_vectors_are_of(mixed: list[Path], request_of: RequestOf, tmp_path: Path):
+def test_the_manifest_says_what_the_vectors_are_of(
+    mixed: list[Path], request_of: RequestOf, tmp_path: Path
+):
     encode_corpus(request_of(*mixed[:2]))
     found = json.loads((tmp_path / "out" / "corpus.json").read_text())
     assert (found["rows"], found["complete"], len(found["shards"])) == (14, True, 6)
-    assert [Path(entry["path"]).name for entry in found["inputs"]] == ["a.txt", "b.jsonl"]
+    assert [Path(entry["path"]).name for entry in found["inputs"]] == [
+        "a.txt",
+        "b.jsonl",
+    ]
     assert found["how"]["width"] == 4
     assert found["how"]["precision"] == "fp64"
     assert found["request"]["runtime"] == {"use": "toy"}
@@ -295,7 +384,8 @@ def test_the_manifest_says_what_the_vectors_are_of(mixed: list[Path], request_of
 
 def parts(directory: Path) -> dict[str, tuple[int, bytes]]:
     return {
-        file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in (directory / "vectors").iterdir()
+        file.name: (file.stat().st_mtime_ns, file.read_bytes())
+        for file in (directory / "vectors").iterdir()
     }
 
 
@@ -304,12 +394,18 @@ def again(request: Request, **options: Any) -> tuple[Summary, list[str]]:
     return encode_corpus(request, say=said.append, **options), said
 
 
-def test_what_is_there_is_not_encoded_again(mixed: list[Path], request_of: RequestOf, tmp_path: Path):
+def test_what_is_there_is_not_encoded_again(
+    mixed: list[Path], request_of: RequestOf, tmp_path: Path
+):
     request = request_of(*mixed)
     encode_corpus(request)
     before = parts(tmp_path / "out")
     done, said = again(request)
-    assert (done.encoded, done.rows, said) == (0, 28, ["12 of 12 shards are there; none to encode"])
+    assert (done.encoded, done.rows, said) == (
+        0,
+        28,
+        ["12 of 12 shards are there; none to encode"],
+    )
     assert parts(tmp_path / "out") == before
 
 
@@ -336,10 +432,19 @@ def test_a_shard_that_is_missing_or_damaged_is_encoded_again(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["npy", "parquet"])
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(damage=damages(), number=st.integers(0, 2))
 def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
-    format: str, damage: Damage, number: int, put: Put, request_of: RequestOf, tmp_path: Path
+    format: str,
+    damage: Damage,
+    number: int,
+    put: Put,
+    request_of: RequestOf,
+    tmp_path: Path,
 ):
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n"), format=format)
     encode_corpus(request)
@@ -349,15 +454,22 @@ def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
     file.write_bytes(damaged := damage(whole))
     if format == "npy" and damaged != whole:
         with pytest.raises(
-            RunError, match=f"{file.name}` is missing or damaged .* start the same `sentbed enc"
+            RunError,
+            match=f"{file.name}` is missing or damaged .* start the same `sentbed enc",
         ):
             open_vectors(tmp_path / "out")[:]
     done = encode_corpus(request)
     assert done.encoded == (0 if damaged == whole else (3, 3, 2)[number])
-    assert {name: content for name, (_, content) in parts(tmp_path / "out").items()} == before
+    assert {
+        name: content for name, (_, content) in parts(tmp_path / "out").items()
+    } == before
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(damage=damages())
 def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
     damage: Damage, put: Put, request_of: RequestOf, tmp_path: Path
@@ -371,7 +483,9 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
     with file.open("r+b") as stream:
         stream.truncate(0)
         stream.write(damaged := damage(whole))
-    os.utime(file, (1, 1))  # the clock of a file system may stand still for some milliseconds
+    os.utime(
+        file, (1, 1)
+    )  # the clock of a file system may stand still for some milliseconds
     if damaged == whole:
         np.testing.assert_array_equal(vectors[:], expected)
     else:
@@ -383,9 +497,15 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(damage=damages())
-def test_damaged_hashes_only_cost_time(damage: Damage, put: Put, request_of: RequestOf, tmp_path: Path):
+def test_damaged_hashes_only_cost_time(
+    damage: Damage, put: Put, request_of: RequestOf, tmp_path: Path
+):
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n"))
     encode_corpus(request)
     file = tmp_path / "out" / "vectors.sha256"
@@ -393,13 +513,15 @@ def test_damaged_hashes_only_cost_time(damage: Damage, put: Put, request_of: Req
     file.write_bytes(damage(whole))
     encode_corpus(request)
     assert file.read_bytes() == whole
-    assert {name: content for name, (_, content) in parts(tmp_path / "out").items()} == {
-        name: content for name, (_, content) in before.items()
-    }
+    assert {
+        name: content for name, (_, content) in parts(tmp_path / "out").items()
+    } == {name: content for name, (_, content) in before.items()}
     assert len(open_vectors(tmp_path / "out")[:]) == 8
 
 
-def test_hashes_are_those_that_sha256sum_checks(mixed: list[Path], request_of: RequestOf, tmp_path: Path):
+def test_hashes_are_those_that_sha256sum_checks(
+    mixed: list[Path], request_of: RequestOf, tmp_path: Path
+):
     encode_corpus(request_of(*mixed), LocalPool(2))
     lines = sorted((tmp_path / "out" / "vectors.sha256").read_text().splitlines())
     assert lines == sorted(
@@ -414,9 +536,14 @@ def test_shards_of_a_version_that_kept_no_hashes_are_taken_as_they_are(
     request = request_of(put("in.txt", "a\nb\nc\nd\ne\n"))
     encode_corpus(request)
     (tmp_path / "out" / "vectors.sha256").unlink()
-    np.testing.assert_allclose(open_vectors(tmp_path / "out")[:], encoder.encode(list("abcde")), rtol=1e-6)
+    np.testing.assert_allclose(
+        open_vectors(tmp_path / "out")[:], encoder.encode(list("abcde")), rtol=1e-6
+    )
     done, said = again(request)
-    assert (done.encoded, said[0]) == (0, "2 shards were written without a hash, and are taken as they are")
+    assert (done.encoded, said[0]) == (
+        0,
+        "2 shards were written without a hash, and are taken as they are",
+    )
     assert again(request)[1] == ["2 of 2 shards are there; none to encode"]
     (tmp_path / "out" / "vectors.sha256").unlink()
     for content in (b"", b"\x93NUMPY\x01\0\xff\xff"):
@@ -438,7 +565,9 @@ def test_a_second_command_in_the_same_directory_is_refused_and_disturbs_nothing(
         left.parent.mkdir()
         left.touch()  # what a worker of the first command is writing
         for overwrite in (False, True):
-            with pytest.raises(RunError, match="another process is at work on") as caught:
+            with pytest.raises(
+                RunError, match="another process is at work on"
+            ) as caught:
                 encode_corpus(request, overwrite=overwrite)
             refused.append(str(caught.value))
         assert left.exists()
@@ -453,13 +582,19 @@ def test_bad_rows_are_found_before_anything_is_encoded(
     put: Put, request_of: RequestOf, encoder: Encoder, tmp_path: Path
 ):
     source = put("in.txt", b"a\nb\nc\nd\ne\nf\ng\nh\xff\n")
-    with pytest.raises(DataError, match=rf"found the byte 0xff, expected UTF-8; .* @ {source}:8$"):
+    with pytest.raises(
+        DataError, match=rf"found the byte 0xff, expected UTF-8; .* @ {source}:8$"
+    ):
         encode_corpus(request_of(source))
     assert not (tmp_path / "out").exists()
 
 
 def test_an_error_leaves_the_shards_before_it_and_the_rest_is_done_later(
-    put: Put, request_of: RequestOf, encoder: Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put: Put,
+    request_of: RequestOf,
+    encoder: Encoder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     source = put("in.txt", "a\nb\nc\nd\ne\nf\ng\nh\n")
     real = Encoder.encode
@@ -473,21 +608,30 @@ def test_an_error_leaves_the_shards_before_it_and_the_rest_is_done_later(
     with pytest.raises(KeyboardInterrupt) as caught:
         encode_corpus(request_of(source))
     monkeypatch.setattr(Encoder, "encode", real)
-    assert caught.value.__notes__ == ["2 of 3 shards are finished and stay; the same command does the rest"]
+    assert caught.value.__notes__ == [
+        "2 of 3 shards are finished and stay; the same command does the rest"
+    ]
     assert sorted(parts(tmp_path / "out")) == ["part-0000000.npy", "part-0000001.npy"]
-    with pytest.raises(DataError, match="are not complete; start the same command again"):
+    with pytest.raises(
+        DataError, match="are not complete; start the same command again"
+    ):
         open_vectors(tmp_path / "out")
     done, said = again(request_of(source))
     assert (done.encoded, said) == (2, ["2 of 3 shards are there; 1 to encode"])
-    np.testing.assert_allclose(open_vectors(tmp_path / "out")[:], encoder.encode(list("abcdefgh")), rtol=1e-6)
+    np.testing.assert_allclose(
+        open_vectors(tmp_path / "out")[:], encoder.encode(list("abcdefgh")), rtol=1e-6
+    )
 
 
-def test_an_input_that_has_changed_is_refused(put: Put, request_of: RequestOf, tmp_path: Path):
+def test_an_input_that_has_changed_is_refused(
+    put: Put, request_of: RequestOf, tmp_path: Path
+):
     source = put("in.txt", "a\nb\n")
     encode_corpus(request_of(source))
     put("in.txt", "a\nc\n")
     with pytest.raises(
-        RunError, match=f"has vectors of another request: `{source}` has changed; choose another"
+        RunError,
+        match=f"has vectors of another request: `{source}` has changed; choose another",
     ):
         encode_corpus(request_of(source))
     assert again(request_of(source), overwrite=True)[0].encoded == 2
@@ -499,7 +643,9 @@ def test_shards_of_which_nobody_knows_how_they_were_made_are_encoded_again(
     request = request_of(put("in.txt", "a\n"))
     encode_corpus(request)
     file = tmp_path / "out" / "corpus.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"how": None, "complete": False}))
+    file.write_text(
+        json.dumps(json.loads(file.read_text()) | {"how": None, "complete": False})
+    )
     assert again(request)[0].encoded == 1
     assert len(open_vectors(tmp_path / "out")) == 1
 
@@ -513,7 +659,9 @@ def test_an_unchanged_file_is_not_read_again_to_find_out_what_is_missing(
     looked: list[Path] = []
     real = corpus_encoding.cut
     monkeypatch.setattr(
-        corpus_encoding, "cut", lambda path, *more: (looked.append(path), real(path, *more))[1]
+        corpus_encoding,
+        "cut",
+        lambda path, *more: (looked.append(path), real(path, *more))[1],
     )
     assert again(request_of(first, second))[0].encoded == 0
     assert looked == [second]
@@ -534,12 +682,19 @@ def test_a_copy_of_the_same_files_elsewhere_is_the_same_corpus(
     [
         ({"shard_rows": 2}, "`shard_rows` was 3 and is 2"),
         ({"dtype": "float16"}, "`dtype` was 'float32' and is 'float16'"),
-        ({"runtime": {"use": "toy", "precision": "fp64"}}, "`runtime` was .* and is .*'fp64'"),
+        (
+            {"runtime": {"use": "toy", "precision": "fp64"}},
+            "`runtime` was .* and is .*'fp64'",
+        ),
         ({"column": "other"}, "`column` was 'text' and is 'other'"),
     ],
 )
 def test_another_request_is_refused_with_what_differs(
-    change: dict[str, Any], message: str, put: Put, request_of: RequestOf, tmp_path: Path
+    change: dict[str, Any],
+    message: str,
+    put: Put,
+    request_of: RequestOf,
+    tmp_path: Path,
 ):
     source = put("in.jsonl", jsonl({"text": text, "other": text} for text in TEXTS))
     encode_corpus(request_of(source))
@@ -551,26 +706,39 @@ def test_another_request_is_refused_with_what_differs(
 
 
 def test_other_inputs_are_refused_with_their_names(put: Put, request_of: RequestOf):
-    first, second, third = (put(name, f"{name}\n") for name in ("a.txt", "b.txt", "c.txt"))
+    first, second, third = (
+        put(name, f"{name}\n") for name in ("a.txt", "b.txt", "c.txt")
+    )
     encode_corpus(request_of(first, second))
     with pytest.raises(RunError, match="the inputs stand in another order"):
         encode_corpus(request_of(second, first))
-    with pytest.raises(RunError, match=f"`{second}` is no more among the inputs; `{third}` is new"):
+    with pytest.raises(
+        RunError, match=f"`{second}` is no more among the inputs; `{third}` is new"
+    ):
         encode_corpus(request_of(first, third))
 
 
-def test_another_encoder_is_refused(put: Put, request_of: RequestOf, encoder: Encoder, tmp_path: Path):
+def test_another_encoder_is_refused(
+    put: Put, request_of: RequestOf, encoder: Encoder, tmp_path: Path
+):
     request = request_of(put("in.txt", "a\n"))
     encode_corpus(request)
-    np.save(tmp_path / "encoder" / "backbone" / "embedding.npy", encoder.backbone.embedding + 1)  # type: ignore[attr-defined]
+    np.save(
+        tmp_path / "encoder" / "backbone" / "embedding.npy",
+        encoder.backbone.embedding + 1,
+    )  # type: ignore[attr-defined]
     with pytest.raises(RunError, match="the encoder's files are others"):
         encode_corpus(request)
 
 
-def test_a_manifest_names_the_plugins_of_the_encoders_parts(put: Put, request_of: RequestOf, tmp_path: Path):
+def test_a_manifest_names_the_plugins_of_the_encoders_parts(
+    put: Put, request_of: RequestOf, tmp_path: Path
+):
     encode_corpus(request_of(put("in.txt", "a\n")))
     manifest = json.loads((tmp_path / "out" / "corpus.json").read_text())
-    assert manifest["request"]["plugins"] == dict.fromkeys(("backbone", "pooler", "runtime"), "toy 1.0")
+    assert manifest["request"]["plugins"] == dict.fromkeys(
+        ("backbone", "pooler", "runtime"), "toy 1.0"
+    )
 
 
 def test_a_corpus_does_not_go_on_with_another_release_of_a_plugin(
@@ -580,7 +748,10 @@ def test_a_corpus_does_not_go_on_with_another_release_of_a_plugin(
     encode_corpus(request)
     metadata = installed_toy / "toy-1.0.dist-info" / "METADATA"
     metadata.write_text(metadata.read_text().replace("Version: 1.0", "Version: 1.1"))
-    with pytest.raises(RunError, match=r"`plugins` was .*'pooler': 'toy 1.0'.* and is .*'pooler': 'toy 1.1'"):
+    with pytest.raises(
+        RunError,
+        match=r"`plugins` was .*'pooler': 'toy 1.0'.* and is .*'pooler': 'toy 1.1'",
+    ):
         encode_corpus(request)
 
 
@@ -592,10 +763,13 @@ def test_an_encoder_that_computes_otherwise_than_before_is_refused(
     (tmp_path / "out" / "vectors" / "part-0000001.npy").unlink()
     # As `auto` on a machine with other instructions.
     monkeypatch.setattr(
-        toy_plugin.Engine, "describe", lambda self: {"device": "toy", "precision": "bf16", "token_budget": 64}
+        toy_plugin.Engine,
+        "describe",
+        lambda self: {"device": "toy", "precision": "bf16", "token_budget": 64},
     )
     with pytest.raises(
-        RunError, match=r"rows 4 to 4 of .*: the encoder says `precision` 'bf16', before 'fp64'"
+        RunError,
+        match=r"rows 4 to 4 of .*: the encoder says `precision` 'bf16', before 'fp64'",
     ):
         encode_corpus(request)
 
@@ -606,7 +780,10 @@ def test_a_directory_with_anything_else_in_it_is_left_alone(
 ):
     source = put("in.txt", "a\n")
     put("out/vectors/mine.txt", "dear")
-    with pytest.raises(RunError, match="holds something that is no corpus of vectors; choose another place"):
+    with pytest.raises(
+        RunError,
+        match="holds something that is no corpus of vectors; choose another place",
+    ):
         encode_corpus(request_of(source), overwrite=overwrite)
     assert (tmp_path / "out" / "vectors" / "mine.txt").read_text() == "dear"
     with pytest.raises(RunError, match="choose another place"):
@@ -620,7 +797,9 @@ def test_a_damaged_manifest_is_an_error_that_overwriting_mends(
     request = request_of(put("in.txt", "a\n"))
     encode_corpus(request)
     (tmp_path / "out" / "corpus.json").write_text('{"schema": 1, "inp')
-    with pytest.raises(RunError, match=r"corpus.json` is damaged .*; start again with `--overwrite`"):
+    with pytest.raises(
+        RunError, match=r"corpus.json` is damaged .*; start again with `--overwrite`"
+    ):
         encode_corpus(request)
     assert again(request, overwrite=True)[0].encoded == 1
 
@@ -639,13 +818,33 @@ def changed(path: str, value: object) -> Callable[[dict[str, Any]], None]:
 
 
 HOSTILE = {
-    **{f"width {value!r}": changed("how.width", value) for value in (0, -1, 2**40, "8", 1.5, True, None)},
-    **{f"rows {value!r}": changed("shards.0.rows", value) for value in (-1, 2**63, "1", None)},
+    **{
+        f"width {value!r}": changed("how.width", value)
+        for value in (0, -1, 2**40, "8", 1.5, True, None)
+    },
+    **{
+        f"rows {value!r}": changed("shards.0.rows", value)
+        for value in (-1, 2**63, "1", None)
+    },
     **{f"input {value!r}": changed("shards.0.input", value) for value in (-1, 7, "0")},
-    **{f"format {value!r}": changed("request.format", value) for value in ("pickle", 3, [])},
-    **{f"dtype {value!r}": changed("request.dtype", value) for value in ("O", "float32,float64", None)},
-    **{f"{key} {value!r}": changed(key, value) for key in ("how", "request") for value in (3, "x", [])},
-    **{f"{key} {value!r}": changed(key, value) for key in ("inputs", "shards") for value in (3, ["x"], [{}])},
+    **{
+        f"format {value!r}": changed("request.format", value)
+        for value in ("pickle", 3, [])
+    },
+    **{
+        f"dtype {value!r}": changed("request.dtype", value)
+        for value in ("O", "float32,float64", None)
+    },
+    **{
+        f"{key} {value!r}": changed(key, value)
+        for key in ("how", "request")
+        for value in (3, "x", [])
+    },
+    **{
+        f"{key} {value!r}": changed(key, value)
+        for key in ("inputs", "shards")
+        for value in (3, ["x"], [{}])
+    },
     "an encoder that is none": changed("request.encoder", "x"),
     "a path that is none": changed("inputs.0.path", 3),
     "a digest that is none": changed("inputs.0.digest", [1]),
@@ -672,20 +871,30 @@ def test_a_manifest_with_what_is_never_written_is_damaged_for_every_reader(
     expected = re.compile(
         r".*corpus\.json` (is damaged \(.*\); start again with `--overwrite`|has schema .*)"
     )
-    assert {name: said for name, said in found.items() if not expected.fullmatch(said)} == {}
+    assert {
+        name: said for name, said in found.items() if not expected.fullmatch(said)
+    } == {}
     with pytest.raises(RunError, match=r"corpus.json` has schema"):
         encode_corpus(request)
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("corpus.json", "manifest"), ("vectors.sha256", "shard_digests")]
+    ("name", "module"),
+    [("corpus.json", "manifest"), ("vectors.sha256", "shard_digests")],
 )
 def test_a_file_of_a_corpus_that_is_larger_than_any_is_not_read(
-    name: str, module: str, put: Put, request_of: RequestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    module: str,
+    put: Put,
+    request_of: RequestOf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     encode_corpus(request_of(put("in.txt", "a\n")))
     monkeypatch.setattr(f"sentbed_corpus.{module}.LARGEST", 20)
-    with pytest.raises(RunError, match=f"more than 20 bytes.*{name}.* start again with `--overwrite`"):
+    with pytest.raises(
+        RunError, match=f"more than 20 bytes.*{name}.* start again with `--overwrite`"
+    ):
         open_vectors(tmp_path / "out")
 
 
@@ -724,12 +933,22 @@ def test_a_fault_in_json_lines_is_an_error_with_its_line(
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"txt": ["a"]}, r"there is no column `text`; found `txt`. Did you mean `txt`\? @ PATH"),
+        (
+            {"txt": ["a"]},
+            r"there is no column `text`; found `txt`. Did you mean `txt`\? @ PATH",
+        ),
         ({"text": [1, 2]}, "the column `text` holds int64, expected strings @ PATH"),
-        ({"text": ["a", "b", "c", "d", None]}, "`text` is null in row 5, expected a text; .* @ PATH"),
+        (
+            {"text": ["a", "b", "c", "d", None]},
+            "`text` is null in row 5, expected a text; .* @ PATH",
+        ),
         ({"text": pa.array([], pa.string())}, "the input is empty, .* @ PATH"),
         (
-            {"text": pa.array([b"a", b"ok", b"b\xff"]).cast(pa.binary()).view(pa.string())},
+            {
+                "text": pa.array([b"a", b"ok", b"b\xff"])
+                .cast(pa.binary())
+                .view(pa.string())
+            },
             "found the byte 0xff in row 3, expected UTF-8; write the file again @ PATH",
         ),
     ],
@@ -759,7 +978,9 @@ def test_a_file_that_is_not_what_it_says_is_an_error(
         encode_corpus(request_of(source))
 
 
-def test_a_file_that_changes_while_it_is_encoded_is_an_error(put: Put, request_of: RequestOf):
+def test_a_file_that_changes_while_it_is_encoded_is_an_error(
+    put: Put, request_of: RequestOf
+):
     source = put("in.txt", "a\nb\nc\nd\n")
 
     class Changing(LocalPool):
@@ -768,16 +989,28 @@ def test_a_file_that_changes_while_it_is_encoded_is_an_error(put: Put, request_o
                 source.write_text("a\nb\nc\nd\ne\n")
                 yield done
 
-    with pytest.raises(DataError, match="the file has changed since it was cut into shards; start again @ "):
+    with pytest.raises(
+        DataError,
+        match="the file has changed since it was cut into shards; start again @ ",
+    ):
         encode_corpus(request_of(source), Changing())
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"keep": ("id",)}, "`.npy` files hold vectors only; keep columns with the format `parquet`"),
-        ({"keep": ("vector",), "format": "parquet"}, "`vector` is the column of the vectors; .*"),
-        ({"keep": ("it",), "format": "parquet"}, r"there is no column `it`; found `id`, `text`. .*:1"),
+        (
+            {"keep": ("id",)},
+            "`.npy` files hold vectors only; keep columns with the format `parquet`",
+        ),
+        (
+            {"keep": ("vector",), "format": "parquet"},
+            "`vector` is the column of the vectors; .*",
+        ),
+        (
+            {"keep": ("it",), "format": "parquet"},
+            r"there is no column `it`; found `id`, `text`. .*:1",
+        ),
     ],
 )
 def test_columns_that_cannot_be_kept_are_an_error(
@@ -791,13 +1024,16 @@ def test_columns_that_cannot_be_kept_are_an_error(
 def test_values_of_several_types_cannot_be_kept(put: Put, request_of: RequestOf):
     source = put("in.jsonl", jsonl([{"id": 1, "text": "a"}, {"id": "b", "text": "b"}]))
     with pytest.raises(
-        DataError, match=f"^rows 1 to 2 of {source}: a column cannot be kept: .*; give its values one"
+        DataError,
+        match=f"^rows 1 to 2 of {source}: a column cannot be kept: .*; give its values one",
     ):
         encode_corpus(request_of(source, format="parquet", keep=("id",)))
 
 
 def test_a_text_file_has_no_columns_to_keep(put: Put, request_of: RequestOf):
-    with pytest.raises(DataError, match="a text file has no columns to keep; take `--keep` out"):
+    with pytest.raises(
+        DataError, match="a text file has no columns to keep; take `--keep` out"
+    ):
         encode_corpus(request_of(put("in.txt", "a\n"), format="parquet", keep=("id",)))
 
 
@@ -806,7 +1042,13 @@ def test_a_text_file_has_no_columns_to_keep(put: Put, request_of: RequestOf):
     (1e5, "float16", "a vector has the value 100000, more than float16 holds; use float32"),
 ])  # fmt: skip
 def test_vectors_that_are_no_numbers_are_not_written(
-    value: float, dtype: str, message: str, put: Put, request_of: RequestOf, encoder: Encoder, tmp_path: Path
+    value: float,
+    dtype: str,
+    message: str,
+    put: Put,
+    request_of: RequestOf,
+    encoder: Encoder,
+    tmp_path: Path,
 ):
     embedding = np.full_like(encoder.backbone.embedding, value)  # type: ignore[attr-defined]
     np.save(tmp_path / "encoder" / "backbone" / "embedding.npy", embedding)
@@ -821,11 +1063,16 @@ def test_vectors_that_are_no_numbers_are_not_written(
 def test_a_full_disk_is_an_error_that_leaves_no_half_shard(
     format: str, put: Put, request_of: RequestOf, tmp_path: Path
 ):
-    request = request_of(put("in.txt", "\n".join("ab" * 2000)), format=format, shard_rows=4000)
+    request = request_of(
+        put("in.txt", "\n".join("ab" * 2000)), format=format, shard_rows=4000
+    )
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:
-        with pytest.raises(RunError, match=r"cannot write `.*part-0000000.*File too large.*free some space"):
+        with pytest.raises(
+            RunError,
+            match=r"cannot write `.*part-0000000.*File too large.*free some space",
+        ):
             encode_corpus(request)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -837,32 +1084,52 @@ def test_a_runtime_that_is_wrong_is_reported_before_anything_is_written(
     put: Put, request_of: RequestOf, tmp_path: Path
 ):
     with pytest.raises(RecipeError, match="found 'fp8'"):
-        encode_corpus(request_of(put("in.txt", "a\n"), runtime={"use": "toy", "precision": "fp8"}))
+        encode_corpus(
+            request_of(put("in.txt", "a\n"), runtime={"use": "toy", "precision": "fp8"})
+        )
     assert not (tmp_path / "out").exists()
 
 
-def test_a_directory_that_is_no_encoder_is_an_error(put: Put, installed_toy: Path, tmp_path: Path):
+def test_a_directory_that_is_no_encoder_is_an_error(
+    put: Put, installed_toy: Path, tmp_path: Path
+):
     with pytest.raises(ModelError, match="is not an encoder"):
-        encode_corpus(Request(str(tmp_path), (str(put("in.txt", "a\n")),), tmp_path / "out", {"use": "toy"}))
+        encode_corpus(
+            Request(
+                str(tmp_path),
+                (str(put("in.txt", "a\n")),),
+                tmp_path / "out",
+                {"use": "toy"},
+            )
+        )
 
 
 def test_parquet_without_pyarrow_says_how_to_get_it(
     put: Put, request_of: RequestOf, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    for request in (request_of(put("in.parquet", "")), request_of(put("in.txt", "a\n"), format="parquet")):
-        with pytest.raises(RuntimeUnavailableError, match=r"run `pip install 'sentbed-corpus\[parquet\]'`"):
+    for request in (
+        request_of(put("in.parquet", "")),
+        request_of(put("in.txt", "a\n"), format="parquet"),
+    ):
+        with pytest.raises(
+            RuntimeUnavailableError,
+            match=r"run `pip install 'sentbed-corpus\[parquet\]'`",
+        ):
             encode_corpus(request)
 
 
 # --- workers -----------------------------------------------------------------------------------------------
 
 
-def test_two_processes_write_what_one_writes(mixed: list[Path], request_of: RequestOf, tmp_path: Path):
+def test_two_processes_write_what_one_writes(
+    mixed: list[Path], request_of: RequestOf, tmp_path: Path
+):
     encode_corpus(request_of(*mixed))
     encode_corpus(request_of(*mixed, output=tmp_path / "two"), LocalPool(2))
     contents = [
-        {name: content for name, (_, content) in parts(tmp_path / name).items()} for name in ("out", "two")
+        {name: content for name, (_, content) in parts(tmp_path / name).items()}
+        for name in ("out", "two")
     ]
     assert contents[0] == contents[1]
 
@@ -891,7 +1158,9 @@ def test_rows_that_are_encoded_twice_are_shown_once(put: Put, request_of: Reques
             yield from super().run(start, tasks, told)
 
     encode_corpus(
-        request_of(put("in.txt", "a\nb\nc\nd\n")), Twice(), bar=lambda _: nullcontext(forward.append)
+        request_of(put("in.txt", "a\nb\nc\nd\n")),
+        Twice(),
+        bar=lambda _: nullcontext(forward.append),
     )
     assert sum(forward) == 4
 
@@ -909,7 +1178,11 @@ if __name__ == "__main__":
 
 
 def test_a_command_that_was_killed_goes_on(
-    put: Put, request_of: RequestOf, encoder: Encoder, installed_toy: Path, tmp_path: Path
+    put: Put,
+    request_of: RequestOf,
+    encoder: Encoder,
+    installed_toy: Path,
+    tmp_path: Path,
 ):
     texts = [f"{chr(97 + i % 26)}{i}" for i in range(400)]
     source = put("in.txt", "\n".join(texts))
@@ -917,14 +1190,22 @@ def test_a_command_that_was_killed_goes_on(
     script = put(
         "script.py",
         SCRIPT.format(
-            path=paths, encoder=str(tmp_path / "encoder"), source=str(source), output=str(tmp_path / "out")
+            path=paths,
+            encoder=str(tmp_path / "encoder"),
+            source=str(source),
+            output=str(tmp_path / "out"),
         ),
     )
-    process = subprocess.Popen([sys.executable, script], stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(
+        [sys.executable, script], stderr=subprocess.DEVNULL, start_new_session=True
+    )
     # What was written before the manifest describes the encoder is not taken up.
     about = tmp_path / "out" / "corpus.json"
     written = (tmp_path / "out").glob
-    while len(list(written("vectors/part-*"))) < 5 or json.loads(about.read_text())["how"] is None:
+    while (
+        len(list(written("vectors/part-*"))) < 5
+        or json.loads(about.read_text())["how"] is None
+    ):
         assert process.poll() is None
         time.sleep(0.005)
     os.killpg(process.pid, signal.SIGKILL)
@@ -936,7 +1217,9 @@ def test_a_command_that_was_killed_goes_on(
     assert said == [f"{there} of 200 shards are there; {200 - there} to encode"]
     assert done.encoded == 400 - 2 * there
     assert list((tmp_path / "out").glob("vectors/.*")) == []
-    np.testing.assert_allclose(open_vectors(tmp_path / "out")[:], encoder.encode(texts), rtol=1e-6)
+    np.testing.assert_allclose(
+        open_vectors(tmp_path / "out")[:], encoder.encode(texts), rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("ending", ["txt", "txt.gz", "jsonl", "jsonl.gz"])
@@ -954,13 +1237,16 @@ def test_a_pipe_is_no_input(ending: str, tmp_path: Path):
         cut(tmp_path / f"a.{ending}", 2)
 
 
-@pytest.mark.parametrize(("ending", "line"), [("txt.gz", b"x"), ("jsonl.gz", b'{"text": "y"}')])
+@pytest.mark.parametrize(
+    ("ending", "line"), [("txt.gz", b"x"), ("jsonl.gz", b'{"text": "y"}')]
+)
 def test_a_compressed_member_that_repeats_is_refused(
     ending: str, line: bytes, put: Put, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(bounded_gzip, "MOST_UNPACKED", 1 << 16)
     file = put(f"a.{ending}", gzip.compress((line + b" " * 999 + b"\n") * 100) * 500)
     with pytest.raises(
-        DataError, match=r"^the file unpacks to more than [\d,]+ bytes, over 100 times its si"
+        DataError,
+        match=r"^the file unpacks to more than [\d,]+ bytes, over 100 times its si",
     ):
         cut(file, 2)

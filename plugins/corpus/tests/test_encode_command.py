@@ -24,19 +24,26 @@ Encode = Callable[..., Result]
 
 @pytest.fixture
 def encode(
-    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed_toy: Path,
+    recipe_of: Callable[..., Recipe],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Encode:
     """Run `sentbed encode` with an encoder of the toy plugin."""
     build_encoder(recipe_of()).save(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str, runtime: str = "toy") -> Result:
-        return CliRunner().invoke(cli.main, ["encode", "encoder", *arguments, "--runtime", runtime])
+        return CliRunner().invoke(
+            cli.main, ["encode", "encoder", *arguments, "--runtime", runtime]
+        )
 
     return run
 
 
-def test_a_directory_takes_several_inputs_and_says_how_fast_it_was(encode: Encode, put: Put):
+def test_a_directory_takes_several_inputs_and_says_how_fast_it_was(
+    encode: Encode, put: Put
+):
     put("a.txt", "one\ntwo\n")
     put("b.jsonl", '{"t": "three"}\n')
     arguments = (
@@ -55,22 +62,39 @@ def test_a_directory_takes_several_inputs_and_says_how_fast_it_was(encode: Encod
     assert (result.exit_code, result.stdout) == (0, "")
     assert re.fullmatch(r"out: 3 x 4 in 3 shards, \d+ rows/s\n", result.stderr)
     assert open_vectors("out").shape == (3, 4)
-    assert encode(*arguments).stderr == "3 of 3 shards are there; none to encode\nout: 3 x 4 in 3 shards\n"
+    assert (
+        encode(*arguments).stderr
+        == "3 of 3 shards are there; none to encode\nout: 3 x 4 in 3 shards\n"
+    )
 
 
 def test_options_reach_the_request(encode: Encode, put: Put):
     parquet = pytest.importorskip("pyarrow.parquet")
     put("a.jsonl", '{"id": 7, "x": null, "text": "three"}\n')
-    chosen = ("--format", "parquet", "--keep", "id, x", "--dtype", "float16", "--precision", "fp64")
+    chosen = (
+        "--format",
+        "parquet",
+        "--keep",
+        "id, x",
+        "--dtype",
+        "float16",
+        "--precision",
+        "fp64",
+    )
     assert encode("--input", "a.jsonl", "--output", "out", *chosen).exit_code == 0
     found = parquet.read_table("out/vectors")
     assert found.column_names == ["id", "x", "vector"]
-    assert str(found.schema.field("vector").type) == "fixed_size_list<element: halffloat>[4]"
+    assert (
+        str(found.schema.field("vector").type)
+        == "fixed_size_list<element: halffloat>[4]"
+    )
 
 
 def test_two_workers_of_this_machine_encode(encode: Encode, put: Put):
     put("a.txt", "one\ntwo\nthree\n")
-    result = encode("--input", "a.txt", "--output", "out", "--shard-rows", "1", "--workers", "2")
+    result = encode(
+        "--input", "a.txt", "--output", "out", "--shard-rows", "1", "--workers", "2"
+    )
     assert (result.exit_code, len(open_vectors("out"))) == (0, 3)
 
 
@@ -86,7 +110,9 @@ def test_overwrite_starts_again(encode: Encode, put: Put):
     assert encode(*arguments, "--shard-rows", "9", "--overwrite").exit_code == 0
 
 
-def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(encode: Encode, put: Put):
+def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(
+    encode: Encode, put: Put
+):
     put("a.jsonl", '{"text": "a"}\n{"text": 3}\n')
     for more in ((), ("--workers", "2")):
         result = encode("--input", "a.jsonl", "--output", "out", *more, "--overwrite")
@@ -97,15 +123,39 @@ def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(encode: En
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--input", "a.txt", "--input", "b.txt", "--output", "o.npy"), "found several inputs"),
-        (("--input", "a.jsonl", "--output", "o.npy"), "found `a.jsonl`; name a directory"),
-        (("--input", "a.txt", "--output", "o.npy", "--workers", "2"), "found --workers"),
-        (("--input", "a.txt", "--output", "o.npy", "--format", "npy"), "found --format"),
-        (("--input", "a.txt", "--output", "o.parquet"), "`--output o --format parquet` writes Parquet files"),
+        (
+            ("--input", "a.txt", "--input", "b.txt", "--output", "o.npy"),
+            "found several inputs",
+        ),
+        (
+            ("--input", "a.jsonl", "--output", "o.npy"),
+            "found `a.jsonl`; name a directory",
+        ),
+        (
+            ("--input", "a.txt", "--output", "o.npy", "--workers", "2"),
+            "found --workers",
+        ),
+        (
+            ("--input", "a.txt", "--output", "o.npy", "--format", "npy"),
+            "found --format",
+        ),
+        (
+            ("--input", "a.txt", "--output", "o.parquet"),
+            "`--output o --format parquet` writes Parquet files",
+        ),
         (("--input", "a.txt", "--output", "d/o.CSV"), "`d/o.CSV` would be one file"),
-        (("--input", "-", "--output", "out"), "standard input can be encoded into a `.npy` file only"),
-        (("--input", "a.txt", "--output", "out", "--ray-address", "auto"), "`--ray-address` is for"),
-        (("--input", "a.txt", "--output", "out", "--gpus-per-worker", "1"), "is for several workers"),
+        (
+            ("--input", "-", "--output", "out"),
+            "standard input can be encoded into a `.npy` file only",
+        ),
+        (
+            ("--input", "a.txt", "--output", "out", "--ray-address", "auto"),
+            "`--ray-address` is for",
+        ),
+        (
+            ("--input", "a.txt", "--output", "out", "--gpus-per-worker", "1"),
+            "is for several workers",
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
@@ -122,9 +172,14 @@ def test_options_that_contradict_each_other_are_refused(
 
 def test_a_wrong_runtime_is_shown_as_elsewhere(encode: Encode, put: Put):
     put("a.txt", "a\n")
-    result = encode("--input", "a.txt", "--output", "out", "--precision", "fp8", "--workers", "2")
+    result = encode(
+        "--input", "a.txt", "--output", "out", "--precision", "fp8", "--workers", "2"
+    )
     assert result.exit_code == 2
-    assert "found 'fp8'. Choose one of `fp32`, `fp64`. @ runtime.precision" in result.stderr
+    assert (
+        "found 'fp8'. Choose one of `fp32`, `fp64`. @ runtime.precision"
+        in result.stderr
+    )
 
 
 @pytest.mark.slow
@@ -134,7 +189,17 @@ def test_a_signal_ends_it_with_a_message_and_what_is_done_stays(
 ):
     texts = [f"t{chr(97 + i % 26)}" for i in range(200)]
     put("a.txt", "\n".join(texts))
-    arguments = ["encoder", "--input", "a.txt", "--output", "out", "--shard-rows", "1", "--workers", "2"]
+    arguments = [
+        "encoder",
+        "--input",
+        "a.txt",
+        "--output",
+        "out",
+        "--shard-rows",
+        "1",
+        "--workers",
+        "2",
+    ]
     path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
     process = subprocess.Popen(
         [sys.executable, "-m", "sentbed", "encode", *arguments, "--runtime", "toy"],
@@ -148,7 +213,9 @@ def test_a_signal_ends_it_with_a_message_and_what_is_done_stays(
     process.send_signal(getattr(signal, name))
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert re.fullmatch(r"interrupted\n\d+ of 200 shards are finished and stay; .*\n", errors)
+    assert re.fullmatch(
+        r"interrupted\n\d+ of 200 shards are finished and stay; .*\n", errors
+    )
     # A worker that is ended while it writes leaves a hidden file.
     files = list(Path("out").glob("vectors/part-*"))
     assert 0 < len(files) < 200

@@ -18,7 +18,9 @@ Put = Callable[[str, str | bytes], Path]
 
 
 @pytest.fixture
-def encoder(installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path) -> Encoder:
+def encoder(
+    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path
+) -> Encoder:
     """An encoder that is also on disk, in `encoder` of the test's directory."""
     built = build_encoder(recipe_of())
     built.save(tmp_path / "encoder")
@@ -30,7 +32,9 @@ def encode_file(encoder: Encoder, tmp_path: Path) -> Callable[[str | Path], np.n
     """Encode the lines of a file with the encoder on disk; returns what the written file holds."""
 
     def encode(source: str | Path) -> np.ndarray:
-        shape = encode_lines(str(tmp_path / "encoder"), TOY, str(source), tmp_path / "out.npy")
+        shape = encode_lines(
+            str(tmp_path / "encoder"), TOY, str(source), tmp_path / "out.npy"
+        )
         vectors = np.load(tmp_path / "out.npy")
         assert (vectors.shape, vectors.dtype) == (shape, np.float32)
         return vectors
@@ -43,7 +47,11 @@ EncodeFile = Callable[[str | Path], np.ndarray]
 
 @pytest.mark.parametrize("window", [1, 2, 3, 6, 7, 100])
 def test_row_i_is_line_i_whatever_the_window(
-    window: int, encoder: Encoder, encode_file: EncodeFile, put: Put, monkeypatch: pytest.MonkeyPatch
+    window: int,
+    encoder: Encoder,
+    encode_file: EncodeFile,
+    put: Put,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(module, "WINDOW", window)
     texts = ["one", "two and three", "", "one", "é ☃", "the last"]
@@ -60,12 +68,19 @@ def test_row_i_is_line_i_whatever_the_window(
         (b"\n", [""]),
         (b"a\n\n\nb\n\n", ["a", "", "", "b", ""]),
         ("a\x85b\nc".encode(), ["a\x85b", "c"]),
-        ("a\u2028b\u2029c\x0b\x0cd\x1c\ne\n".encode(), ["a\u2028b\u2029c\x0b\x0cd\x1c", "e"]),
+        (
+            "a\u2028b\u2029c\x0b\x0cd\x1c\ne\n".encode(),
+            ["a\u2028b\u2029c\x0b\x0cd\x1c", "e"],
+        ),
         (b"a\rb\nc", ["a\rb", "c"]),
     ],
 )
 def test_a_line_ends_at_a_line_feed_and_nowhere_else(
-    content: bytes, texts: list[str], encoder: Encoder, encode_file: EncodeFile, put: Put
+    content: bytes,
+    texts: list[str],
+    encoder: Encoder,
+    encode_file: EncodeFile,
+    put: Put,
 ):
     vectors = encode_file(put("in.txt", content))
     np.testing.assert_allclose(vectors, encoder.encode(texts), rtol=1e-6)
@@ -74,8 +89,12 @@ def test_a_line_ends_at_a_line_feed_and_nowhere_else(
 def test_a_dash_reads_standard_input(
     encoder: Encoder, encode_file: EncodeFile, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO("one\ntwö".encode())))
-    np.testing.assert_allclose(encode_file("-"), encoder.encode(["one", "twö"]), rtol=1e-6)
+    monkeypatch.setattr(
+        sys, "stdin", SimpleNamespace(buffer=io.BytesIO("one\ntwö".encode()))
+    )
+    np.testing.assert_allclose(
+        encode_file("-"), encoder.encode(["one", "twö"]), rtol=1e-6
+    )
 
 
 def test_more_lines_than_a_block_of_standard_input_are_all_read(
@@ -88,13 +107,20 @@ def test_more_lines_than_a_block_of_standard_input_are_all_read(
 
 @pytest.mark.parametrize("source", ["file", "-"])
 def test_an_empty_input_is_an_error_that_writes_nothing(
-    source: str, encode_file: EncodeFile, put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    source: str,
+    encode_file: EncodeFile,
+    put: Put,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"")))
     named = source if source == "-" else put("in.txt", b"")
     with pytest.raises(DataError) as caught:
         encode_file(named)
-    assert str(caught.value) == f"the file is empty, expected one sentence a line @ {named}"
+    assert (
+        str(caught.value)
+        == f"the file is empty, expected one sentence a line @ {named}"
+    )
     assert not (tmp_path / "out.npy").exists()
 
 
@@ -142,10 +168,16 @@ def test_an_error_while_encoding_keeps_the_output_that_was_there(
     with pytest.raises(KeyboardInterrupt):
         encode_file(put("in.txt", "one\ntwo\nthree\nfour\n"))
     assert (tmp_path / "out.npy").read_bytes() == before
-    assert {path.name for path in tmp_path.iterdir() if path.name.startswith(".")} == set()
+    assert {
+        path.name for path in tmp_path.iterdir() if path.name.startswith(".")
+    } == set()
 
 
-def test_a_directory_that_is_no_encoder_is_an_error(installed_toy: Path, put: Put, tmp_path: Path):
+def test_a_directory_that_is_no_encoder_is_an_error(
+    installed_toy: Path, put: Put, tmp_path: Path
+):
     with pytest.raises(ModelError, match="is not an encoder"):
-        encode_lines(str(tmp_path), TOY, str(put("in.txt", "one\n")), tmp_path / "out.npy")
+        encode_lines(
+            str(tmp_path), TOY, str(put("in.txt", "one\n")), tmp_path / "out.npy"
+        )
     assert not (tmp_path / "out.npy").exists()

@@ -30,14 +30,21 @@ NAMED = ("--data", "table", "--set", "path=pairs.tsv")
 
 @pytest.fixture
 def mine(
-    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installed_toy: Path,
+    recipe_of: Callable[..., Recipe],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Mine:
     """Run `sentbed mine` with an encoder of the toy plugin, which is told to run on its runtime."""
     build_encoder(recipe_of()).save(tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str, data: Sequence[str] = (*NAMED, "--set", "runtime.use=toy")) -> Result:
-        return CliRunner().invoke(cli.main, ["mine", "encoder", "--output", "out.tsv", *data, *arguments])
+    def run(
+        *arguments: str, data: Sequence[str] = (*NAMED, "--set", "runtime.use=toy")
+    ) -> Result:
+        return CliRunner().invoke(
+            cli.main, ["mine", "encoder", "--output", "out.tsv", *data, *arguments]
+        )
 
     return run
 
@@ -55,7 +62,10 @@ def words(count: int, seed: int = 0) -> list[str]:
 def pairs_file(put: Put, rows: Sequence[tuple[str, str]]) -> None:
     put(
         "pairs.tsv",
-        "".join(f"{anchor}\t{positive}\n" for anchor, positive in (("anchor", "positive"), *rows)),
+        "".join(
+            f"{anchor}\t{positive}\n"
+            for anchor, positive in (("anchor", "positive"), *rows)
+        ),
     )
 
 
@@ -88,7 +98,10 @@ def test_every_row_gets_the_nearest_positives_of_other_rows_whatever_the_blocks(
     )
     near = cosines(texts)
     for (anchor, positive), found in zip(rows, table()[1:], strict=True):
-        ranked = sorted((one for _, one in rows if one != positive), key=lambda one: -near[anchor, one])
+        ranked = sorted(
+            (one for _, one in rows if one != positive),
+            key=lambda one: -near[anchor, one],
+        )
         expected = [one for one in ranked[2:] if near[anchor, one] <= 0.9][:3]
         assert found == [anchor, positive, *expected]
     assert table()[0] == ["anchor", "positive", "negative", "negative_2", "negative_3"]
@@ -101,10 +114,15 @@ def test_a_printed_line_is_the_data_of_a_stage(mine: Mine, put: Put):
         'data = { use = "triplets", path = "out.tsv", anchor = "anchor", positive = "positive", '
         'negative = "negative" }\n'
     )
-    assert 'negative = ["negative", "negative_2"] }' in mine("--negatives", "2", "--overwrite").stdout
+    assert (
+        'negative = ["negative", "negative_2"] }'
+        in mine("--negatives", "2", "--overwrite").stdout
+    )
 
 
-def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(mine: Mine, put: Put):
+def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(
+    mine: Mine, put: Put
+):
     """Equal anchors share their positives; an anchor is another row's positive; a positive comes twice."""
     a, b, c, d, e = words(5)
     rows = [(a, b), (c, d), (a, d), (e, a), (c, d), (e, b)]
@@ -121,15 +139,33 @@ def test_neither_the_anchor_nor_any_of_its_positives_is_a_negative(mine: Mine, p
     assert record["left_out"]["positives and anchors among the candidates"] == 6
 
 
-def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(mine: Mine, put: Put):
+def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(
+    mine: Mine, put: Put
+):
     texts = words(60)
     rows, corpus = list(zip(texts[:10], texts[10:20], strict=True)), texts[20:]
     pairs_file(put, rows)
-    put("more/one.txt", "\n".join([*corpus[:20], "", "  ", corpus[0], rows[0][1]]) + "\n")
-    put("more/two.jsonl", "".join(json.dumps({"body": text}) + "\n" for text in corpus[20:]))
+    put(
+        "more/one.txt",
+        "\n".join([*corpus[:20], "", "  ", corpus[0], rows[0][1]]) + "\n",
+    )
+    put(
+        "more/two.jsonl",
+        "".join(json.dumps({"body": text}) + "\n" for text in corpus[20:]),
+    )
     near = cosines(texts)
-    chosen = ("--corpus", "more/one.txt", "--corpus", "more/two.jsonl", "--column", "body")
-    for more, candidates in (((), {*corpus, *texts[10:20]}), (("--corpus-only",), {*corpus, rows[0][1]})):
+    chosen = (
+        "--corpus",
+        "more/one.txt",
+        "--corpus",
+        "more/two.jsonl",
+        "--column",
+        "body",
+    )
+    for more, candidates in (
+        ((), {*corpus, *texts[10:20]}),
+        (("--corpus-only",), {*corpus, rows[0][1]}),
+    ):
         result = mine("--negatives", "2", *chosen, *more, "--overwrite")
         assert result.exit_code == 0, result.stderr
         for (anchor, positive), found in zip(rows, table()[1:], strict=True):
@@ -144,7 +180,16 @@ def test_a_corpus_adds_candidates_or_takes_the_place_of_the_positives(mine: Mine
 def test_the_record_says_how_the_negatives_were_mined(mine: Mine, put: Put):
     texts = words(40)
     pairs_file(put, list(zip(texts[:20], texts[20:], strict=True)))
-    rules = ("--negatives", "2", "--relative-margin", "0.1", "--sampling", "random", "--seed", "3")
+    rules = (
+        "--negatives",
+        "2",
+        "--relative-margin",
+        "0.1",
+        "--sampling",
+        "random",
+        "--seed",
+        "3",
+    )
     assert mine(*rules).exit_code == 0
     content = Path("out.tsv").read_bytes()
     record = json.loads(Path("out.tsv.json").read_bytes())
@@ -168,7 +213,10 @@ def test_the_record_says_how_the_negatives_were_mined(mine: Mine, put: Put):
     }
     assert record["data"]["source"]["use"] == "table"
     assert (record["data"]["rows"], len(record["data"]["fingerprint"])) == (20, 64)
-    assert (record["encoder"]["width"], record["encoder"]["pooler"]["test"]) == (4, "average")
+    assert (record["encoder"]["width"], record["encoder"]["pooler"]["test"]) == (
+        4,
+        "average",
+    )
     near = cosines(texts)
     found = table()[1:]
     means = [
@@ -194,42 +242,74 @@ def test_the_record_says_how_the_negatives_were_mined(mine: Mine, put: Put):
     encoder.save("encoder")
     assert mine("--overwrite").exit_code == 0
     again = json.loads(Path("out.tsv.json").read_bytes())["encoder"]
-    assert all(x != y for x, y in zip(before, (again["fingerprint"], again["sha256"]), strict=True))
+    assert all(
+        x != y
+        for x, y in zip(before, (again["fingerprint"], again["sha256"]), strict=True)
+    )
 
 
-def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(mine: Mine, put: Put):
+def test_the_data_of_a_stage_are_taken_with_the_runtime_of_its_recipe(
+    mine: Mine, put: Put
+):
     put("recipe.toml", toy_plugin.RECIPE)
     result = mine("--set", "stage.pull.data.rows=9", data=("--recipe", "recipe.toml"))
     assert result.exit_code == 0, result.stderr
     assert len(table()) == 10
     record = json.loads(Path("out.tsv.json").read_bytes())
-    assert (record["data"]["source"]["rows"], record["encoder"]["runtime"]["use"]) == (9, "toy")
+    assert (record["data"]["source"]["rows"], record["encoder"]["runtime"]["use"]) == (
+        9,
+        "toy",
+    )
     result = mine("--stage", "push", "--overwrite", data=("--recipe", "recipe.toml"))
     assert (result.exit_code, "there is no stage `push`" in result.stderr) == (2, True)
 
 
-def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine: Mine, put: Put, tmp_path: Path):
+def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(
+    mine: Mine, put: Put, tmp_path: Path
+):
     texts = words(12)
     pairs_file(put, list(zip(texts[:6], texts[6:], strict=True)))
-    put("more.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in ("a\tb", "ü\nb\r")))
+    put(
+        "more.jsonl",
+        "".join(json.dumps({"text": text}) + "\n" for text in ("a\tb", "ü\nb\r")),
+    )
     refused = mine("--corpus", "more.jsonl")
     assert refused.exit_code == 1
     assert (
         "row 1: the text 'a\\tb' has a tab, which a `.tsv` file cannot hold; write a `.jsonl`"
         in refused.stderr
     )
-    arguments = ("--corpus", "more.jsonl", "--corpus-only", "--negatives", "2", "--output", "out.jsonl")
+    arguments = (
+        "--corpus",
+        "more.jsonl",
+        "--corpus-only",
+        "--negatives",
+        "2",
+        "--output",
+        "out.jsonl",
+    )
     assert mine(*arguments).exit_code == 0
-    rows = [json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(line) for line in Path("out.jsonl").read_text("utf-8").splitlines()
+    ]
     assert [row["anchor"] for row in rows] == texts[:6]
-    assert all({row["negative"], row["negative_2"]} == {"a\tb", "ü\nb\r"} for row in rows)
-    assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out.jsonl", "out.jsonl.json"]
+    assert all(
+        {row["negative"], row["negative_2"]} == {"a\tb", "ü\nb\r"} for row in rows
+    )
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == [
+        "out.jsonl",
+        "out.jsonl.json",
+    ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("--min-score", "2"), 1, "error: none of the 6 rows has 1 negative left; of the 6 nearest of 6"),
+        (
+            ("--min-score", "2"),
+            1,
+            "error: none of the 6 rows has 1 negative left; of the 6 nearest of 6",
+        ),
         (("--min-score", "2"), 1, "`min_score` 30 left out; loosen the rules"),
         (("--negatives", "6"), 1, "none of the 6 rows has 6 negatives left"),
         (
@@ -237,7 +317,11 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine: Mine, put: Put,
             1,
             "`table` has no column `positive`, it has `anchor`, `other`",
         ),
-        (("--set", "varies=true"), 1, "the texts of `table` change from epoch to epoch"),
+        (
+            ("--set", "varies=true"),
+            1,
+            "the texts of `table` change from epoch to epoch",
+        ),
         (
             ("--set", "numbers=['positive']", "--set", "path=numbers.tsv"),
             1,
@@ -245,15 +329,27 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine: Mine, put: Put,
         ),
         (("--set", "pfad=x"), 2, "@ --set data.pfad"),
         (("--data", "tabel"), 2, "Did you mean `table`?"),
-        (("--output", "out.csv"), 1, "`out.csv` ends in '.csv', expected a `.tsv` or a `.jsonl` file"),
+        (
+            ("--output", "out.csv"),
+            1,
+            "`out.csv` ends in '.csv', expected a `.tsv` or a `.jsonl` file",
+        ),
         (
             ("--output", "old.tsv"),
             1,
             "`old.tsv` exists; choose another place, or replace it with `--overwrite`",
         ),
         (("--corpus-only",), 1, "`--corpus-only` needs a corpus"),
-        (("--corpus", "none.txt"), 1, "cannot read the file: No such file or directory"),
-        (("--corpus", "blank.txt", "--corpus-only"), 1, "every text of the corpus is blank"),
+        (
+            ("--corpus", "none.txt"),
+            1,
+            "cannot read the file: No such file or directory",
+        ),
+        (
+            ("--corpus", "blank.txt", "--corpus-only"),
+            1,
+            "every text of the corpus is blank",
+        ),
         (("--corpus", "old.tsv"), 1, "the file's ending does not say how to read it"),
         (("--range-min", "100"), 1, "no room for 1 negatives"),
         (("--recipe", "recipe.toml"), 2, "name the data with `--data`, or a recipe"),
@@ -261,7 +357,12 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(mine: Mine, put: Put,
     ],
 )
 def test_faults_end_in_a_sentence_and_leave_nothing(
-    arguments: tuple[str, ...], code: int, message: str, mine: Mine, put: Put, tmp_path: Path
+    arguments: tuple[str, ...],
+    code: int,
+    message: str,
+    mine: Mine,
+    put: Put,
+    tmp_path: Path,
 ):
     texts = words(12)
     pairs_file(put, list(zip(texts[:6], texts[6:], strict=True)))
@@ -279,7 +380,9 @@ def test_faults_end_in_a_sentence_and_leave_nothing(
 def test_a_row_without_negatives_is_left_out_or_an_error(mine: Mine, put: Put):
     a, b, c, d = words(4)
     pairs_file(put, [(a, b), (c, d), (c, b)])
-    assert mine().stderr.startswith("out.tsv: 1 rows, 2 left out for want of negatives;")
+    assert mine().stderr.startswith(
+        "out.tsv: 1 rows, 2 left out for want of negatives;"
+    )
     refused = mine("--overwrite", "--require-all")
     assert refused.exit_code == 1
     assert (
@@ -295,7 +398,10 @@ def test_a_vector_of_zeros_is_named(mine: Mine, put: Put):
     encoder.save("encoder")
     pairs_file(put, [("one", "two"), ("three", "four")])
     result = mine()
-    assert (result.exit_code, "the vector of 'two' is zero" in result.stderr) == (1, True)
+    assert (result.exit_code, "the vector of 'two' is zero" in result.stderr) == (
+        1,
+        True,
+    )
 
 
 def _started(tmp_path: Path, installed_toy: Path) -> subprocess.Popen[str]:
@@ -336,7 +442,10 @@ def test_an_end_by_a_signal_leaves_no_half_written_file_and_the_next_command_non
         assert left == [".out.tsv.mining"]
     pairs_file(put, list(zip(texts[:10], texts[10:20], strict=True)))
     assert mine().exit_code == 0
-    assert sorted(path.name for path in tmp_path.glob("*out.tsv*")) == ["out.tsv", "out.tsv.json"]
+    assert sorted(path.name for path in tmp_path.glob("*out.tsv*")) == [
+        "out.tsv",
+        "out.tsv.json",
+    ]
 
 
 MEMORY = """
@@ -371,7 +480,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_vectors(mine: Mine, put: Put, installed_toy: Path, tmp_path: Path):
+def test_memory_does_not_grow_with_the_vectors(
+    mine: Mine, put: Put, installed_toy: Path, tmp_path: Path
+):
     path = os.pathsep.join([str(installed_toy), str(Path(toy_plugin.__file__).parent)])
     peaks: dict[int, float] = {}
     for count in (4_000, 120_000):
@@ -396,6 +507,10 @@ def test_options_have_the_defaults_of_the_rules():
 
     defaults: dict[str, Any] = {one.name or "": one.default for one in command.params}
     rules = Rules()
-    assert {name: defaults[name] for name in ("negatives", "range_min", "range_max", "sampling", "seed")} == {
-        name: getattr(rules, name) for name in ("negatives", "range_min", "range_max", "sampling", "seed")
+    assert {
+        name: defaults[name]
+        for name in ("negatives", "range_min", "range_max", "sampling", "seed")
+    } == {
+        name: getattr(rules, name)
+        for name in ("negatives", "range_min", "range_max", "sampling", "seed")
     }

@@ -12,7 +12,13 @@ from sentbed_corpus import Rules
 
 FOUND = Neighbours(
     np.array([[4, 1, 7, 0, 3], [2, 5, 6, 1, -1], [3, 0, -1, -1, -1]]),
-    np.array([[0.9, 0.8, 0.5, 0.5, -0.3], [0.7, 0.2, 0.0, -0.6, -np.inf], [0.1, 0.0, *[-np.inf] * 3]]),
+    np.array(
+        [
+            [0.9, 0.8, 0.5, 0.5, -0.3],
+            [0.7, 0.2, 0.0, -0.6, -np.inf],
+            [0.1, 0.0, *[-np.inf] * 3],
+        ]
+    ),
 )
 POSITIVES = np.array([0.85, -0.5, 1.0])
 
@@ -22,7 +28,9 @@ def naive(rules: Rules) -> tuple[list[list[int]], Counter[str]]:
     places, left_out = [], Counter[str]()
     for row, positive in enumerate(POSITIVES.tolist()):
         kept = []
-        for rank, (place, score) in enumerate(zip(FOUND.places[row], FOUND.similarities[row], strict=True)):
+        for rank, (place, score) in enumerate(
+            zip(FOUND.places[row], FOUND.similarities[row], strict=True)
+        ):
             checks = {
                 "range_min": rank < rules.range_min,
                 "absolute_margin": rules.absolute_margin is not None
@@ -39,7 +47,11 @@ def naive(rules: Rules) -> tuple[list[list[int]], Counter[str]]:
                 left_out[broken[0]] += 1
             else:
                 kept.append(int(place))
-        places.append(kept[: rules.negatives] if len(kept) >= rules.negatives else [-1] * rules.negatives)
+        places.append(
+            kept[: rules.negatives]
+            if len(kept) >= rules.negatives
+            else [-1] * rules.negatives
+        )
     return places, left_out
 
 
@@ -64,7 +76,9 @@ def naive(rules: Rules) -> tuple[list[list[int]], Counter[str]]:
         },
     ],
 )
-def test_every_rule_keeps_what_a_loop_over_candidates_keeps(rules: dict[str, Any], negatives: int) -> None:
+def test_every_rule_keeps_what_a_loop_over_candidates_keeps(
+    rules: dict[str, Any], negatives: int
+) -> None:
     chosen = Rules(negatives=negatives, **rules)
     places, left_out = naive(chosen)
     found = chosen.select(FOUND, POSITIVES)
@@ -72,7 +86,9 @@ def test_every_rule_keeps_what_a_loop_over_candidates_keeps(rules: dict[str, Any
     assert +found.left_out == left_out
     for row in range(3):
         expected = dict(zip(FOUND.places[row], FOUND.similarities[row], strict=True))
-        scores = [math.nan if place < 0 else expected[place] for place in found.places[row]]
+        scores = [
+            math.nan if place < 0 else expected[place] for place in found.places[row]
+        ]
         np.testing.assert_array_equal(found.similarities[row], scores)
 
 
@@ -85,7 +101,9 @@ def test_more_negatives_than_candidates_leave_every_anchor_without() -> None:
     assert (Rules(negatives=6).select(FOUND, POSITIVES).places == -1).all()
 
 
-def test_a_random_choice_is_of_what_the_rules_leave_in_the_order_of_ranks_and_of_every_candidate() -> None:
+def test_a_random_choice_is_of_what_the_rules_leave_in_the_order_of_ranks_and_of_every_candidate() -> (
+    None
+):
     rules = Rules(negatives=2, max_score=0.85, sampling="random")
     seen = Counter[tuple[int, ...]]()
     for seed in range(300):
@@ -97,20 +115,27 @@ def test_a_random_choice_is_of_what_the_rules_leave_in_the_order_of_ranks_and_of
     assert all(25 < times < 80 for times in seen.values())
 
 
-def test_a_random_choice_depends_on_the_seed_and_not_on_how_anchors_are_grouped() -> None:
+def test_a_random_choice_depends_on_the_seed_and_not_on_how_anchors_are_grouped() -> (
+    None
+):
     generator = np.random.default_rng(0)
-    many = Neighbours(np.tile(np.arange(50), (40, 1)), -np.sort(-generator.normal(size=(40, 50)), axis=1))
+    many = Neighbours(
+        np.tile(np.arange(50), (40, 1)),
+        -np.sort(-generator.normal(size=(40, 50)), axis=1),
+    )
     rules = Rules(negatives=3, sampling="random", seed=5)
     whole = rules.select(many, np.ones(40)).places
     parts = [
-        rules.select(Neighbours(many.places[i:j], many.similarities[i:j]), np.ones(j - i), i).places
+        rules.select(
+            Neighbours(many.places[i:j], many.similarities[i:j]), np.ones(j - i), i
+        ).places
         for i, j in ((0, 7), (7, 8), (8, 40))
     ]
     assert np.concatenate(parts).tolist() == whole.tolist()
     assert rules.select(many, np.ones(40)).places.tolist() == whole.tolist()
-    assert Rules(negatives=3, sampling="random", seed=6).select(many, np.ones(40)).places.tolist() != (
-        whole.tolist()
-    )
+    assert Rules(negatives=3, sampling="random", seed=6).select(
+        many, np.ones(40)
+    ).places.tolist() != (whole.tolist())
 
 
 @pytest.mark.parametrize(
@@ -120,10 +145,15 @@ def test_a_random_choice_depends_on_the_seed_and_not_on_how_anchors_are_grouped(
         ({"range_min": -1}, "`range_min` is -1"),
         ({"negatives": 3, "range_min": 8, "range_max": 10}, "no room for 3 negatives"),
         ({"absolute_margin": math.nan}, "`absolute_margin` is nan"),
-        ({"min_score": 0.5, "max_score": 0.25}, "`min_score` 0.5 is above `max_score` 0.25"),
+        (
+            {"min_score": 0.5, "max_score": 0.25},
+            "`min_score` 0.5 is above `max_score` 0.25",
+        ),
     ],
 )
-def test_rules_that_cannot_be_met_are_named(rules: dict[str, Any], message: str) -> None:
+def test_rules_that_cannot_be_met_are_named(
+    rules: dict[str, Any], message: str
+) -> None:
     (problem,) = Rules(**rules).problems()
     assert message in problem
     assert not list(Rules().problems())

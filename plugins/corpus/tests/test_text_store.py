@@ -19,7 +19,9 @@ def test_texts_are_read_by_number_and_known_again_by_content(tmp_path: Path) -> 
     assert places.tolist() == [0, 1, 2, 3, 1, 0, 4, 2]
 
 
-def test_many_texts_are_distinct_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+def test_many_texts_are_distinct_in_the_order_in_which_they_came(
+    tmp_path: Path,
+) -> None:
     texts = [f"text {i * i % 997}" for i in range(5000)]
     with closing(TextStore.create(tmp_path / "texts")) as store:
         store.add(texts)

@@ -62,12 +62,12 @@ def wordnet(tmp_path: Path) -> Path:
     counts = []
     for part, letter in letters.items():
         data, index = "  1 A lexicon for tests.  \n", defaultdict(list)
-        for number, words in enumerate(words for found, words in SENSES if found == part):
+        for number, words in enumerate(
+            words for found, words in SENSES if found == part
+        ):
             lemmas = " ".join(f"{word} 0" for word in words)
             frames = " 01 + 02 00" if part == "verb" else ""
-            line = (
-                f"{len(data):08d} {number:02d} {letter} {len(words):02x} {lemmas} 000{frames} | a sense  \n"
-            )
+            line = f"{len(data):08d} {number:02d} {letter} {len(words):02x} {lemmas} 000{frames} | a sense  \n"
             for word, count in words.items():
                 if len(data) not in index[word.lower()]:
                     index[word.lower()].append(len(data))
@@ -83,6 +83,8 @@ def wordnet(tmp_path: Path) -> Path:
                 for word, at in sorted(index.items())
             )
         )
-        (directory / f"{part}.exc").write_text("saw see\nseen see\n" if part == "verb" else "")
+        (directory / f"{part}.exc").write_text(
+            "saw see\nseen see\n" if part == "verb" else ""
+        )
     (directory / "cntlist.rev").write_text("".join(sorted(counts)))
     return directory

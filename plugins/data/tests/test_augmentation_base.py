@@ -12,18 +12,24 @@ from sentbed_data.crop import Crop
 ANCHORS = [f"text {i}" for i in range(5)]
 
 
-def augmented(seed: int = 0, identity: str = "draw", anchors: list[str] = ANCHORS) -> Augmented:
+def augmented(
+    seed: int = 0, identity: str = "draw", anchors: list[str] = ANCHORS
+) -> Augmented:
     def draw(text: str, random: Random) -> str:
         return f"{text} {random.random()}"
 
-    return Augmented(InMemoryDataset({"anchor": anchors, "positive": anchors}), draw, seed, identity)
+    return Augmented(
+        InMemoryDataset({"anchor": anchors, "positive": anchors}), draw, seed, identity
+    )
 
 
 def test_a_row_depends_on_seed_epoch_and_row_alone() -> None:
     table = augmented()
     forwards = table.rows([0, 1, 2, 3, 4], 3)
     assert forwards["anchor"] == ANCHORS
-    assert augmented().rows([4, 2, 4], epoch=3)["positive"] == [forwards["positive"][i] for i in (4, 2, 4)]
+    assert augmented().rows([4, 2, 4], epoch=3)["positive"] == [
+        forwards["positive"][i] for i in (4, 2, 4)
+    ]
     drawn = {
         augmented(seed).rows([row], epoch)["positive"][0].split()[-1]
         for seed in range(3)
@@ -34,7 +40,12 @@ def test_a_row_depends_on_seed_epoch_and_row_alone() -> None:
 
 
 def test_the_fingerprint_covers_texts_seed_and_change() -> None:
-    tables = [augmented(), augmented(1), augmented(identity="other"), augmented(anchors=ANCHORS[:4])]
+    tables = [
+        augmented(),
+        augmented(1),
+        augmented(identity="other"),
+        augmented(anchors=ANCHORS[:4]),
+    ]
     assert len({table.fingerprint for table in tables}) == 4
     assert augmented().fingerprint == augmented().fingerprint
 
@@ -54,5 +65,7 @@ def test_texts_that_stay_on_disk_are_changed_alike(
 ) -> None:
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
     path = put("a.txt", "".join(f"{i} a b c d e f\n" for i in range(50)))
-    in_memory, on_disk = (Crop(path=path, keep=0.5, stream=stream).open() for stream in (False, True))
+    in_memory, on_disk = (
+        Crop(path=path, keep=0.5, stream=stream).open() for stream in (False, True)
+    )
     assert in_memory.rows(range(50), 2) == on_disk.rows(range(50), 2)

@@ -14,7 +14,9 @@ def test_triplets_are_the_default() -> None:
 def test_pairs_are_the_triplets_without_the_negative() -> None:
     triplets, table = Sample().open(), Sample(kind="pairs").open()
     assert Sample(kind="pairs").columns == table.columns == ("anchor", "positive")
-    assert table.rows(range(600)) == {c: triplets.rows(range(600))[c] for c in ("anchor", "positive")}
+    assert table.rows(range(600)) == {
+        c: triplets.rows(range(600))[c] for c in ("anchor", "positive")
+    }
 
 
 def test_sentences_are_those_of_the_triplets_once_each() -> None:

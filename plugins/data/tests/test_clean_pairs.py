@@ -41,7 +41,9 @@ PAIRS: Sequence[Pair] = (
 
 
 def source_of(put: Put, pairs: Sequence[Pair], name: str = "pairs.tsv") -> Parallel:
-    return Parallel(path=put(name, "".join(f"{one}\t{other}\n" for one, other in pairs)))
+    return Parallel(
+        path=put(name, "".join(f"{one}\t{other}\n" for one, other in pairs))
+    )
 
 
 def pairs_of(table: Dataset) -> list[Pair]:
@@ -55,12 +57,18 @@ def words(text: str) -> int:
 
 
 def share(text: str, prefixes: tuple[str, ...]) -> float:
-    letters = [letter for letter in text if unicodedata.category(letter).startswith("L")]
-    found = [letter for letter in letters if unicodedata.name(letter).startswith(prefixes)]
+    letters = [
+        letter for letter in text if unicodedata.category(letter).startswith("L")
+    ]
+    found = [
+        letter for letter in letters if unicodedata.name(letter).startswith(prefixes)
+    ]
     return len(found) / len(letters) if letters else -1.0
 
 
-def naive(pairs: Sequence[Pair], rules: dict[str, Any]) -> tuple[list[Pair], dict[str, int]]:
+def naive(
+    pairs: Sequence[Pair], rules: dict[str, Any]
+) -> tuple[list[Pair], dict[str, int]]:
     """What the rules keep and count, pair by pair."""
     prefixes = {"latin": "LATIN", "han": "CJK", "cyrillic": "CYRILLIC"}
     least, wanted = rules.get("script_share", 0.5), rules.get("duplicates", "pair")
@@ -69,7 +77,11 @@ def naive(pairs: Sequence[Pair], rules: dict[str, Any]) -> tuple[list[Pair], dic
     for pair in pairs:
         lengths = [words(side) for side in pair]
         in_scripts = {
-            side: share(text, tuple(prefixes[script] for script in rules.get(f"{side}_scripts", ()))) >= least
+            side: share(
+                text,
+                tuple(prefixes[script] for script in rules.get(f"{side}_scripts", ())),
+            )
+            >= least
             for side, text in zip(("anchor", "positive"), pair, strict=True)
             if rules.get(f"{side}_scripts")
         }
@@ -88,9 +100,13 @@ def naive(pairs: Sequence[Pair], rules: dict[str, Any]) -> tuple[list[Pair], dic
         elif max(lengths) / min(lengths) > rules.get("max_ratio", 1000):
             counts[f"pairs with a ratio of lengths above {rules['max_ratio']:g}"] += 1
         elif not in_scripts.get("anchor", True):
-            counts[f"pairs whose anchor is not {' or '.join(rules['anchor_scripts'])}"] += 1
+            counts[
+                f"pairs whose anchor is not {' or '.join(rules['anchor_scripts'])}"
+            ] += 1
         elif not in_scripts.get("positive", True):
-            counts[f"pairs whose positive is not {' or '.join(rules['positive_scripts'])}"] += 1
+            counts[
+                f"pairs whose positive is not {' or '.join(rules['positive_scripts'])}"
+            ] += 1
         elif before[wanted]:
             what = "pairs" if wanted == "pair" else f"pairs with the {wanted}"
             counts[f"{what} of an earlier row"] += 1
@@ -111,12 +127,20 @@ RULES: Sequence[dict[str, Any]] = (
     {"anchor_scripts": ("latin",)},
     {"anchor_scripts": ("latin", "cyrillic"), "positive_scripts": ("han",)},
     {"anchor_scripts": ("latin",), "script_share": 0.9},
-    {"min_words": 2, "max_words": 9, "max_ratio": 1.9, "anchor_scripts": ("latin",), "copies": True},
+    {
+        "min_words": 2,
+        "max_words": 9,
+        "max_ratio": 1.9,
+        "anchor_scripts": ("latin",),
+        "copies": True,
+    },
 )
 
 
 @pytest.mark.parametrize("rules", RULES, ids=repr)
-def test_pairs_and_counts_are_those_of_a_plain_loop(put: Put, rules: dict[str, Any]) -> None:
+def test_pairs_and_counts_are_those_of_a_plain_loop(
+    put: Put, rules: dict[str, Any]
+) -> None:
     source = CleanPairs(source=source_of(put, PAIRS), **rules)
     assert list(source.check()) == []
     kept, counts = naive(PAIRS, rules)
@@ -149,7 +173,11 @@ TEXTS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     pairs=st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=12),
     rules=st.fixed_dictionaries(
@@ -165,11 +193,16 @@ TEXTS = st.sampled_from(
         },
     ),
 )
-def test_any_pairs_are_cleaned_as_by_a_plain_loop(put: Put, pairs: list[Pair], rules: dict[str, Any]) -> None:
+def test_any_pairs_are_cleaned_as_by_a_plain_loop(
+    put: Put, pairs: list[Pair], rules: dict[str, Any]
+) -> None:
     source = CleanPairs(source=source_of(put, pairs), **rules)
     kept, counts = naive(pairs, rules)
     if not kept:
-        with pytest.raises(DataError, match=r"nothing is left of the \d+ pairs of `parallel`; left out: "):
+        with pytest.raises(
+            DataError,
+            match=r"nothing is left of the \d+ pairs of `parallel`; left out: ",
+        ):
             source.open()
     else:
         table = source.open()
@@ -187,7 +220,9 @@ def test_any_pairs_are_cleaned_as_by_a_plain_loop(put: Put, pairs: list[Pair], r
         ("한", "hangul"),
     ],
 )
-def test_the_script_of_a_letter_is_that_of_unicode(put: Put, text: str, script: Any) -> None:
+def test_the_script_of_a_letter_is_that_of_unicode(
+    put: Put, text: str, script: Any
+) -> None:
     pairs = [(text, "x"), ("1", "y")]
     table = CleanPairs(source=source_of(put, pairs), anchor_scripts=(script,)).open()
     assert pairs_of(table) == pairs[:1]
@@ -211,7 +246,10 @@ def test_duplicates_are_found_across_the_parts_of_a_mix(put: Put) -> None:
 def test_what_the_source_left_out_is_counted_too(put: Put) -> None:
     path = put("a.tsv", "a\tb\n\tc\na\tb\n")
     table = CleanPairs(source=Parallel(path=path, skip_empty=True)).open()
-    assert table.left_out == {"lines with an empty side": 1, "pairs of an earlier row": 1}
+    assert table.left_out == {
+        "lines with an empty side": 1,
+        "pairs of an earlier row": 1,
+    }
 
 
 def test_the_fingerprint_follows_the_rows_that_are_left(put: Put) -> None:
@@ -228,7 +266,9 @@ def test_what_does_not_go_together_is_refused(put: Put) -> None:
     pairs = source_of(put, PAIRS)
     mix = Mix(sources=(pairs, pairs), strategy="round-robin")
     faults = {
-        "`nli` has no column `anchor`, `positive`": CleanPairs(source=Nli(path="a.tsv", build="labelled")),
+        "`nli` has no column `anchor`, `positive`": CleanPairs(
+            source=Nli(path="a.tsv", build="labelled")
+        ),
         "`min_words = 3` is above": CleanPairs(source=pairs, min_words=3, max_words=2),
         "strategy 'round-robin'": CleanPairs(source=mix),
         "`script_share` is for": CleanPairs(source=pairs, script_share=0.7),
@@ -236,7 +276,9 @@ def test_what_does_not_go_together_is_refused(put: Put) -> None:
     for message, source in faults.items():
         assert [message in problem for problem in source.check()] == [True], message
     lines = put("lines.txt", "one two three\nfour five six\n")
-    with pytest.raises(DataError, match=r"texts of `delete` change from epoch to epoch"):
+    with pytest.raises(
+        DataError, match=r"texts of `delete` change from epoch to epoch"
+    ):
         CleanPairs(source=Delete(path=lines)).open()
     # Every pair of `dropout` is a copy.
     assert len(CleanPairs(source=Dropout(path=lines), copies=True).open()) == 2
@@ -267,15 +309,25 @@ print(len(table), sum(table.left_out.values()), (peak() - before) // 1024)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see the peak")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see the peak"
+)
 def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
     """300,000 lines of 2 x 100 characters, every tenth a duplicate and every thirtieth without its words."""
     small, path = tmp_path / "small.tsv", tmp_path / "a.tsv"
     small.write_text("one two three\tfour five six\n")
     with path.open("w") as file:
         for row in range(300_000):
-            text = "" if row % 30 == 1 else f" of row {row - row % 10 // 9:07} {'and so on ' * 8}"
-            file.write(f"the anchor{text}\tthe positive{text}\n" if text else f"the\tpositive {row}\n")
+            text = (
+                ""
+                if row % 30 == 1
+                else f" of row {row - row % 10 // 9:07} {'and so on ' * 8}"
+            )
+            file.write(
+                f"the anchor{text}\tthe positive{text}\n"
+                if text
+                else f"the\tpositive {row}\n"
+            )
     grown = {}
     for how in ("stream", "memory"):
         command = [sys.executable, "-c", CLEAN, str(path), str(small), how]

@@ -14,17 +14,25 @@ from sentbed_testing import check_component, offered
 
 TRIPLETS = "pkg:sentbed_data/sample/triplets.csv"
 LINES = "\n".join(
-    f"The {noun} number {k} is big and soon in the house." for k in range(30) for noun in ("cat", "dog")
+    f"The {noun} number {k} is big and soon in the house."
+    for k in range(30)
+    for noun in ("cat", "dog")
 )
 NLI = "sentence1\tsentence2\tgold_label\n" + "".join(
-    f"p{k}\th{k} {label}\t{label}\n" for k in range(9) for label in ("entailment", "neutral", "contradiction")
+    f"p{k}\th{k} {label}\t{label}\n"
+    for k in range(9)
+    for label in ("entailment", "neutral", "contradiction")
 )
-SCORED = "sentence1\tsentence2\tscore\n" + "".join(f"a {k}\tb {k}\t{k % 6}\n" for k in range(20))
+SCORED = "sentence1\tsentence2\tscore\n" + "".join(
+    f"a {k}\tb {k}\t{k % 6}\n" for k in range(20)
+)
 QA = "qtext,label,atext\n" + "".join(f"q{k},{k % 2},answer {k}\n" for k in range(20))
 
 
 @pytest.fixture
-def examples(put: Callable[[str, str], str], wordnet: Path) -> Mapping[str, dict[str, Any]]:
+def examples(
+    put: Callable[[str, str], str], wordnet: Path
+) -> Mapping[str, dict[str, Any]]:
     lines, others = put("lines.txt", LINES), put("others.txt", LINES.upper())
     sample, columns = {"use": "sample"}, {"anchor": "sent0", "positive": "sent1"}
     return {
@@ -36,12 +44,19 @@ def examples(put: Callable[[str, str], str], wordnet: Path) -> Mapping[str, dict
         "synonyms": {"path": lines, "lexicon": str(wordnet)},
         "nsp": {"path": lines},
         "parallel": {"anchor": lines, "positive": others},
-        "clean-pairs": {"source": {"use": "parallel", "anchor": lines, "positive": others}, "min_words": 2},
+        "clean-pairs": {
+            "source": {"use": "parallel", "anchor": lines, "positive": others},
+            "min_words": 2,
+        },
         "nli": {"path": put("nli.tsv", NLI), "build": "labelled"},
         "qa": {"path": put("qa.csv", QA)},
         "scored": {"path": put("scored.tsv", SCORED), "score_range": [0, 5]},
         "for-teacher": {
-            "source": {"use": "scored", "path": put("scored.tsv", SCORED), "score_range": [0, 5]}
+            "source": {
+                "use": "scored",
+                "path": put("scored.tsv", SCORED),
+                "score_range": [0, 5],
+            }
         },
         "mix": {"sources": [sample, {"use": "pairs", "path": TRIPLETS, **columns}]},
         "sample": {},
@@ -49,8 +64,13 @@ def examples(put: Callable[[str, str], str], wordnet: Path) -> Mapping[str, dict
 
 
 @pytest.mark.parametrize("source", offered(sentbed_data.data_sources()))
-def test_a_source_keeps_the_contract(source: Any, examples: Mapping[str, dict[str, Any]]) -> None:
-    assert check_component(source, kind="data", example=examples[source.name]).not_run == {}
+def test_a_source_keeps_the_contract(
+    source: Any, examples: Mapping[str, dict[str, Any]]
+) -> None:
+    assert (
+        check_component(source, kind="data", example=examples[source.name]).not_run
+        == {}
+    )
 
 
 @pytest.mark.parametrize("fields", [{"build": "triplets"}, {"build": "pairs"}])

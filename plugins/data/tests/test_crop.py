@@ -15,8 +15,15 @@ def positives(source: Crop, epochs: int) -> set[str]:
 
 def test_every_run_of_the_kept_length_can_be_the_positive(put: Put) -> None:
     path = put("a.txt", "one two, three  four\n")
-    assert positives(Crop(path=path, keep=0.5), 60) == {"one two,", "two, three", "three  four"}
-    assert positives(Crop(path=path, keep=0.75), 60) == {"one two, three", "two, three  four"}
+    assert positives(Crop(path=path, keep=0.5), 60) == {
+        "one two,",
+        "two, three",
+        "three  four",
+    }
+    assert positives(Crop(path=path, keep=0.75), 60) == {
+        "one two, three",
+        "two, three  four",
+    }
 
 
 def test_the_kept_share_is_rounded_and_never_nothing(put: Put) -> None:
@@ -27,12 +34,21 @@ def test_the_kept_share_is_rounded_and_never_nothing(put: Put) -> None:
 
 
 def test_chinese_is_cut_between_characters(put: Put) -> None:
-    assert positives(Crop(path=put("a.txt", "我看书。\n"), keep=0.5), 60) == {"我看", "看书", "书。"}
+    assert positives(Crop(path=put("a.txt", "我看书。\n"), keep=0.5), 60) == {
+        "我看",
+        "看书",
+        "书。",
+    }
 
 
 def test_seed_and_share_are_in_the_fingerprint(put: Put) -> None:
     path = put("a.txt", "one two three\n")
-    sources = [Crop(path=path), Crop(path=path, seed=1), Crop(path=path, keep=0.5), Crop(path=path, limit=1)]
+    sources = [
+        Crop(path=path),
+        Crop(path=path, seed=1),
+        Crop(path=path, keep=0.5),
+        Crop(path=path, limit=1),
+    ]
     assert len({source.open().fingerprint for source in sources}) == 3
 
 

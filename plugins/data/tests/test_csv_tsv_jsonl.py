@@ -22,12 +22,19 @@ Put = Callable[[str, str | bytes], str]
 
 signs = st.characters(blacklist_categories=("Cs",), blacklist_characters="\0")
 texts = st.text(signs, min_size=1).filter(lambda text: not text.isspace())
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
 def test_csv_follows_rfc_quoting(put: Put) -> None:
     file = put("a.csv", 'x,y\r\n"one, ""two""","three\nfour"\r\nfive,six\r\n')
-    assert read_columns(file, ["x", "y"]) == [['one, "two"', "five"], ["three\nfour", "six"]]
+    assert read_columns(file, ["x", "y"]) == [
+        ['one, "two"', "five"],
+        ["three\nfour", "six"],
+    ]
 
 
 def test_tsv_keeps_bare_quotes_and_commas(put: Put) -> None:
@@ -36,7 +43,9 @@ def test_tsv_keeps_bare_quotes_and_commas(put: Put) -> None:
 
 
 @pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.tsv", "\t")])
-def test_a_file_without_header_has_the_wanted_fields_in_order(put: Put, name: str, mark: str) -> None:
+def test_a_file_without_header_has_the_wanted_fields_in_order(
+    put: Put, name: str, mark: str
+) -> None:
     file = put(name, f"1{mark}2\n3{mark}4\n")
     assert read_columns(file, ["x", "y"], header=False) == [["1", "3"], ["2", "4"]]
 
@@ -51,7 +60,9 @@ def test_lines_end_only_at_newlines(put: Put, name: str) -> None:
         "a.txt": f"{text}\r\n",
     }[name]
     file = put(name, content)
-    assert (list(read_lines(file)) if name == "a.txt" else read_columns(file, ["x"])[0]) == [text]
+    assert (
+        list(read_lines(file)) if name == "a.txt" else read_columns(file, ["x"])[0]
+    ) == [text]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
@@ -61,22 +72,32 @@ def test_a_byte_order_mark_is_no_part_of_the_first_column(put: Put, name: str) -
 
 
 def test_another_encoding_is_read_where_it_is_named(put: Put) -> None:
-    assert list(read_lines(put("a.txt", "café\n".encode("latin-1")), encoding="latin-1")) == ["café"]
-    assert list(read_lines(put("b.txt", "你好\n".encode("gb18030")), encoding="gb18030")) == ["你好"]
+    assert list(
+        read_lines(put("a.txt", "café\n".encode("latin-1")), encoding="latin-1")
+    ) == ["café"]
+    assert list(
+        read_lines(put("b.txt", "你好\n".encode("gb18030")), encoding="gb18030")
+    ) == ["你好"]
 
 
 @quick
 @given(rows=st.lists(st.tuples(texts, texts), min_size=1, max_size=5))
-def test_csv_gives_back_what_the_csv_module_wrote(put: Put, rows: list[tuple[str, str]]) -> None:
+def test_csv_gives_back_what_the_csv_module_wrote(
+    put: Put, rows: list[tuple[str, str]]
+) -> None:
     stream = io.StringIO(newline="")
     csv.writer(stream).writerows([("x", "y"), *rows])
     file = put("a.csv", stream.getvalue())
-    assert read_columns(file, ["x", "y"]) == [list(column) for column in zip(*rows, strict=True)]
+    assert read_columns(file, ["x", "y"]) == [
+        list(column) for column in zip(*rows, strict=True)
+    ]
 
 
 @quick
 @given(rows=st.lists(texts, min_size=1, max_size=5), ascii_only=st.booleans())
-def test_jsonl_gives_back_what_the_json_module_wrote(put: Put, rows: list[str], ascii_only: bool) -> None:
+def test_jsonl_gives_back_what_the_json_module_wrote(
+    put: Put, rows: list[str], ascii_only: bool
+) -> None:
     lines = (json.dumps({"x": text}, ensure_ascii=ascii_only) + "\n" for text in rows)
     assert read_columns(put("a.jsonl", "".join(lines)), ["x"]) == [rows]
 
@@ -84,7 +105,12 @@ def test_jsonl_gives_back_what_the_json_module_wrote(put: Put, rows: list[str], 
 @pytest.mark.parametrize(
     ("name", "content", "line", "message"),
     [
-        ("a.csv", "x,y\n1,2\n3\n", 3, "the row has 1 field(s); expected 2, as the header has"),
+        (
+            "a.csv",
+            "x,y\n1,2\n3\n",
+            3,
+            "the row has 1 field(s); expected 2, as the header has",
+        ),
         ("a.csv", "x,y\n1,2,3\n", 2, "the row has 3 field(s); expected 2"),
         ("a.csv", 'x,y\n"1\n1",2\n3\n', 4, "the row has 1 field(s)"),
         ("a.csv", 'x,y\n1,2\n3,"4\n5,6\n', 3, "not valid CSV"),
@@ -95,7 +121,12 @@ def test_jsonl_gives_back_what_the_json_module_wrote(put: Put, rows: list[str], 
         ("a.csv", "X,y\n1,2\n", 1, "no column `x`; found `X`, `y`"),
         ("a.csv", "x,y,x\n1,2,3\n", 1, "there are 2 columns `x`"),
         ("a.csv", "\nx,y\n1,2\n", 1, "no column `x`; found no columns"),
-        ("a.csv", "x,y\n1,2\n3\r4,5\n", 3, "(new-line character seen in unquoted field);"),
+        (
+            "a.csv",
+            "x,y\n1,2\n3\r4,5\n",
+            3,
+            "(new-line character seen in unquoted field);",
+        ),
         ("a.tsv", "\nx\ty\n1\t2\n", 1, "no column `x`"),
         ("a.tsv", "x\ty\n1\t2\t3\n", 2, "the row has 3 field(s); expected 2"),
         ("a.tsv", "x\ty\n1\t2\n3\n", 3, "the row has 1 field(s)"),
@@ -105,13 +136,20 @@ def test_jsonl_gives_back_what_the_json_module_wrote(put: Put, rows: list[str], 
         ("a.jsonl", '{"x": "1", "y": "2"}\n\n', 2, "not valid JSON"),
         ("a.jsonl", '["1", "2"]\n', 1, "holds a JSON list; expected an object"),
         ("a.jsonl", '{"x": "1", "why": "2"}\n', 1, "no column `y`; found `x`, `why`"),
-        ("a.jsonl", '{"x": "1", "y": "2"}\n{"x": 1, "y": "2"}\n', 2, "column `x`: found 1 (int)"),
+        (
+            "a.jsonl",
+            '{"x": "1", "y": "2"}\n{"x": 1, "y": "2"}\n',
+            2,
+            "column `x`: found 1 (int)",
+        ),
         ("a.jsonl", '{"x": "1", "y": null}\n', 1, "column `y`: found None"),
         ("a.jsonl", '{"x": "1", "y": "\\ud800"}\n', 1, "half of a surrogate pair"),
         ("a.jsonl", "[" * 100_000, 1, "not valid JSON"),
     ],
 )
-def test_a_fault_names_file_and_line(put: Put, name: str, content: str, line: int, message: str) -> None:
+def test_a_fault_names_file_and_line(
+    put: Put, name: str, content: str, line: int, message: str
+) -> None:
     file = put(name, content)
     with pytest.raises(DataError) as fault:
         read_columns(file, ["x", "y"])
@@ -121,7 +159,9 @@ def test_a_fault_names_file_and_line(put: Put, name: str, content: str, line: in
 
 def test_a_headerless_file_with_other_fields_is_refused(put: Put) -> None:
     file = put("a.tsv", "1\t2\n")
-    with pytest.raises(DataError, match="expected 3, `x`, `y`, `z`, as there is no header"):
+    with pytest.raises(
+        DataError, match="expected 3, `x`, `y`, `z`, as there is no header"
+    ):
         read_columns(file, ["x", "y", "z"], header=False)
 
 
@@ -131,7 +171,9 @@ def test_a_missing_column_is_suggested(put: Put) -> None:
         read_columns(file, ["sentense1"])
 
 
-@pytest.mark.parametrize(("name", "line"), [("a.csv", 3), ("a.tsv", 3), ("a.jsonl", 3), ("a.txt", 3)])
+@pytest.mark.parametrize(
+    ("name", "line"), [("a.csv", 3), ("a.tsv", 3), ("a.jsonl", 3), ("a.txt", 3)]
+)
 def test_a_wrong_byte_names_file_line_and_byte(put: Put, name: str, line: int) -> None:
     start = {"a.jsonl": b'{"x": "a"}\n{"x": "b"}\n'}.get(name, b"x\na\n")
     file = put(name, start + b"caf\xe9\n")
@@ -162,19 +204,29 @@ def test_a_nul_is_no_text(put: Put, name: str, before: int, encoding: str) -> No
     head = "x\n" if name in ("a.csv", "a.tsv") else ""
     file = put(name, head + row * before + "ab\0c\n" + row)
     line = before + 1 + bool(head)
-    source = Dropout(path=file, column="" if name == "a.txt" else "x", encoding=encoding)
-    with pytest.raises(DataError, match=rf"byte 3 of the line is NUL, which is in no text; .*{name}:{line}$"):
+    source = Dropout(
+        path=file, column="" if name == "a.txt" else "x", encoding=encoding
+    )
+    with pytest.raises(
+        DataError,
+        match=rf"byte 3 of the line is NUL, which is in no text; .*{name}:{line}$",
+    ):
         source.open()
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
 def test_utf_16_without_a_mark_is_not_read_as_utf_8(put: Put, encoding: str) -> None:
-    with pytest.raises(DataError, match=r"is NUL, which is in no text; convert the file to UTF-8.*a\.txt:1$"):
+    with pytest.raises(
+        DataError,
+        match=r"is NUL, which is in no text; convert the file to UTF-8.*a\.txt:1$",
+    ):
         list(read_lines(put("a.txt", "one\ntwo\n".encode(encoding))))
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet", "arrow"])
-def test_a_nul_that_the_format_allows_is_no_text_either(put: Put, tmp_path: Path, suffix: str) -> None:
+def test_a_nul_that_the_format_allows_is_no_text_either(
+    put: Put, tmp_path: Path, suffix: str
+) -> None:
     path, table = tmp_path / f"a.{suffix}", pyarrow.table({"x": ["fine", "a\0b"]})
     if suffix == "jsonl":
         put(path.name, '{"x": "fine"}\n{"x": "a\\u0000b"}\n')
@@ -185,7 +237,8 @@ def test_a_nul_that_the_format_allows_is_no_text_either(put: Put, tmp_path: Path
             writer.write_table(table)
     for read in (read_columns, *([streamed] if suffix == "arrow" else [])):
         with pytest.raises(
-            DataError, match=r"column `x`: the text 'a\\x00b' has a NUL byte, which is in no text"
+            DataError,
+            match=r"column `x`: the text 'a\\x00b' has a NUL byte, which is in no text",
         ):
             read(str(path), ["x"])
 
@@ -208,11 +261,16 @@ def test_an_overlong_text_of_a_parquet_file_is_an_error_with_its_row(put: Put) -
 
     file = put("a.parquet", "")
     parquet.write_table(pa.table({"x": ["one", "y" * (LONGEST_LINE + 1)]}), file)
-    with pytest.raises(DataError, match=r"row 2, column `x`: the text has 1,048,577 characters.*a\.parquet$"):
+    with pytest.raises(
+        DataError,
+        match=r"row 2, column `x`: the text has 1,048,577 characters.*a\.parquet$",
+    ):
         read_columns(file, ["x"])
 
 
-@pytest.mark.parametrize(("name", "line"), [("a.tsv.gz", "x"), ("a.jsonl.gz", '{"x": "y"}')])
+@pytest.mark.parametrize(
+    ("name", "line"), [("a.tsv.gz", "x"), ("a.jsonl.gz", '{"x": "y"}')]
+)
 def test_a_compressed_member_that_repeats_is_refused(
     put: Put, name: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +278,8 @@ def test_a_compressed_member_that_repeats_is_refused(
     member = gzip.compress((line + " " * 999 + "\n").encode() * 100)
     file = put(name, gzip.compress(f"{line}\n".encode()) + member * 500)
     with pytest.raises(
-        DataError, match=r"^the file unpacks to more than [\d,]+ bytes, over 100 times its si"
+        DataError,
+        match=r"^the file unpacks to more than [\d,]+ bytes, over 100 times its si",
     ):
         read_columns(file, ["x"])
 

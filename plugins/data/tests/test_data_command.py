@@ -35,7 +35,12 @@ def two_collections(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None
         licence="CC0",
     )
     stories = KnownData(
-        "stories", "stories", ("s",), (KnownFile("s.csv"),), "https://example.org/s", advice="ask for it"
+        "stories",
+        "stories",
+        ("s",),
+        (KnownFile("s.csv"),),
+        "https://example.org/s",
+        advice="ask for it",
     )
     server.files["/a.txt"] = Served(b"a\n")
 
@@ -93,7 +98,9 @@ def test_where_has_the_place_and_state_of_each_file_and_how_to_get_it(place: Pat
         "  `sentbed data get letters` downloads it",
     ]
     assert "  ask for it" in data("where").stdout
-    assert data("where", "--dir", place / "elsewhere").stdout.startswith("letters: missing, ")
+    assert data("where", "--dir", place / "elsewhere").stdout.startswith(
+        "letters: missing, "
+    )
 
 
 def test_get_downloads_to_the_usual_place_and_ends_with_it(place: Path):
@@ -104,7 +111,9 @@ def test_get_downloads_to_the_usual_place_and_ends_with_it(place: Path):
     assert "export" not in result.stderr
 
 
-def test_get_into_another_directory_says_how_it_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_get_into_another_directory_says_how_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     result = data("get", "letters", "--dir", tmp_path / "new")
     assert result.exit_code == 0
@@ -125,10 +134,15 @@ def test_get_needs_a_directory_and_a_known_name(monkeypatch: pytest.MonkeyPatch)
 def test_get_says_what_to_do_by_hand(place: Path):
     result = data("get", "stories")
     assert result.exit_code == cli.FAILED
-    assert "error: `stories` cannot be downloaded: ask for it; its files belong in" in result.stderr
+    assert (
+        "error: `stories` cannot be downloaded: ask for it; its files belong in"
+        in result.stderr
+    )
 
 
-def test_get_fails_where_the_source_gives_something_else(place: Path, server: FileServer):
+def test_get_fails_where_the_source_gives_something_else(
+    place: Path, server: FileServer
+):
     server.files["/a.txt"] = Served(b"a\nb\nc\n")
     result = data("get", "letters")
     assert result.exit_code == cli.FAILED

@@ -10,7 +10,9 @@ Put = Callable[[str, str], str]
 WORDS = [f"w{i}" for i in range(10)]
 
 
-def test_words_go_with_the_given_probability_and_the_rest_keeps_its_order(put: Put) -> None:
+def test_words_go_with_the_given_probability_and_the_rest_keeps_its_order(
+    put: Put,
+) -> None:
     table = Delete(path=put("a.txt", " ".join(WORDS) + "\n"), rate=0.3).open()
     gone = 0
     for epoch in range(400):
@@ -29,12 +31,20 @@ def test_one_word_stays_where_all_would_go(put: Put) -> None:
 
 def test_chinese_loses_characters(put: Put) -> None:
     table = Delete(path=put("a.txt", "我看\n"), rate=0.5).open()
-    assert {table.rows([0], epoch)["positive"][0] for epoch in range(60)} == {"我", "看", "我看"}
+    assert {table.rows([0], epoch)["positive"][0] for epoch in range(60)} == {
+        "我",
+        "看",
+        "我看",
+    }
 
 
 def test_seed_and_rate_are_in_the_fingerprint(put: Put) -> None:
     path = put("a.txt", "one two three\n")
-    sources = [Delete(path=path), Delete(path=path, seed=1), Delete(path=path, rate=0.5)]
+    sources = [
+        Delete(path=path),
+        Delete(path=path, seed=1),
+        Delete(path=path, rate=0.5),
+    ]
     assert len({source.open().fingerprint for source in sources}) == 3
 
 

@@ -14,9 +14,9 @@ from sentbed_common import Finding
 from sentbed_data import doctor
 from sentbed_data.find_collections import collections, inspect_collection
 
-EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
-    "optional-dependencies"
-]
+EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())[
+    "project"
+]["optional-dependencies"]
 
 
 def names(requirements: list[str]) -> list[str]:
@@ -38,7 +38,9 @@ def test_the_hook_returns_findings_every_time_that_it_is_called(ours: Plugins):
 def test_every_extra_is_looked_at_with_the_package_that_it_brings():
     looked_at = {extra: package for extra, (_, package) in doctor.EXTRAS.items()}
     # What an extra names besides comes with that package.
-    assert looked_at == {extra: names(requirements)[0] for extra, requirements in EXTRAS.items()}
+    assert looked_at == {
+        extra: names(requirements)[0] for extra, requirements in EXTRAS.items()
+    }
 
 
 def test_a_package_is_found_with_its_version_or_named_with_its_extra(
@@ -74,14 +76,21 @@ def test_known_data_is_complete_where_all_files_are_there(
     monkeypatch: pytest.MonkeyPatch,
 ):
     put("data/whole/a.txt", "a row\n")
-    monkeypatch.setenv("SENTBED_DATA", str(Path(put("data/half/b.txt", "a row\n")).parent.parent))
+    monkeypatch.setenv(
+        "SENTBED_DATA", str(Path(put("data/half/b.txt", "a row\n")).parent.parent)
+    )
     plugins = load_plugins(distribute("made-up", {"knows": KNOWN}))
     (found,) = doctor.collection_findings(plugins)
     assert (found.area, found.what) == ("data", "known data")
-    assert (found.status, found.detail) == ("limited", "complete: whole; incomplete: half; missing: none")
+    assert (found.status, found.detail) == (
+        "limited",
+        "complete: whole; incomplete: half; missing: none",
+    )
     assert "sentbed data get NAME" in found.remedy
     # Rows are not counted: that is what `sentbed data list` is for.
     assert (
-        inspect_collection(collections(plugins)["whole"], Path(os.environ["SENTBED_DATA"])).state
+        inspect_collection(
+            collections(plugins)["whole"], Path(os.environ["SENTBED_DATA"])
+        ).state
         == "wrong row count"
     )

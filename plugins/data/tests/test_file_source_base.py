@@ -20,8 +20,16 @@ def file(tmp_path: Path) -> str:
 
 def test_a_sound_source_has_no_problems(file: str) -> None:
     assert list(Triplets(path=file).check()) == []
-    assert list(Triplets(path=file, header=False, encoding="latin-1", limit=1).check()) == []
-    assert list(Triplets(path="hub:some/set", config="a", split="dev", revision="b").check()) == []
+    assert (
+        list(Triplets(path=file, header=False, encoding="latin-1", limit=1).check())
+        == []
+    )
+    assert (
+        list(
+            Triplets(path="hub:some/set", config="a", split="dev", revision="b").check()
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,10 +44,15 @@ def test_a_sound_source_has_no_problems(file: str) -> None:
         ({"revision": "a"}, "remove `revision`"),
         ({"path": "hub:some/set", "header": False}, "remove `header`"),
         ({"path": "hub:some/set", "encoding": "latin-1"}, "remove `encoding`"),
-        ({"path": "hub:some/set", "stream": True}, "save it as Parquet and name that file"),
+        (
+            {"path": "hub:some/set", "stream": True},
+            "save it as Parquet and name that file",
+        ),
     ],
 )
-def test_a_problem_shows_before_the_data_is_read(file: str, settings: dict[str, Any], message: str) -> None:
+def test_a_problem_shows_before_the_data_is_read(
+    file: str, settings: dict[str, Any], message: str
+) -> None:
     (problem,) = Triplets(**{"path": file, **settings}).check()
     assert message in problem
 
@@ -56,7 +69,9 @@ def test_a_missing_library_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None
     assert "sentbed-data[hub]" in problem
 
 
-def test_a_stream_without_its_library_is_a_problem(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_without_its_library_is_a_problem(
+    file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert list(Triplets(path=file, stream=True).check()) == []
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (problem,) = Triplets(path=file, stream=True).check()
@@ -71,9 +86,17 @@ def test_limit_is_at_least_one(file: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "fault"),
     [
-        ("a.tsv", "question\tanswer\nx\ty\n", "there is no column `anchor`; found `question`, `answer`"),
+        (
+            "a.tsv",
+            "question\tanswer\nx\ty\n",
+            "there is no column `anchor`; found `question`, `answer`",
+        ),
         ("a.csv", "anchor,answer\nx,y\n", "there is no column `positive`"),
-        ("a.jsonl", '{"anchor": "x"}\n{"anchor": "x", "positive": "y"}\n', "`positive`"),
+        (
+            "a.jsonl",
+            '{"anchor": "x"}\n{"anchor": "x", "positive": "y"}\n',
+            "`positive`",
+        ),
     ],
 )
 def test_a_column_that_is_missing_is_found_by_check(

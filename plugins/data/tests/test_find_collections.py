@@ -51,7 +51,9 @@ def silent(what: str, done: int, total: int | None) -> None:
 
 
 def toy(*files: KnownFile, **more: object) -> KnownData:
-    return KnownData("toy", "for tests", ("toy", "old/toy"), files, "https://example.org/toy", **more)  # type: ignore[arg-type]
+    return KnownData(
+        "toy", "for tests", ("toy", "old/toy"), files, "https://example.org/toy", **more
+    )  # type: ignore[arg-type]
 
 
 def write(directory: Path, contents: Mapping[str, bytes]) -> None:
@@ -92,7 +94,9 @@ def zip_of(members: Mapping[str, bytes]) -> bytes:
         ("caf\u00e9 \u0085 one line\x0c\x1c\r still\n".encode("latin-1"), 1),
     ],
 )
-def test_rows_are_counted_by_the_byte_that_ends_a_line(tmp_path: Path, content: bytes, rows: int):
+def test_rows_are_counted_by_the_byte_that_ends_a_line(
+    tmp_path: Path, content: bytes, rows: int
+):
     write(tmp_path, {"a": content})
     assert count_rows(tmp_path / "a") == rows
 
@@ -112,10 +116,25 @@ def test_rows_are_counted_across_blocks(tmp_path: Path):
         (KnownFile("a", rows=2, header=True), b"1\n2\n", WRONG, "1 rows, expected 2"),
         (KnownFile("a", rows=2), b"1\n2\n3\n", WRONG, "3 rows, expected 2"),
         (KnownFile("a", rows=2, at_least=True), b"1\n2\n3\n", PRESENT, ""),
-        (KnownFile("a", rows=2, at_least=True), b"1\n", WRONG, "1 rows, expected at least 2"),
+        (
+            KnownFile("a", rows=2, at_least=True),
+            b"1\n",
+            WRONG,
+            "1 rows, expected at least 2",
+        ),
         (KnownFile("a", rows=1, sha256=("0" * 64, digest(b"1\n"))), b"1\n", KNOWN, ""),
-        (KnownFile("a", rows=1, sha256=("0" * 64,)), b"1\n", UNKNOWN, f"sha256 {digest(b'1' + bytes([10]))}"),
-        (KnownFile("a", rows=2, sha256=(digest(b"1\n"),)), b"1\n", WRONG, "1 rows, expected 2"),
+        (
+            KnownFile("a", rows=1, sha256=("0" * 64,)),
+            b"1\n",
+            UNKNOWN,
+            f"sha256 {digest(b'1' + bytes([10]))}",
+        ),
+        (
+            KnownFile("a", rows=2, sha256=(digest(b"1\n"),)),
+            b"1\n",
+            WRONG,
+            "1 rows, expected 2",
+        ),
     ],
 )
 def test_a_file_is_compared_with_what_is_known_of_it(
@@ -124,12 +143,19 @@ def test_a_file_is_compared_with_what_is_known_of_it(
     if content is not None:
         write(tmp_path, {"toy/a": content})
     (found,) = inspect_collection(toy(file), tmp_path, digests=True).files
-    assert (found.state, found.detail, found.path) == (state, detail, tmp_path / "toy/a")
+    assert (found.state, found.detail, found.path) == (
+        state,
+        detail,
+        tmp_path / "toy/a",
+    )
 
 
 def test_digests_are_left_alone_unless_asked_for(tmp_path: Path):
     write(tmp_path, {"toy/a": b"1\n"})
-    assert inspect_collection(toy(KnownFile("a", sha256=("0" * 64,))), tmp_path).state == PRESENT
+    assert (
+        inspect_collection(toy(KnownFile("a", sha256=("0" * 64,))), tmp_path).state
+        == PRESENT
+    )
 
 
 def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path: Path):
@@ -141,7 +167,10 @@ def test_a_collection_is_as_good_as_its_worst_file_and_names_it(tmp_path: Path):
     assert inspect_collection(known, tmp_path).state == MISSING
     write(tmp_path, {"toy/a": b"1\n"})
     found = inspect_collection(known, tmp_path, digests=True)
-    assert (found.state, found.detail) == (INCOMPLETE, "without b and 1 more, of 3 files")
+    assert (found.state, found.detail) == (
+        INCOMPLETE,
+        "without b and 1 more, of 3 files",
+    )
     write(tmp_path, {"toy/b": b"1\n", "toy/c": b""})
     assert inspect_collection(known, tmp_path).state == PRESENT
     found = inspect_collection(known, tmp_path, digests=True)
@@ -169,7 +198,11 @@ def test_a_collection_is_found_at_each_of_its_places(tmp_path: Path):
 
 
 def test_a_file_may_have_another_path_or_another_name(tmp_path: Path):
-    known = toy(KnownFile("x"), KnownFile("deep/a/b", others=("a/b",)), KnownFile("c", others=("d",)))
+    known = toy(
+        KnownFile("x"),
+        KnownFile("deep/a/b", others=("a/b",)),
+        KnownFile("c", others=("d",)),
+    )
     write(tmp_path, {"toy/x": b"", "toy/a/other": b"", "toy/d": b""})
     _, b, c = inspect_collection(known, tmp_path).files
     assert (b.state, b.path) == (MISSING, tmp_path / "toy/a/b")
@@ -205,26 +238,40 @@ def known_data():
 
 
 def test_plugins_say_what_is_known_and_a_misspelt_name_gets_a_suggestion(distribute):
-    plugins = load_plugins(distribute("one", {"one_plugin": "NAMES = ['glue', 'apple']" + PLUGIN}))
+    plugins = load_plugins(
+        distribute("one", {"one_plugin": "NAMES = ['glue', 'apple']" + PLUGIN})
+    )
     assert list(collections(plugins)) == ["apple", "glue"]
     assert find(plugins, "glue").name == "glue"
-    with pytest.raises(DataError, match=r"no known data `gleu`\. Did you mean `glue`\?"):
+    with pytest.raises(
+        DataError, match=r"no known data `gleu`\. Did you mean `glue`\?"
+    ):
         find(plugins, "gleu")
 
 
 def test_two_plugins_may_not_claim_one_name(distribute):
     source = "NAMES = ['glue']" + PLUGIN
-    points = [*distribute("one", {"one_plugin": source}), *distribute("two", {"two_plugin": source})]
-    with pytest.raises(Exception, match=r"`glue` is known to `.*one_plugin` and to `.*two_plugin`"):
+    points = [
+        *distribute("one", {"one_plugin": source}),
+        *distribute("two", {"two_plugin": source}),
+    ]
+    with pytest.raises(
+        Exception, match=r"`glue` is known to `.*one_plugin` and to `.*two_plugin`"
+    ):
         collections(load_plugins({point.name: point for point in points}.values()))
 
 
 def test_how_to_get_names_the_command_or_what_is_to_be_done_by_hand():
-    assert toy(KnownFile("a", url="http://x")).how_to_get == "`sentbed data get toy` downloads it"
-    assert toy(KnownFile("a"), archives=(KnownArchive("http://x"),)).how_to_get.startswith(
-        "`sentbed data get"
+    assert (
+        toy(KnownFile("a", url="http://x")).how_to_get
+        == "`sentbed data get toy` downloads it"
     )
-    assert toy(KnownFile("a"), advice="fill in the form").how_to_get == "fill in the form"
+    assert toy(
+        KnownFile("a"), archives=(KnownArchive("http://x"),)
+    ).how_to_get.startswith("`sentbed data get")
+    assert (
+        toy(KnownFile("a"), advice="fill in the form").how_to_get == "fill in the form"
+    )
     assert toy(KnownFile("a")).how_to_get == "see https://example.org/toy"
 
 
@@ -235,10 +282,17 @@ def leftovers(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(server: FileServer, tmp_path: Path):
+def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(
+    server: FileServer, tmp_path: Path
+):
     server.files["/a"] = Served(TEXT)
     told: list[tuple[str, int, int | None]] = []
-    fetch(f"{server.url}/a", tmp_path / "new/a", {digest(TEXT)}, lambda *progress: told.append(progress))
+    fetch(
+        f"{server.url}/a",
+        tmp_path / "new/a",
+        {digest(TEXT)},
+        lambda *progress: told.append(progress),
+    )
     assert (tmp_path / "new/a").read_bytes() == TEXT
     assert leftovers(tmp_path / "new") == ["a"]
     assert told[-1] == ("a", len(TEXT), len(TEXT))
@@ -246,16 +300,26 @@ def test_a_download_says_how_far_it_is_and_leaves_the_file_alone(server: FileSer
     assert len(told) > 1
 
 
-def test_a_connection_that_is_cut_is_taken_up_where_it_broke(server: FileServer, tmp_path: Path):
+def test_a_connection_that_is_cut_is_taken_up_where_it_broke(
+    server: FileServer, tmp_path: Path
+):
     server.files["/a"] = Served(TEXT, cuts=[100_000, 50_000])
     fetch(f"{server.url}/a", tmp_path / "a", {digest(TEXT)}, silent)
     assert (tmp_path / "a").read_bytes() == TEXT
-    assert server.asked == [("/a", None), ("/a", "bytes=100000-"), ("/a", "bytes=150000-")]
+    assert server.asked == [
+        ("/a", None),
+        ("/a", "bytes=100000-"),
+        ("/a", "bytes=150000-"),
+    ]
 
 
-def test_a_download_that_failed_is_taken_up_by_the_next_call(server: FileServer, tmp_path: Path):
+def test_a_download_that_failed_is_taken_up_by_the_next_call(
+    server: FileServer, tmp_path: Path
+):
     server.files["/a"] = Served(TEXT, cuts=[100_000, 0, 0, 0])
-    with pytest.raises(DataError, match=r"only 100,000 of .* bytes arrived.*what has arrived is kept"):
+    with pytest.raises(
+        DataError, match=r"only 100,000 of .* bytes arrived.*what has arrived is kept"
+    ):
         fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert leftovers(tmp_path) == ["a.part", "a.part.tag"]
     server.asked.clear()
@@ -280,7 +344,9 @@ def test_what_cannot_be_taken_up_is_begun_again(
     assert leftovers(tmp_path) == ["a"]
 
 
-@pytest.mark.parametrize("tag", [b"\xff\xfe", b'"1"\r\nHost: elsewhere', b"x" * 10_000, b""])
+@pytest.mark.parametrize(
+    "tag", [b"\xff\xfe", b'"1"\r\nHost: elsewhere', b"x" * 10_000, b""]
+)
 def test_a_damaged_tag_is_none(server: FileServer, tmp_path: Path, tag: bytes):
     write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": tag})
     server.files["/a"] = Served(TEXT)
@@ -295,14 +361,18 @@ def test_a_weak_tag_does_not_tell_two_files_apart(server: FileServer, tmp_path: 
     assert server.asked == [("/a", None), ("/a", None)]
 
 
-def test_a_part_that_is_longer_than_the_file_is_thrown_away(server: FileServer, tmp_path: Path):
+def test_a_part_that_is_longer_than_the_file_is_thrown_away(
+    server: FileServer, tmp_path: Path
+):
     write(tmp_path, {"a.part": b"x" * 1000, "a.part.tag": b'"1"'})
     server.files["/a"] = Served(b"short")
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert (tmp_path / "a").read_bytes() == b"short"
 
 
-def test_a_file_whose_size_is_not_said_is_taken_as_it_comes(server: FileServer, tmp_path: Path):
+def test_a_file_whose_size_is_not_said_is_taken_as_it_comes(
+    server: FileServer, tmp_path: Path
+):
     server.files["/a"] = Served(TEXT, length=False)
     fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert (tmp_path / "a").read_bytes() == TEXT
@@ -313,7 +383,9 @@ def test_a_file_whose_size_is_not_said_may_not_be_endless(
 ):
     monkeypatch.setattr(download, "LARGEST_WITHOUT_LENGTH", 100_000)
     server.files["/a"] = Served(TEXT, length=False)
-    with pytest.raises(DataError, match=r"has sent more than 100,000 bytes and does not say how many"):
+    with pytest.raises(
+        DataError, match=r"has sent more than 100,000 bytes and does not say how many"
+    ):
         fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert not {"a", "a.part"} & set(leftovers(tmp_path))
 
@@ -325,7 +397,10 @@ def test_a_pipe_in_the_place_of_a_part_does_not_stop_a_download(
     os.mkfifo(tmp_path / name)
     server.files["/a"] = Served(TEXT)
     if name == "a.part":
-        with pytest.raises(DataError, match="this is a pipe or a device where a part of a download is kept"):
+        with pytest.raises(
+            DataError,
+            match="this is a pipe or a device where a part of a download is kept",
+        ):
             fetch(f"{server.url}/a", tmp_path / "a", (), silent)
         return
     (tmp_path / "a.part").write_bytes(TEXT[:1000])
@@ -347,7 +422,9 @@ def test_redirects_are_followed(server: FileServer, tmp_path: Path):
     assert server.asked[-1] == ("/b", "bytes=70000-")
 
 
-def test_a_wrong_digest_is_refused_and_what_was_there_stays(server: FileServer, tmp_path: Path):
+def test_a_wrong_digest_is_refused_and_what_was_there_stays(
+    server: FileServer, tmp_path: Path
+):
     server.files["/a"] = Served(b"changed")
     write(tmp_path, {"a": b"mine"})
     with pytest.raises(DataError) as raised:
@@ -363,7 +440,10 @@ def test_a_file_that_the_server_does_not_give_is_named_with_what_to_do(
     server: FileServer, tmp_path: Path, status: int
 ):
     server.files["/a"] = Served(status=status)
-    with pytest.raises(DataError, match=rf"/a answers {status} .*by hand: download .*/a, put it at `.*/a`"):
+    with pytest.raises(
+        DataError,
+        match=rf"/a answers {status} .*by hand: download .*/a, put it at `.*/a`",
+    ):
         fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     assert leftovers(tmp_path) == []
     assert len(server.asked) == 1
@@ -376,12 +456,17 @@ def test_a_server_in_trouble_is_asked_again(server: FileServer, tmp_path: Path):
     assert len(server.asked) == download.TRIES
 
 
-def test_a_server_that_is_gone_is_named_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_server_that_is_gone_is_named_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(download, "PAUSE_SECONDS", 0.0)
     with serving() as running:
         url = f"{running.url}/a"
-    with pytest.raises(DataError, match=r"`127.0.0.1:\d+` does not give .*refused.*`HTTPS_PROXY`.*by hand"):
+    with pytest.raises(
+        DataError,
+        match=r"`127.0.0.1:\d+` does not give .*refused.*`HTTPS_PROXY`.*by hand",
+    ):
         fetch(url, tmp_path / "a", (), silent)
     assert leftovers(tmp_path) == []
 
@@ -402,7 +487,9 @@ def test_too_little_space_is_said_before_anything_is_written(
 ):
     server.files["/a"] = Served(TEXT)
     monkeypatch.setattr(
-        download.shutil, "disk_usage", lambda path: download.shutil._ntuple_diskusage(10, 5, 5)
+        download.shutil,
+        "disk_usage",
+        lambda path: download.shutil._ntuple_diskusage(10, 5, 5),
     )
     with pytest.raises(RunError, match=r"needs 0\.2 MB more, but .* has 0\.0 MB free"):
         fetch(f"{server.url}/a", tmp_path / "a", (), silent)
@@ -417,7 +504,9 @@ def test_a_full_disk_is_said_and_what_has_arrived_is_kept(
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        with pytest.raises(RunError, match=r"cannot write .*free some space.*run it again to go on"):
+        with pytest.raises(
+            RunError, match=r"cannot write .*free some space.*run it again to go on"
+        ):
             fetch(f"{server.url}/a", tmp_path / "a", (), silent)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -440,7 +529,9 @@ def test_two_processes_do_not_download_one_file(server: FileServer, tmp_path: Pa
             fetch(f"{server.url}/a", tmp_path / "a", (), silent)
 
 
-def test_without_a_terminal_a_download_is_one_line_with_its_size(capsys: pytest.CaptureFixture[str]):
+def test_without_a_terminal_a_download_is_one_line_with_its_size(
+    capsys: pytest.CaptureFixture[str],
+):
     with Bars() as bars:
         for done in (1, 500_000, 1_500_000):
             bars("a.zip", done, 1_500_000)
@@ -463,10 +554,21 @@ def test_without_a_terminal_a_download_is_one_line_with_its_size(capsys: pytest.
         ("a.tgz", lambda members: tar_of(members, "w:gz")),
     ],
 )
-def test_files_are_taken_out_of_an_archive_wherever_they_lie_in_it(tmp_path: Path, name: str, pack):
-    members = {"top/x/a": TEXT, "./b": b"b", "top/more/x/a": b"deeper", "top/__MACOSX/x/._a": b"", "ab": b""}
+def test_files_are_taken_out_of_an_archive_wherever_they_lie_in_it(
+    tmp_path: Path, name: str, pack
+):
+    members = {
+        "top/x/a": TEXT,
+        "./b": b"b",
+        "top/more/x/a": b"deeper",
+        "top/__MACOSX/x/._a": b"",
+        "ab": b"",
+    }
     write(tmp_path, {name: pack(members)})
-    unpack(tmp_path / name, {"x/a": tmp_path / "x/a", "b": tmp_path / "b", "absent": tmp_path / "absent"})
+    unpack(
+        tmp_path / name,
+        {"x/a": tmp_path / "x/a", "b": tmp_path / "b", "absent": tmp_path / "absent"},
+    )
     assert (tmp_path / "x/a").read_bytes() == TEXT
     assert (tmp_path / "b").read_bytes() == b"b"
     assert leftovers(tmp_path) == sorted([name, "b", "x"])
@@ -475,7 +577,9 @@ def test_files_are_taken_out_of_an_archive_wherever_they_lie_in_it(tmp_path: Pat
 
 @pytest.mark.parametrize("member", ["../evil", "x/../../evil"])
 @pytest.mark.parametrize(("name", "pack"), [("a.zip", zip_of), ("a.tar", tar_of)])
-def test_an_archive_with_a_member_that_leaves_it_is_refused(tmp_path: Path, name: str, pack, member: str):
+def test_an_archive_with_a_member_that_leaves_it_is_refused(
+    tmp_path: Path, name: str, pack, member: str
+):
     inner = tmp_path / "inner"
     write(inner, {name: pack({"a": b"a", member: b"evil"})})
     with pytest.raises(DataError, match=r"a member `.*evil` that would lie outside"):
@@ -486,7 +590,9 @@ def test_an_archive_with_a_member_that_leaves_it_is_refused(tmp_path: Path, name
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.xz"])
 @pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
-def test_an_archive_that_would_fill_the_disk_is_refused(name: str, wanted: str, tmp_path: Path):
+def test_an_archive_that_would_fill_the_disk_is_refused(
+    name: str, wanted: str, tmp_path: Path
+):
     archive, big, small = tmp_path / name, tmp_path / "big.txt", tmp_path / "small.txt"
     big.write_bytes(b"0" * (2 * SMALL))
     small.write_bytes(b"one")
@@ -503,7 +609,9 @@ def test_an_archive_that_would_fill_the_disk_is_refused(name: str, wanted: str, 
         unpack(archive, {wanted: target})  # what is not taken out of it costs nothing
         assert target.read_bytes() == b"one"
         return
-    with pytest.raises(DataError, match=rf"unpacks to 33,5.*`big\.txt`, more than 100 times.*{name}$"):
+    with pytest.raises(
+        DataError, match=rf"unpacks to 33,5.*`big\.txt`, more than 100 times.*{name}$"
+    ):
         unpack(archive, {wanted: target})
     assert not target.exists()
 
@@ -527,10 +635,15 @@ def test_an_archive_with_a_link_that_leaves_it_is_refused(tmp_path: Path):
         ("a.zip", zip_of({"a": TEXT})[:-100]),
         ("a.tgz", tar_of({"a": TEXT}, "w:gz")[:-1000]),
         ("a.tgz", tar_of({"a": TEXT}, "w:gz")[:-8] + b"wrongsum"),
-        ("a.zip", zip_of({"a": TEXT}).replace(zip_of({"a": TEXT})[200:300], b"?" * 100)),
+        (
+            "a.zip",
+            zip_of({"a": TEXT}).replace(zip_of({"a": TEXT})[200:300], b"?" * 100),
+        ),
     ],
 )
-def test_a_damaged_archive_gives_no_half_file(tmp_path: Path, name: str, content: bytes):
+def test_a_damaged_archive_gives_no_half_file(
+    tmp_path: Path, name: str, content: bytes
+):
     write(tmp_path, {name: content})
     with pytest.raises(DataError, match=r"the archive is damaged .*download it again"):
         unpack(tmp_path / name, {"a": tmp_path / "a"})
@@ -543,7 +656,8 @@ def test_a_damaged_archive_gives_no_half_file(tmp_path: Path, name: str, content
 def test_only_what_is_missing_is_downloaded(server: FileServer, tmp_path: Path):
     server.files["/a"] = server.files["/b"] = Served(b"1\n")
     known = toy(
-        KnownFile("a", rows=1, url=f"{server.url}/a"), KnownFile("sub/b", rows=1, url=f"{server.url}/b")
+        KnownFile("a", rows=1, url=f"{server.url}/a"),
+        KnownFile("sub/b", rows=1, url=f"{server.url}/b"),
     )
     write(tmp_path, {"toy/a": b"x\n"})
     found = get(known, tmp_path, silent)
@@ -569,16 +683,23 @@ def test_a_file_that_cannot_be_right_is_kept_aside(server: FileServer, tmp_path:
     assert (tmp_path / "toy/b").read_bytes() == b"1\n2\n"
 
 
-def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(server: FileServer, tmp_path: Path):
+def test_a_file_with_its_rows_and_an_unknown_digest_is_left_alone(
+    server: FileServer, tmp_path: Path
+):
     write(tmp_path, {"toy/a": b"1\n"})
     known = toy(KnownFile("a", rows=1, sha256=("0" * 64,), url=f"{server.url}/a"))
     assert get(known, tmp_path, silent).state == UNKNOWN
     assert server.asked == []
 
 
-def test_only_archives_that_hold_something_missing_are_downloaded(server: FileServer, tmp_path: Path):
+def test_only_archives_that_hold_something_missing_are_downloaded(
+    server: FileServer, tmp_path: Path
+):
     first, second = zip_of({"x/a": b"a"}), tar_of({"top/y/b": b"b"}, "w:gz")
-    server.files["/x.zip"], server.files["/y.tar.gz"] = Served(first, cuts=[50]), Served(second)
+    server.files["/x.zip"], server.files["/y.tar.gz"] = (
+        Served(first, cuts=[50]),
+        Served(second),
+    )
     known = toy(
         KnownFile("x/a"),
         KnownFile("y/b", sha256=(digest(b"b"),)),
@@ -595,9 +716,14 @@ def test_only_archives_that_hold_something_missing_are_downloaded(server: FileSe
     assert server.asked == [("/y.tar.gz", None)]
 
 
-def test_an_archive_that_is_there_already_is_taken_and_left(server: FileServer, tmp_path: Path):
+def test_an_archive_that_is_there_already_is_taken_and_left(
+    server: FileServer, tmp_path: Path
+):
     archive = zip_of({"a": b"a"})
-    known = toy(KnownFile("a"), archives=(KnownArchive(f"{server.url}/x.zip", sha256=digest(archive)),))
+    known = toy(
+        KnownFile("a"),
+        archives=(KnownArchive(f"{server.url}/x.zip", sha256=digest(archive)),),
+    )
     write(tmp_path, {"toy/x.zip": b"another"})
     with pytest.raises(DataError, match="is not the archive"):
         get(known, tmp_path, silent)
@@ -615,9 +741,13 @@ def test_a_damaged_archive_is_not_kept(server: FileServer, tmp_path: Path):
     assert leftovers(tmp_path / "toy") == []
 
 
-def test_what_the_archive_lacks_is_still_missing_afterwards(server: FileServer, tmp_path: Path):
+def test_what_the_archive_lacks_is_still_missing_afterwards(
+    server: FileServer, tmp_path: Path
+):
     server.files["/x.tar"] = Served(tar_of({"a": b"a"}))
-    known = toy(KnownFile("a"), KnownFile("b"), archives=(KnownArchive(f"{server.url}/x.tar"),))
+    known = toy(
+        KnownFile("a"), KnownFile("b"), archives=(KnownArchive(f"{server.url}/x.tar"),)
+    )
     found = get(known, tmp_path, silent)
     assert (found.state, [item.file.path for item in found.bad]) == (INCOMPLETE, ["b"])
 
@@ -632,7 +762,11 @@ def test_files_are_made_of_others(server: FileServer, tmp_path: Path):
         return {"a": first, "b": second}
 
     raw = KnownFile("raw", rows=2, url=f"{server.url}/raw")
-    known = toy(KnownFile("a", rows=1), KnownFile("b", rows=1), made=(KnownMade(("a", "b"), (raw,), halves),))
+    known = toy(
+        KnownFile("a", rows=1),
+        KnownFile("b", rows=1),
+        made=(KnownMade(("a", "b"), (raw,), halves),),
+    )
     write(tmp_path, {"toy/b": b"mine\n"})
     assert get(known, tmp_path, silent).state == PRESENT
     assert (tmp_path / "toy/a").read_bytes() == b"1\n"
@@ -644,7 +778,9 @@ def test_files_are_made_of_others(server: FileServer, tmp_path: Path):
     assert (len(asked), server.asked) == (2, [("/raw", None)])
 
 
-def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(tmp_path: Path):
+def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(
+    tmp_path: Path,
+):
     with pytest.raises(DataError) as raised:
         get(toy(KnownFile("a"), advice="fill in the form"), tmp_path, silent)
     assert str(raised.value) == (
@@ -652,7 +788,9 @@ def test_what_has_no_source_says_what_to_do_by_hand_and_where_it_belongs(tmp_pat
     )
 
 
-def test_optional_files_alone_are_no_reason_to_download(server: FileServer, tmp_path: Path):
+def test_optional_files_alone_are_no_reason_to_download(
+    server: FileServer, tmp_path: Path
+):
     known = toy(KnownFile("a"), KnownFile("b", optional=True, url=f"{server.url}/b"))
     write(tmp_path, {"toy/a": b""})
     assert get(known, tmp_path, silent).state == PRESENT

@@ -15,12 +15,16 @@ FILES = ("triplets.csv", "sts-dev.tsv", "sts-test.tsv")
 
 
 def graded(file: str) -> list[tuple[str, str, str]]:
-    columns = read_columns(f"pkg:sentbed_data/sample/sts-{file}.tsv", ["score", "sentence1", "sentence2"])
+    columns = read_columns(
+        f"pkg:sentbed_data/sample/sts-{file}.tsv", ["score", "sentence1", "sentence2"]
+    )
     return list(zip(*columns, strict=True))
 
 
 def triplets() -> list[tuple[str, str, str]]:
-    columns = read_columns("pkg:sentbed_data/sample/triplets.csv", ["sent0", "sent1", "hard_neg"])
+    columns = read_columns(
+        "pkg:sentbed_data/sample/triplets.csv", ["sent0", "sent1", "hard_neg"]
+    )
     return list(zip(*columns, strict=True))
 
 
@@ -44,7 +48,10 @@ def test_the_installed_files_are_what_the_grammar_writes(tmp_path: Path) -> None
     grammar.write(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(FILES)
     for name in FILES:
-        assert locate(f"pkg:sentbed_data/sample/{name}").read_bytes() == (tmp_path / name).read_bytes(), name
+        assert (
+            locate(f"pkg:sentbed_data/sample/{name}").read_bytes()
+            == (tmp_path / name).read_bytes()
+        ), name
 
 
 def test_no_wording_belongs_to_two_concepts() -> None:
@@ -62,13 +69,17 @@ def test_negated_patterns_match_the_affirmative_ones() -> None:
 
 @pytest.mark.parametrize("file", ["dev", "test"])
 def test_scores_spread_evenly_from_0_to_5(file: str) -> None:
-    assert Counter(score for score, _, _ in graded(file)) == {f"{score}.0": 42 for score in range(6)}
+    assert Counter(score for score, _, _ in graded(file)) == {
+        f"{score}.0": 42 for score in range(6)
+    }
 
 
 @pytest.mark.parametrize("file", ["dev", "test"])
 def test_a_score_is_the_number_of_slots_that_agree(file: str) -> None:
     for score, first, second in graded(file):
-        agree = sum(a == b for a, b in zip(situation(first), situation(second), strict=True))
+        agree = sum(
+            a == b for a, b in zip(situation(first), situation(second), strict=True)
+        )
         assert agree == float(score), (first, second)
 
 
@@ -76,7 +87,9 @@ def test_a_positive_keeps_the_situation_and_a_negative_does_not() -> None:
     negations = 0
     for anchor, positive, negative in triplets():
         assert situation(positive) == situation(anchor)
-        agree = sum(a == b for a, b in zip(situation(anchor), situation(negative), strict=True))
+        agree = sum(
+            a == b for a, b in zip(situation(anchor), situation(negative), strict=True)
+        )
         negated = bool(re.search(r"\b(did|was) not\b", negative))
         assert agree == (5 if negated else 4), (anchor, negative)
         assert " not " not in anchor + positive
@@ -91,7 +104,10 @@ def test_no_row_stands_twice_and_no_sentence_or_situation_in_two_files() -> None
         assert len(set(content)) == len(content), file
     sentences = {
         "train": set(chain.from_iterable(rows["train"])),
-        **{file: {sentence for row in rows[file] for sentence in row[1:]} for file in ("dev", "test")},
+        **{
+            file: {sentence for row in rows[file] for sentence in row[1:]}
+            for file in ("dev", "test")
+        },
     }
     for a, b in (("train", "dev"), ("train", "test"), ("dev", "test")):
         assert not sentences[a] & sentences[b]
@@ -107,16 +123,26 @@ def test_every_wording_occurs_in_the_training_pairs() -> None:
     for slot, concepts in enumerate(grammar.SLOTS):
         for wording in chain.from_iterable(concepts):
             forms = wording[1:] if slot == 1 else (wording,)
-            assert any(re.search(rf"\b{re.escape(form.lower())}\b", sentences) for form in forms), wording
+            assert any(
+                re.search(rf"\b{re.escape(form.lower())}\b", sentences)
+                for form in forms
+            ), wording
 
 
 def test_sentences_look_like_sentences() -> None:
     sentences = set(chain.from_iterable(triplets()))
-    sentences |= {sentence for file in ("dev", "test") for row in graded(file) for sentence in row[1:]}
+    sentences |= {
+        sentence
+        for file in ("dev", "test")
+        for row in graded(file)
+        for sentence in row[1:]
+    }
     assert len(sentences) > 2500
     for sentence in sentences:
         assert re.fullmatch(r"[A-Z][a-zC', ]+\.", sentence), sentence
-        assert not re.search(r"\ba [aeiou]|\ban [^aeiou]|  |\b(\w+) \1\b", sentence), sentence
+        assert not re.search(r"\ba [aeiou]|\ban [^aeiou]|  |\b(\w+) \1\b", sentence), (
+            sentence
+        )
 
 
 def test_word_overlap_alone_does_not_give_the_scores() -> None:
@@ -127,5 +153,11 @@ def test_word_overlap_alone_does_not_give_the_scores() -> None:
 
     for file in ("dev", "test"):
         rows = graded(file)
-        overlap = [len(words(a) & words(b)) / len(words(a) | words(b)) for _, a, b in rows]
-        assert 0.2 < spearmanr([float(score) for score, _, _ in rows], overlap).statistic < 0.6
+        overlap = [
+            len(words(a) & words(b)) / len(words(a) | words(b)) for _, a, b in rows
+        ]
+        assert (
+            0.2
+            < spearmanr([float(score) for score, _, _ in rows], overlap).statistic
+            < 0.6
+        )

@@ -28,23 +28,35 @@ from sentbed_data.triplets import Triplets
         ("hub:./a/b/c", "./a/b/c", None),
     ],
 )
-def test_what_follows_the_id_is_a_file(location: str, name: str, file: str | None) -> None:
+def test_what_follows_the_id_is_a_file(
+    location: str, name: str, file: str | None
+) -> None:
     place = parse(location)
     assert (place.name, place.file) == (name, file)
 
 
 @pytest.mark.parametrize(
     ("location", "suffix"),
-    [("a.CSV", ".csv"), ("hub:o/n/a.jsonl.gz", ".jsonl"), ("a.txt.gz", ".txt"), ("a.gz", ".gz")],
+    [
+        ("a.CSV", ".csv"),
+        ("hub:o/n/a.jsonl.gz", ".jsonl"),
+        ("a.txt.gz", ".txt"),
+        ("a.gz", ".gz"),
+    ],
 )
 def test_gz_is_behind_the_suffix_of_the_format(location: str, suffix: str) -> None:
     assert suffix_of(location) == suffix
 
 
-def test_a_compressed_file_is_read_like_its_content(put: Callable[..., str], tmp_path: Path) -> None:
+def test_a_compressed_file_is_read_like_its_content(
+    put: Callable[..., str], tmp_path: Path
+) -> None:
     texts = put("a.csv.gz", gzip.compress(b"x,y\na,b\nc,d\n"))
     assert read_columns(texts, ["y"]) == [["b", "d"]]
-    assert list(read_lines(put("a.txt.gz", gzip.compress(b"One.\n\nTwo.\n")))) == ["One.", "Two."]
+    assert list(read_lines(put("a.txt.gz", gzip.compress(b"One.\n\nTwo.\n")))) == [
+        "One.",
+        "Two.",
+    ]
     with pytest.raises(DataError, match=r"no column `z`.*a\.csv\.gz:1$"):
         read_columns(texts, ["z"])
     whole = gzip.compress(os.urandom(1000).hex().encode())
@@ -53,7 +65,9 @@ def test_a_compressed_file_is_read_like_its_content(put: Callable[..., str], tmp
             list(read_lines(put(f"{name}.txt.gz", content)))
 
 
-def test_a_file_is_here_where_the_cache_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_here_where_the_cache_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     assert not is_here("hub:o/n/data/a.csv")
     snapshot = tmp_path / "datasets--o--n" / "snapshots" / "0123" / "data"
@@ -69,7 +83,9 @@ def test_a_file_is_here_where_the_cache_has_it(tmp_path: Path, monkeypatch: pyte
     reference.write_text("4567")
     assert not is_here("hub:o/n/data/a.csv")
     assert Triplets(path=FilePath("hub:o/n/data/a.csv")).traits.fetches
-    assert not Triplets(path=FilePath("hub:o/n/data/a.csv"), revision="0123").traits.fetches
+    assert not Triplets(
+        path=FilePath("hub:o/n/data/a.csv"), revision="0123"
+    ).traits.fetches
 
 
 @pytest.mark.parametrize("variable", ["HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME"])
@@ -79,9 +95,15 @@ def test_a_data_set_is_here_where_the_cache_has_its_commit(
     for name in ("HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, str(tmp_path))
-    below = {"HF_DATASETS_CACHE": "", "HF_HOME": "datasets", "XDG_CACHE_HOME": "huggingface/datasets"}
+    below = {
+        "HF_DATASETS_CACHE": "",
+        "HF_HOME": "datasets",
+        "XDG_CACHE_HOME": "huggingface/datasets",
+    }
     assert not is_here("hub:o/n")
-    (tmp_path / below[variable] / "o___n" / "default" / "0.0.0" / ("a" * 40)).mkdir(parents=True)
+    (tmp_path / below[variable] / "o___n" / "default" / "0.0.0" / ("a" * 40)).mkdir(
+        parents=True
+    )
     assert is_here("hub:o/n")
     assert is_here("hub:o/n", "a" * 40)
     assert not is_here("hub:o/n", "b" * 40)
@@ -89,9 +111,14 @@ def test_a_data_set_is_here_where_the_cache_has_its_commit(
 
 def test_a_file_has_a_revision_and_no_split() -> None:
     file = FilePath("hub:o/n/a.csv")
-    assert list(Triplets(path=file, revision="v1", header=False, stream=True).check()) == []
+    assert (
+        list(Triplets(path=file, revision="v1", header=False, stream=True).check())
+        == []
+    )
     (problem,) = Triplets(path=file, config="x").check()
-    assert problem.startswith("`config` is for a `hub:` data set, and `hub:o/n/a.csv` is a file; remove")
+    assert problem.startswith(
+        "`config` is for a `hub:` data set, and `hub:o/n/a.csv` is a file; remove"
+    )
     (problem,) = Triplets(path=FilePath("hub:o/n/a.txt")).check()
     assert problem.startswith("`hub:o/n/a.txt` has the suffix '.txt'; expected one of")
     assert list(Dropout(path=FilePath("hub:o/n/a.txt")).check()) == []

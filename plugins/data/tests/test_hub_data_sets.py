@@ -64,8 +64,16 @@ def read(hub: DatasetHub, tmp_path: Path) -> Read:
     """Read the first row of each source, in a process whose hub is the local one, or say what is wrong."""
 
     def run(*sources: dict[str, object], **environment: str) -> list[dict[str, Any]]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING"))}
-        kept |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+        kept = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("HF_", "HUGGING"))
+        }
+        kept |= {
+            "HF_ENDPOINT": hub.url,
+            "HF_HOME": str(tmp_path / "home"),
+            "HF_HUB_DISABLE_XET": "1",
+        }
         kept |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         done = subprocess.run(
             [sys.executable, "-c", CLIENT, json.dumps(sources)],
@@ -112,7 +120,8 @@ def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(
     first = {source["path"]: answers[text]["first"] for text, source in sources.items()}
     rows = {source["path"]: answers[text]["rows"] for text, source in sources.items()}
     assert first["hub:sentence-transformers/all-nli"] == {
-        column: [f"train-00000-of-00001 {column} 0"] for column in ("anchor", "positive", "negative")
+        column: [f"train-00000-of-00001 {column} 0"]
+        for column in ("anchor", "positive", "negative")
     }
     assert first["hub:sentence-transformers/gooaq"] == {
         "anchor": ["train-00000-of-00002 question 0"],
@@ -122,7 +131,10 @@ def test_the_data_sets_of_the_recipes_are_read_in_their_layout_on_the_hub(
     # Sentences that follow each other: one row fewer than the nine sentences of three files.
     assert rows["hub:rojagtap/bookcorpus"] == 8
     wiki = "hub:princeton-nlp/datasets-for-simcse/wiki1m_for_simcse.txt"
-    assert first[wiki] == {"anchor": ["The first sentence."], "positive": ["The first sentence."]}
+    assert first[wiki] == {
+        "anchor": ["The first sentence."],
+        "positive": ["The first sentence."],
+    }
     assert rows[wiki] == 2
 
 
@@ -130,7 +142,9 @@ JSON_LINES = '{"anchor": "a", "positive": "b"}\n{"anchor": "c", "positive": "d"}
 
 
 @pytest.mark.slow
-def test_every_format_is_read_as_a_data_set_and_as_a_file(add: Callable[..., None], read: Read) -> None:
+def test_every_format_is_read_as_a_data_set_and_as_a_file(
+    add: Callable[..., None], read: Read
+) -> None:
     files = {
         "pairs.jsonl": JSON_LINES,
         "pairs.jsonl.gz": JSON_LINES,
@@ -144,14 +158,19 @@ def test_every_format_is_read_as_a_data_set_and_as_a_file(add: Callable[..., Non
         locations += [f"hub:acme/set-{number}", f"hub:acme/set-{number}/{name}"]
     answers = read(*({"use": "pairs", "path": location} for location in locations))
     expected = {"rows": 2, "first": {"anchor": ["a"], "positive": ["b"]}}
-    assert dict(zip(locations, answers, strict=True)) == dict.fromkeys(locations, expected)
+    assert dict(zip(locations, answers, strict=True)) == dict.fromkeys(
+        locations, expected
+    )
 
 
 @pytest.mark.slow
 def test_a_file_is_streamed_and_split_into_documents_as_one_here(
     add: Callable[..., None], read: Read, tmp_path: Path
 ) -> None:
-    texts = {"books/a.txt": "One.\nTwo.\n\nThree.\n", "pairs.tsv": "anchor\tpositive\na\tb\n"}
+    texts = {
+        "books/a.txt": "One.\nTwo.\n\nThree.\n",
+        "pairs.tsv": "anchor\tpositive\na\tb\n",
+    }
     add("acme/set", Replica("made up", texts=texts))
     sentences, pairs = read(
         {"use": "nsp", "path": "hub:acme/set/books/a.txt"},
@@ -166,8 +185,13 @@ def test_a_file_is_streamed_and_split_into_documents_as_one_here(
 def test_the_conversion_to_parquet_is_read_where_a_data_set_is_a_program(
     add: Callable[..., None], read: Read
 ) -> None:
-    add("acme/books", Replica("made up", texts={"books.py": "", "README.md": "# Books\n"}))
-    converted = Replica("made up", tables=(Table("plain/train/0000.parquet", ("text",)),))
+    add(
+        "acme/books",
+        Replica("made up", texts={"books.py": "", "README.md": "# Books\n"}),
+    )
+    converted = Replica(
+        "made up", tables=(Table("plain/train/0000.parquet", ("text",)),)
+    )
     add("acme/books", converted, "refs/convert/parquet")
     source = {"use": "dropout", "path": "hub:acme/books"}
     refused, default, chosen = read(
@@ -185,10 +209,15 @@ def test_the_conversion_to_parquet_is_read_where_a_data_set_is_a_program(
 
 
 @pytest.mark.slow
-def test_an_error_says_what_a_data_set_has(add: Callable[..., None], read: Read) -> None:
+def test_an_error_says_what_a_data_set_has(
+    add: Callable[..., None], read: Read
+) -> None:
     add("acme/nli", REPLICAS["sentence-transformers/all-nli"])
     add("acme/simcse", REPLICAS["princeton-nlp/datasets-for-simcse"])
-    add("acme/broken", Replica("made up", texts={"a.jsonl.gz": '{"text": "a"}\n{"text": "b"\n'}))
+    add(
+        "acme/broken",
+        Replica("made up", texts={"a.jsonl.gz": '{"text": "a"}\n{"text": "b"\n'}),
+    )
     add("acme/empty", Replica("made up", texts={"README.md": "# Nothing\n"}))
     nli = {"use": "dropout", "path": "hub:acme/nli"}
     found = errors(
@@ -204,24 +233,53 @@ def test_an_error_says_what_a_data_set_has(add: Callable[..., None], read: Read)
             {"use": "dropout", "path": "hub:acme/empty"},
         )
     )
-    no_config, wrong_config, wrong_split, wrong_revision, ambiguous, no_file, broken, line, empty = found
-    assert "['pair', 'pair-class', 'pair-score', 'triplet']; set `config` to one of these" in no_config
-    assert wrong_config.startswith("BuilderConfig 'pears' not found. Available: ['pair', ")
-    assert "Should be one of ['train', 'dev', 'test']; set `split` to one of these" in wrong_split
+    (
+        no_config,
+        wrong_config,
+        wrong_split,
+        wrong_revision,
+        ambiguous,
+        no_file,
+        broken,
+        line,
+        empty,
+    ) = found
+    assert (
+        "['pair', 'pair-class', 'pair-score', 'triplet']; set `config` to one of these"
+        in no_config
+    )
+    assert wrong_config.startswith(
+        "BuilderConfig 'pears' not found. Available: ['pair', "
+    )
+    assert (
+        "Should be one of ['train', 'dev', 'test']; set `split` to one of these"
+        in wrong_split
+    )
     assert wrong_revision.startswith(
         "the hub gives no dataset `acme/nli` at revision `v9`: the repository has no such revision; name a "
     )
     files = "`nli_for_simcse.csv`, `senteval.tar`, `wiki1m_for_simcse.txt`"
-    assert ambiguous.startswith("there is no column `text`; found `sent0`, `sent1`, `hard_neg`; ")
-    assert f"the data set has {files}, of which only those of one format are read; " in ambiguous
+    assert ambiguous.startswith(
+        "there is no column `text`; found `sent0`, `sent1`, `hard_neg`; "
+    )
+    assert (
+        f"the data set has {files}, of which only those of one format are read; "
+        in ambiguous
+    )
     assert "name the file, as in `hub:acme/simcse/wiki1m_for_simcse.txt`" in ambiguous
-    assert no_file.startswith(f"the hub's `acme/simcse` has no file `wiki.txt`; it has {files}; ")
+    assert no_file.startswith(
+        f"the hub's `acme/simcse` has no file `wiki.txt`; it has {files}; "
+    )
     # The cause, which `datasets` wraps into an error without words.
-    assert broken.startswith("the data set `acme/broken` cannot be read: ArrowInvalid: JSON parse error: ")
+    assert broken.startswith(
+        "the data set `acme/broken` cannot be read: ArrowInvalid: JSON parse error: "
+    )
     assert "`hub:acme/broken/a.jsonl.gz` reads one of them line by line" in broken
     assert line.startswith("the line is not valid JSON (")
     assert line.endswith("/a.jsonl.gz:2")
-    assert empty.startswith("`acme/empty` has no files that `datasets` reads; it has `README.md`")
+    assert empty.startswith(
+        "`acme/empty` has no files that `datasets` reads; it has `README.md`"
+    )
 
 
 @pytest.mark.slow
@@ -245,7 +303,9 @@ def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(
             "the hub gives no dataset `acme/closed`: it is gated; accept its licence at "
             f"{hub.url}/datasets/acme/closed, then log in with `hf auth login`"
         )
-    sources = [{"use": "dropout", "path": f"hub:acme/set{form}"} for form in ("", "/a.csv")]
+    sources = [
+        {"use": "dropout", "path": f"hub:acme/set{form}"} for form in ("", "/a.csv")
+    ]
     whole, file = errors(read(*sources, HF_HUB_OFFLINE="1"))
     assert whole.startswith(
         "`acme/set` is not in the cache of this machine, and `HF_HUB_OFFLINE` is set; unset it, or read "
@@ -273,7 +333,10 @@ def test_each_reason_why_the_hub_gives_nothing_has_its_sentence(
 def test_a_hub_that_cannot_be_reached_is_said(read: Read) -> None:
     # Port 9 discards what it is sent, where anything listens there at all.
     (error,) = errors(
-        read({"use": "dropout", "path": "hub:acme/set/a.csv"}, HF_ENDPOINT="http://127.0.0.1:9")
+        read(
+            {"use": "dropout", "path": "hub:acme/set/a.csv"},
+            HF_ENDPOINT="http://127.0.0.1:9",
+        )
     )
     assert "does not answer, or broke the connection (ConnectionRefusedError: " in error
     assert "check the network" in error

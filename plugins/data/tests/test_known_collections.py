@@ -16,13 +16,21 @@ from sentbed_data.wordnet import find_lexicon
 KNOWN = {known.name: known for known in known_data()}
 
 
-BY_HAND = {"aic-en-zh", "cnsd-nli", "translation2019zh", "un-corpus-en-zh", "wmt20-en-zh"}
+BY_HAND = {
+    "aic-en-zh",
+    "cnsd-nli",
+    "translation2019zh",
+    "un-corpus-en-zh",
+    "wmt20-en-zh",
+}
 
 
 @pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
 def test_every_file_can_be_downloaded_or_its_source_is_named(known: KnownData) -> None:
     assert known.files
-    assert {known.can_download(file.path) for file in known.files} == {known.name not in BY_HAND}
+    assert {known.can_download(file.path) for file in known.files} == {
+        known.name not in BY_HAND
+    }
     if known.name in BY_HAND:
         assert known.how_to_get == known.advice
         assert "http" in known.advice
@@ -35,7 +43,9 @@ def test_every_file_can_be_downloaded_or_its_source_is_named(known: KnownData) -
 
 
 @pytest.mark.parametrize("name", ["3am", "cnsd-sts"])
-def test_the_real_files_are_those_that_are_known(real: Callable[[str], str], name: str) -> None:
+def test_the_real_files_are_those_that_are_known(
+    real: Callable[[str], str], name: str
+) -> None:
     known = KNOWN[name]
     path = locate(real(f"{known.places[0]}/{known.files[0].path}"))
     assert inspect_collection(known, path.parent.parent, digests=True).state == AS_KNOWN
@@ -44,9 +54,22 @@ def test_the_real_files_are_those_that_are_known(real: Callable[[str], str], nam
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        ("3am", Parallel(anchor="data:enzh/3am.train.en", positive="data:enzh/3am.train.zh")),
-        ("un-corpus-en-zh", Parallel(anchor="data:un/UNv1.0.en-zh.zh", positive="data:un/UNv1.0.en-zh.en")),
-        ("wmt20-en-zh", Parallel(anchor="data:wmt/wmt20.en", positive="data:wmt/wmt20.zh")),
+        (
+            "3am",
+            Parallel(
+                anchor="data:enzh/3am.train.en", positive="data:enzh/3am.train.zh"
+            ),
+        ),
+        (
+            "un-corpus-en-zh",
+            Parallel(
+                anchor="data:un/UNv1.0.en-zh.zh", positive="data:un/UNv1.0.en-zh.en"
+            ),
+        ),
+        (
+            "wmt20-en-zh",
+            Parallel(anchor="data:wmt/wmt20.en", positive="data:wmt/wmt20.zh"),
+        ),
     ],
 )
 def test_pairs_are_read_where_their_summary_says_and_missing_ones_say_how_to_get_them(
@@ -62,10 +85,14 @@ def test_pairs_are_read_where_their_summary_says_and_missing_ones_say_how_to_get
         (tmp_path / known.places[0] / file.path).write_text("text\n" * 3)
     assert list(source.check()) == []
     assert len(source.open()) == 3
-    assert any(f'"data:{known.places[0]}/{file.path}"' in known.summary for file in known.files)
+    assert any(
+        f'"data:{known.places[0]}/{file.path}"' in known.summary for file in known.files
+    )
 
 
-def test_wordnet_lies_where_its_summary_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wordnet_lies_where_its_summary_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "wordnet").mkdir()
     for file in KNOWN["wordnet"].files:
         (tmp_path / "wordnet" / file.path).write_bytes(b"")
@@ -78,14 +105,18 @@ def test_wordnet_lies_where_its_summary_says(tmp_path: Path, monkeypatch: pytest
 def test_the_nli_triplets_lie_where_their_summary_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "nli_for_simcse.csv").write_text("sent0,sent1,hard_neg\n" + "a,b,c\n" * 275_601)
+    (tmp_path / "nli_for_simcse.csv").write_text(
+        "sent0,sent1,hard_neg\n" + "a,b,c\n" * 275_601
+    )
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert 'path = "data:nli_for_simcse.csv"' in KNOWN["nli-for-simcse"].summary
     assert inspect_collection(KNOWN["nli-for-simcse"], tmp_path).state == PRESENT
     assert len(Triplets(path="data:nli_for_simcse.csv").open()) == 275_601  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("rows", "state"), [(1_000_000, PRESENT), (999_999, "wrong row count")])
+@pytest.mark.parametrize(
+    ("rows", "state"), [(1_000_000, PRESENT), (999_999, "wrong row count")]
+)
 def test_a_million_sentences_are_counted(tmp_path: Path, rows: int, state: str) -> None:
     (tmp_path / "wiki1m_for_simcse.txt").write_bytes(b"s\n" * rows)
     assert inspect_collection(KNOWN["wiki1m-for-simcse"], tmp_path).state == state

@@ -36,12 +36,20 @@ class Made(DataSource):
         made = self
 
         class Table(InMemoryDataset):
-            def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
+            def rows(
+                self, indices: Sequence[int], epoch: int = 0
+            ) -> dict[str, list[str]]:
                 found = super().rows(indices[: made.gives])
-                return {column: [f"{text} {epoch}" for text in texts] for column, texts in found.items()}
+                return {
+                    column: [f"{text} {epoch}" for text in texts]
+                    for column, texts in found.items()
+                }
 
         return Table(
-            {column: [f"{self.letter}{column}{i}" for i in range(self.rows)] for column in self.columns}
+            {
+                column: [f"{self.letter}{column}{i}" for i in range(self.rows)]
+                for column in self.columns
+            }
         )
 
 
@@ -51,8 +59,15 @@ def mix(*sizes: int, **settings: Any) -> Mix:
 
 def test_columns_are_those_that_all_sources_have_in_the_order_of_the_first() -> None:
     triplets = Triplets(path="a.csv")
-    assert Mix(sources=(triplets, Pairs(path="a.csv"))).columns == ("anchor", "positive")
-    assert Mix(sources=(triplets, triplets)).columns == ("anchor", "positive", "negative")
+    assert Mix(sources=(triplets, Pairs(path="a.csv"))).columns == (
+        "anchor",
+        "positive",
+    )
+    assert Mix(sources=(triplets, triplets)).columns == (
+        "anchor",
+        "positive",
+        "negative",
+    )
     table = Mix(sources=(Sample(limit=3), Sample(kind="sentences", limit=4))).open()
     assert table.columns == ("anchor", "positive")
     assert len(table) == 7
@@ -67,7 +82,9 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order() -> None:
         for column in ("anchor", "positive")
     }  # fmt: skip
     assert list(table.texts(["positive"])) == [
-        f"{letter}positive{i}" for letter, size in (("a", 3), ("b", 1), ("c", 2)) for i in range(size)
+        f"{letter}positive{i}"
+        for letter, size in (("a", 3), ("b", 1), ("c", 2))
+        for i in range(size)
     ]
     assert len(list(table.texts())) == 12
 
@@ -76,29 +93,56 @@ def test_rows_go_to_their_parts_in_their_epoch_and_keep_their_order() -> None:
     ("settings", "expected"),
     [
         ({}, Mixture((100, 25, 4), (100, 25, 4))),
-        ({"strategy": "round-robin"}, Mixture((100, 25, 4), (100, 100, 100), in_turn=True)),
-        ({"strategy": "round-robin", "repeat": False}, Mixture((100, 25, 4), (4, 4, 4), in_turn=True)),
+        (
+            {"strategy": "round-robin"},
+            Mixture((100, 25, 4), (100, 100, 100), in_turn=True),
+        ),
+        (
+            {"strategy": "round-robin", "repeat": False},
+            Mixture((100, 25, 4), (4, 4, 4), in_turn=True),
+        ),
         # 129 rows in the proportions 10 : 5 : 2 are 75.9, 37.9 and 15.2.
-        ({"strategy": "temperature", "temperature": 2}, Mixture((100, 25, 4), (76, 38, 15))),
-        ({"strategy": "temperature", "temperature": 1}, Mixture((100, 25, 4), (100, 25, 4))),
+        (
+            {"strategy": "temperature", "temperature": 2},
+            Mixture((100, 25, 4), (76, 38, 15)),
+        ),
+        (
+            {"strategy": "temperature", "temperature": 1},
+            Mixture((100, 25, 4), (100, 25, 4)),
+        ),
         # The last has 4 rows, 2 parts of 17: 34 rows in all.
-        ({"strategy": "temperature", "temperature": 2, "repeat": False}, Mixture((100, 25, 4), (20, 10, 4))),
-        ({"strategy": "weights", "weights": (2.0, 0.5, 0.5)}, Mixture((100, 25, 4), (86, 22, 22))),
+        (
+            {"strategy": "temperature", "temperature": 2, "repeat": False},
+            Mixture((100, 25, 4), (20, 10, 4)),
+        ),
+        (
+            {"strategy": "weights", "weights": (2.0, 0.5, 0.5)},
+            Mixture((100, 25, 4), (86, 22, 22)),
+        ),
         (
             {"strategy": "weights", "weights": (0.3, 0.1, 0.01), "repeat": False},
             Mixture((100, 25, 4), (75, 25, 2)),
         ),
-        ({"batches": "single"}, Mixture((100, 25, 4), (100, 25, 4), whole_batches=True)),
+        (
+            {"batches": "single"},
+            Mixture((100, 25, 4), (100, 25, 4), whole_batches=True),
+        ),
     ],
 )
-def test_shares_follow_the_strategy(settings: Mapping[str, Any], expected: Mixture) -> None:
+def test_shares_follow_the_strategy(
+    settings: Mapping[str, Any], expected: Mixture
+) -> None:
     assert mix(100, 25, 4, **settings).open().mixture == expected
 
 
 def test_the_sampler_draws_by_share_and_starts_small_sources_again() -> None:
     table = mix(30, 4, strategy="weights", weights=(1.0, 1.0)).open()
     sampler = Sampler(table, table.columns, 6, (1, 0))
-    texts = [text for _ in range(sampler.batches_an_epoch) for text in sampler.next().columns["anchor"]]
+    texts = [
+        text
+        for _ in range(sampler.batches_an_epoch)
+        for text in sampler.next().columns["anchor"]
+    ]
     assert Counter(text[0] for text in texts) == {"a": 17, "b": 17}
     assert set(Counter(text for text in texts if text[0] == "b").values()) == {4, 5}
     assert set(Counter(text for text in texts if text[0] == "a").values()) == {1}
@@ -106,7 +150,11 @@ def test_the_sampler_draws_by_share_and_starts_small_sources_again() -> None:
 
 def test_the_fingerprint_follows_sources_and_shares() -> None:
     def fingerprint(*letters: str, **settings: Any) -> str:
-        return Mix(sources=tuple(Made(5, letter) for letter in letters), **settings).open().fingerprint
+        return (
+            Mix(sources=tuple(Made(5, letter) for letter in letters), **settings)
+            .open()
+            .fingerprint
+        )
 
     prints = [
         fingerprint("a", "b"),
@@ -124,19 +172,30 @@ def test_the_fingerprint_follows_sources_and_shares() -> None:
     [
         ({"strategy": "temperature"}, "needs `temperature`; add it"),
         ({"strategy": "weights"}, "needs `weights`; add it"),
-        ({"temperature": 2.0}, "`temperature` is for `strategy = \"temperature\"`, not for 'proportional'"),
+        (
+            {"temperature": 2.0},
+            "`temperature` is for `strategy = \"temperature\"`, not for 'proportional'",
+        ),
         ({"weights": (1.0, 2.0)}, "`weights` is for"),
-        ({"strategy": "weights", "weights": (1.0, 2.0, 3.0)}, "has 3 number(s) for 2 sources"),
+        (
+            {"strategy": "weights", "weights": (1.0, 2.0, 3.0)},
+            "has 3 number(s) for 2 sources",
+        ),
     ],
 )
-def test_fields_that_do_not_fit_the_strategy_are_problems(settings: Mapping[str, Any], message: str) -> None:
+def test_fields_that_do_not_fit_the_strategy_are_problems(
+    settings: Mapping[str, Any], message: str
+) -> None:
     (problem,) = mix(5, 5, **settings).check()
     assert message in problem
 
 
 def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems() -> None:
     (problem,) = Mix(sources=(Made(5, "a"), Made(5, "b", ("negative",)))).check()
-    assert "`made` has anchor, positive; `made` has negative; mix sources of one kind" in problem
+    assert (
+        "`made` has anchor, positive; `made` has negative; mix sources of one kind"
+        in problem
+    )
     (problem,) = Mix(sources=(mix(5, 5), Made(5, "a"))).check()
     assert "put all sources into one" in problem
     assert list(mix(5, 5).check()) == []
@@ -150,7 +209,9 @@ def test_sources_without_a_common_column_and_a_mix_in_a_mix_are_problems() -> No
         ({"weights": (1.0, 0.0)}, "weights"),
     ],
 )
-def test_values_out_of_range_are_refused(settings: Mapping[str, Any], field: str) -> None:
+def test_values_out_of_range_are_refused(
+    settings: Mapping[str, Any], field: str
+) -> None:
     with pytest.raises(ValueError, match=field):
         Mix(**{"sources": (Made(5, "a"), Made(5, "b")), **settings})
 
@@ -160,7 +221,8 @@ def test_a_source_without_rows_or_that_runs_dry_is_named() -> None:
         mix(5, 0).open()
     table = Mix(sources=(Made(5, "a"), Made(5, "b", gives=1))).open()
     with pytest.raises(
-        DataError, match=r"source 2 of the mix ran dry: asked for 2 rows .* it gave 1 in epoch 4"
+        DataError,
+        match=r"source 2 of the mix ran dry: asked for 2 rows .* it gave 1 in epoch 4",
     ):
         table.rows([0, 5, 1, 6], epoch=3)
 
@@ -202,12 +264,18 @@ def problems(tmp_path: Path) -> Any:
         with pytest.raises(RecipeError) as fault:
             load_recipe(file)
         found = fault.value.problems
-        return {p.path: (p.message, p.line) for p in found if p.path.startswith("stage.mixed.data")}
+        return {
+            p.path: (p.message, p.line)
+            for p in found
+            if p.path.startswith("stage.mixed.data")
+        }
 
     return find
 
 
-def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path: Path, problems: Any) -> None:
+def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(
+    tmp_path: Path, problems: Any
+) -> None:
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
     assert problems(weights="[1, 2.5]", path="a.tsv") == {}
     (tmp_path / "a.tsv").unlink()
@@ -218,7 +286,9 @@ def test_sources_are_read_from_a_recipe_with_paths_relative_to_it(tmp_path: Path
     assert line == 21
 
 
-def test_the_mixs_own_problems_are_at_its_own_place(tmp_path: Path, problems: Any) -> None:
+def test_the_mixs_own_problems_are_at_its_own_place(
+    tmp_path: Path, problems: Any
+) -> None:
     (tmp_path / "a.tsv").write_text("anchor\tpositive\na\tb\n")
     found = problems(weights="[1, 2, 3]", path="a.tsv")
     assert found.keys() == {"stage.mixed.data"}
@@ -228,7 +298,10 @@ def test_the_mixs_own_problems_are_at_its_own_place(tmp_path: Path, problems: An
 def test_a_mix_is_written_out_with_its_sources() -> None:
     written = unstructure(Mix(sources=(Sample(kind="pairs"), Sample())))
     assert written["use"] == "mix"
-    assert written["sources"] == [{"use": "sample", "kind": "pairs"}, {"use": "sample", "kind": "triplets"}]
+    assert written["sources"] == [
+        {"use": "sample", "kind": "pairs"},
+        {"use": "sample", "kind": "triplets"},
+    ]
 
 
 @attrs.frozen
@@ -240,7 +313,9 @@ class Scored(DataSource):
     traits = DataTraits(numbers=frozenset({"score"}))
 
     def open(self) -> InMemoryDataset:
-        return InMemoryDataset({"anchor": ["a", "b"], "positive": ["c", "d"], "score": [self.first, 0.5]})
+        return InMemoryDataset(
+            {"anchor": ["a", "b"], "positive": ["c", "d"], "score": [self.first, 0.5]}
+        )
 
 
 def test_a_mix_of_numbers_has_them() -> None:
@@ -250,7 +325,9 @@ def test_a_mix_of_numbers_has_them() -> None:
     mixed = mix.open()
     assert mixed.rows([2, 0, 1])["score"] == [2.0, 1.0, 0.5]
     assert set(mixed.texts()) == {"a", "b", "c", "d"}
-    assert mixed.fingerprint != Mix(sources=(Scored(1.0), Scored(3.0))).open().fingerprint
+    assert (
+        mixed.fingerprint != Mix(sources=(Scored(1.0), Scored(3.0))).open().fingerprint
+    )
     assert Mix(sources=(Scored(), Made(2, "x"))).traits.numbers == frozenset()
 
 

@@ -25,7 +25,9 @@ ROWS = [
 
 
 def jsonl(rows: list[tuple[str, str, object]], names: tuple[str, str, str]) -> str:
-    return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    return "".join(
+        json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows
+    )
 
 
 def tsv(rows: list[tuple[str, str, str]], *header: str) -> str:
@@ -41,7 +43,11 @@ def test_triplets_are_premises_that_have_both(path: str) -> None:
     source = Nli(path=path)
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive", "negative")
-    assert table.rows([0]) == {"anchor": ["p1"], "positive": ["p1 yes"], "negative": ["p1 no"]}
+    assert table.rows([0]) == {
+        "anchor": ["p1"],
+        "positive": ["p1 yes"],
+        "negative": ["p1 no"],
+    }
     assert len(table) == 1
     assert table.left_out == {
         "rows without gold label": 1,
@@ -54,8 +60,14 @@ def test_pairs_are_all_entailments(path: str) -> None:
     source = Nli(path=path, build="pairs")
     table = source.open()
     assert source.columns == table.columns == ("anchor", "positive")
-    assert table.rows([0, 1]) == {"anchor": ["p1", "p3"], "positive": ["p1 yes", "p3 yes"]}
-    assert table.left_out == {"rows without gold label": 1, "rows that are no entailment": 4}
+    assert table.rows([0, 1]) == {
+        "anchor": ["p1", "p3"],
+        "positive": ["p1 yes", "p3 yes"],
+    }
+    assert table.left_out == {
+        "rows without gold label": 1,
+        "rows that are no entailment": 4,
+    }
     assert len(Nli(path=path, build="pairs", limit=1).open()) == 1
 
 
@@ -64,7 +76,9 @@ def test_labelled_rows_are_all_with_a_label(path: str) -> None:
     table = source.open()
     assert source.columns == table.columns == ("premise", "hypothesis", "label")
     rows = table.rows(range(6))
-    assert list(zip(*rows.values(), strict=True)) == [row for row in ROWS if row[2] != "-"]
+    assert list(zip(*rows.values(), strict=True)) == [
+        row for row in ROWS if row[2] != "-"
+    ]
     assert table.left_out == {"rows without gold label": 1}
 
 
@@ -86,7 +100,9 @@ def test_of_several_hypotheses_the_seed_chooses_one(put: Put) -> None:
     assert len({table.data["negative"][0] for table in tables}) == 4
     assert len({table.fingerprint for table in tables}) > 30
     # A premise keeps its choice whatever else is in the file.
-    fewer = Nli(path=put("b.tsv", tsv(rows[-8:], "premise", "hypothesis", "label")), seed=3).open()
+    fewer = Nli(
+        path=put("b.tsv", tsv(rows[-8:], "premise", "hypothesis", "label")), seed=3
+    ).open()
     assert fewer.rows([0]) == tables[3].rows([7])
 
 
@@ -94,11 +110,19 @@ def test_premises_may_be_spread_over_files(put: Put) -> None:
     one = put("a.tsv", "\ufeffPremise\tHypothesis\tLabel\np\tyes\tentailment\n")
     other = put("b.csv", 'label,text_b,id,text_a\ncontradiction,"no, never",1,p\n')
     table = Nli(path=(one, other)).open()
-    assert table.rows([0]) == {"anchor": ["p"], "positive": ["yes"], "negative": ["no, never"]}
+    assert table.rows([0]) == {
+        "anchor": ["p"],
+        "positive": ["yes"],
+        "negative": ["no, never"],
+    }
 
 
 def test_columns_and_labels_may_be_named(put: Put, tmp_path: Path) -> None:
-    rows: list[tuple[str, str, object]] = [("p", "yes", 0), ("p", "no", 2), ("p", "unsure", -1)]
+    rows: list[tuple[str, str, object]] = [
+        ("p", "yes", 0),
+        ("p", "no", 2),
+        ("p", "unsure", -1),
+    ]
     put("a.jsonl", jsonl(rows, ("a", "b", "c")))
     table = {
         "path": "a.jsonl",
@@ -108,13 +132,21 @@ def test_columns_and_labels_may_be_named(put: Put, tmp_path: Path) -> None:
         "labels": {"0": "entailment", "1": "neutral", "2": "contradiction", "-1": "-"},
     }
     source = make_converter(load_plugins([]), tmp_path).structure(table, Nli)
-    assert source.open().rows([0]) == {"anchor": ["p"], "positive": ["yes"], "negative": ["no"]}
+    assert source.open().rows([0]) == {
+        "anchor": ["p"],
+        "positive": ["yes"],
+        "negative": ["no"],
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", "premise\thypothesis\tlabel\np\th\tyes\n", r"found the label 'yes'; .*a\.tsv:2$"),
+        (
+            "a.tsv",
+            "premise\thypothesis\tlabel\np\th\tyes\n",
+            r"found the label 'yes'; .*a\.tsv:2$",
+        ),
         (
             "a.jsonl",
             '{"premise": "p", "hypothesis": "h", "label": 0}\n',
@@ -130,7 +162,11 @@ def test_columns_and_labels_may_be_named(put: Put, tmp_path: Path) -> None:
             "premise\thypothesis\tlabel\np\t \tneutral\n",
             r"`hypothesis`: the text is empty.*a\.tsv:2$",
         ),
-        ("a.tsv", "premise\thypothesis\tlabel\np\th\n", r"2 field\(s\); expected 3.*a\.tsv:2$"),
+        (
+            "a.tsv",
+            "premise\thypothesis\tlabel\np\th\n",
+            r"2 field\(s\); expected 3.*a\.tsv:2$",
+        ),
         ("a.tsv", "premise\thypothesis\tlabel\n", r"no rows of data.*a\.tsv$"),
         ("a.tsv", "", r"no rows of data.*a\.tsv$"),
         ("a.jsonl", "not json\n", r"not valid JSON.*a\.jsonl:1$"),
@@ -146,7 +182,9 @@ def test_columns_and_labels_may_be_named(put: Put, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_faulty_file_is_refused_with_its_line(put: Put, name: str, content: str, message: str) -> None:
+def test_a_faulty_file_is_refused_with_its_line(
+    put: Put, name: str, content: str, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         Nli(path=put(name, content)).open()
 
@@ -165,17 +203,26 @@ def test_snli_has_the_published_labels(real: Callable[[str], str]) -> None:
     path = real("nli/snli_subset_train.tsv")
     table = Nli(path=path, build="labelled").open()
     assert len(table) == 18000
-    counts = {label: list(table.data["label"]).count(label) for label in set(table.data["label"])}
+    counts = {
+        label: list(table.data["label"]).count(label)
+        for label in set(table.data["label"])
+    }
     assert counts == {"neutral": 5899, "entailment": 6015, "contradiction": 6086}
     assert len(Nli(path=path, build="pairs").open()) == 6015
     labels = defaultdict(set)
     for premise, _, label in zip(*table.data.values(), strict=True):
         labels[premise].add(label)
-    both = [premise for premise, of in labels.items() if {"entailment", "contradiction"} <= of]
+    both = [
+        premise
+        for premise, of in labels.items()
+        if {"entailment", "contradiction"} <= of
+    ]
     assert Nli(path=path).open().data["anchor"] == both
 
 
-def test_ocnli_gives_a_triplet_for_each_premise_of_the_derived_file(real: Callable[[str], str]) -> None:
+def test_ocnli_gives_a_triplet_for_each_premise_of_the_derived_file(
+    real: Callable[[str], str],
+) -> None:
     from sentbed_data.triplets import Triplets
 
     table = Nli(path=real("nli/ocnli_train.10k.jsonl")).open()

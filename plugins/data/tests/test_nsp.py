@@ -38,7 +38,12 @@ def table_file(path: Path, columns: dict[str, list[Any]]) -> str:
             with pyarrow.ipc.new_file(str(path), table.schema) as writer:
                 writer.write_table(table, max_chunksize=2)
         case ".jsonl":
-            path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
+            path.write_text(
+                "".join(
+                    json.dumps(dict(zip(columns, row, strict=True))) + "\n"
+                    for row in rows
+                )
+            )
         case suffix:
             blank = "," if suffix == ".csv" else "\t"
             lines = [blank.join(map(str, row)) for row in [tuple(columns), *rows]]
@@ -47,7 +52,9 @@ def table_file(path: Path, columns: dict[str, list[Any]]) -> str:
 
 
 def test_a_pair_is_two_lines_in_a_row_of_one_document(put: Put) -> None:
-    source = Nsp(path=put("a.txt", "\nOne.\nTwo.\r\nThree.\n\n \nFour.\nFive.\n\nAlone.\n"))
+    source = Nsp(
+        path=put("a.txt", "\nOne.\nTwo.\r\nThree.\n\n \nFour.\nFive.\n\nAlone.\n")
+    )
     table = source.open()
     assert pairs(table) == [("One.", "Two."), ("Two.", "Three."), ("Four.", "Five.")]
     assert table.columns == source.columns == ("anchor", "positive")
@@ -55,20 +62,28 @@ def test_a_pair_is_two_lines_in_a_row_of_one_document(put: Put) -> None:
     assert list(source.check()) == []
 
 
-def test_no_pair_crosses_files_and_a_directory_is_read_in_order(put: Put, tmp_path: Path) -> None:
+def test_no_pair_crosses_files_and_a_directory_is_read_in_order(
+    put: Put, tmp_path: Path
+) -> None:
     put("books/b.txt", "B1\nB2")
     put("books/a.sent.txt", "A1\nA2")
     put("books/notes.md", "no\nbook")
     other = put("c", "C1\nC2\n")
     expected = [("A1", "A2"), ("B1", "B2")]
     assert pairs(Nsp(path=str(tmp_path / "books")).open()) == expected
-    assert pairs(Nsp(path=(other, str(tmp_path / "books"))).open()) == [("C1", "C2"), *expected]
+    assert pairs(Nsp(path=(other, str(tmp_path / "books"))).open()) == [
+        ("C1", "C2"),
+        *expected,
+    ]
 
 
 def test_a_recipe_gives_one_path_or_an_array(tmp_path: Path) -> None:
     converter = make_converter(load_plugins([]), tmp_path)
     assert converter.structure({"path": "a.txt"}, Nsp).path == str(tmp_path / "a.txt")
-    assert converter.structure({"path": ["a.txt", "data:b"]}, Nsp).path == (str(tmp_path / "a.txt"), "data:b")
+    assert converter.structure({"path": ["a.txt", "data:b"]}, Nsp).path == (
+        str(tmp_path / "a.txt"),
+        "data:b",
+    )
 
 
 def test_pairs_with_a_sentence_that_is_too_short_or_long_are_left_out(put: Put) -> None:
@@ -104,15 +119,26 @@ def test_running_text_is_split_into_sentences(put: Put) -> None:
 
 def test_running_text_is_split_at_paragraphs_and_files_only(put: Put) -> None:
     paths = (put("a.txt", "one\n\ntwo"), put("b.txt", "three\n\nfour"))
-    assert pairs(Nsp(path=paths, format="text").open()) == [("one", "two"), ("three", "four")]
+    assert pairs(Nsp(path=paths, format="text").open()) == [
+        ("one", "two"),
+        ("three", "four"),
+    ]
 
 
-def test_the_library_that_splits_is_named_with_its_extra(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_that_splits_is_named_with_its_extra(
+    put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = put("a.txt", "One. Two.\n")
-    monkeypatch.setattr("sentbed_data.parquet_arrow.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "sentbed_data.parquet_arrow.importlib.util.find_spec", lambda name: None
+    )
     source = Nsp(path=path, format="text")
-    assert ["sentbed-data[sentences]" in problem for problem in source.check()] == [True]
-    with pytest.raises(DataError, match=r"needs the package `syntok`.*'sentbed-data\[sentences\]'"):
+    assert ["sentbed-data[sentences]" in problem for problem in source.check()] == [
+        True
+    ]
+    with pytest.raises(
+        DataError, match=r"needs the package `syntok`.*'sentbed-data\[sentences\]'"
+    ):
         source.open()
     assert list(Nsp(path=path).check()) == []
 
@@ -148,19 +174,34 @@ def test_rows_of_a_table_with_the_same_id_are_a_document(
     assert pairs(source.open()) == [("1", "2"), ("2", "3"), ("5", "6")]
 
 
-def test_a_table_of_sentences_without_ids_is_one_document_as_a_file_is(put: Put, tmp_path: Path) -> None:
-    tables = tuple(table_file(tmp_path / name, {"text": ["1", "2", "3"]}) for name in ("a.csv", "b.parquet"))
+def test_a_table_of_sentences_without_ids_is_one_document_as_a_file_is(
+    put: Put, tmp_path: Path
+) -> None:
+    tables = tuple(
+        table_file(tmp_path / name, {"text": ["1", "2", "3"]})
+        for name in ("a.csv", "b.parquet")
+    )
     text = put("c.txt", "1\n2\n3\n")
     expected = [("1", "2"), ("2", "3")]
     assert pairs(Nsp(path=(*tables, text)).open()) == expected * 3
 
 
-def test_a_row_of_prose_is_a_document_or_with_ids_a_passage_of_one(tmp_path: Path) -> None:
+def test_a_row_of_prose_is_a_document_or_with_ids_a_passage_of_one(
+    tmp_path: Path,
+) -> None:
     prose = ["He left. She\nstayed.\n\nA heading\r\n\r\nIt rained.", "They came back."]
-    sentences = ["He left.", "She stayed.", "A heading", "It rained.", "They came back."]
+    sentences = [
+        "He left.",
+        "She stayed.",
+        "A heading",
+        "It rained.",
+        "They came back.",
+    ]
     file = table_file(tmp_path / "a.jsonl", {"text": prose, "book": [1, 1]})
     assert pairs(Nsp(path=file, format="text").open()) == list(pairwise(sentences[:-1]))
-    assert pairs(Nsp(path=file, format="text", document="book").open()) == list(pairwise(sentences))
+    assert pairs(Nsp(path=file, format="text", document="book").open()) == list(
+        pairwise(sentences)
+    )
 
 
 def test_a_data_set_of_the_hub_gives_dropout_and_nsp_the_same_sentences(
@@ -191,8 +232,13 @@ def test_a_table_without_header_has_the_text_and_then_the_document(put: Put) -> 
 
 
 def test_a_document_that_begins_again_is_refused(tmp_path: Path) -> None:
-    file = table_file(tmp_path / "a.csv", {"book": ["x", "y", "y", "x"], "text": list("1234")})
-    with pytest.raises(DataError, match=r"row 4 of the data, column `book`: the document 'x' begins again"):
+    file = table_file(
+        tmp_path / "a.csv", {"book": ["x", "y", "y", "x"], "text": list("1234")}
+    )
+    with pytest.raises(
+        DataError,
+        match=r"row 4 of the data, column `book`: the document 'x' begins again",
+    ):
         Nsp(path=file, document="book").open()
 
 
@@ -203,10 +249,15 @@ def test_a_document_that_begins_again_is_refused(tmp_path: Path) -> None:
         ({"book": [1, True], "text": ["1", "2"]}, "column `book`: found True"),
         ({"book": [1, 1], "text": ["1", 2]}, "column `text`: found 2"),
         ({"book": [1, 1], "text": ["1", " "]}, "the text is empty"),
-        ({"page": [1, 1], "text": ["1", "2"]}, "no column `book`; found `page`, `text`"),
+        (
+            {"page": [1, 1], "text": ["1", "2"]},
+            "no column `book`; found `page`, `text`",
+        ),
     ],
 )
-def test_a_table_is_read_strictly(tmp_path: Path, rows: dict[str, list[object]], message: str) -> None:
+def test_a_table_is_read_strictly(
+    tmp_path: Path, rows: dict[str, list[object]], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         Nsp(path=table_file(tmp_path / "a.jsonl", rows), document="book").open()
 
@@ -215,12 +266,19 @@ def test_a_table_is_read_strictly(tmp_path: Path, rows: dict[str, list[object]],
     ("fields", "message"),
     [
         ({"document": "book"}, "remove `document`"),
-        ({"header": False}, "`header = false` is for CSV and TSV files, and .* are none"),
+        (
+            {"header": False},
+            "`header = false` is for CSV and TSV files, and .* are none",
+        ),
         ({"split": "test"}, "`split` is for a `hub:` data set, and .* are files"),
     ],
 )
-def test_options_of_tables_are_refused_for_text_files(put: Put, fields: dict[str, Any], message: str) -> None:
-    (problem,) = Nsp(path=(put("a.txt", "1\n2\n"), put("b.txt", "3\n4\n")), **fields).check()
+def test_options_of_tables_are_refused_for_text_files(
+    put: Put, fields: dict[str, Any], message: str
+) -> None:
+    (problem,) = Nsp(
+        path=(put("a.txt", "1\n2\n"), put("b.txt", "3\n4\n")), **fields
+    ).check()
     assert re.search(message, problem)
 
 
@@ -230,7 +288,9 @@ def test_the_fingerprint_is_that_of_the_rows(put: Put) -> None:
     assert len({source.open().fingerprint for source in sources}) == 3
 
 
-def test_the_books_give_a_row_for_each_line_but_the_last(real: Callable[[str], str]) -> None:
+def test_the_books_give_a_row_for_each_line_but_the_last(
+    real: Callable[[str], str],
+) -> None:
     books = {"alice_in_wonderland": 1430, "frankenstein": 3356, "great_gatsby": 3377}
     paths = tuple(real(f"narrative/books/{book}.sent.txt") for book in books)
     for path, lines in zip(paths, books.values(), strict=True):
@@ -241,10 +301,14 @@ def test_the_books_give_a_row_for_each_line_but_the_last(real: Callable[[str], s
     assert rows["anchor"][1:] == rows["positive"][:-1]
 
 
-def test_joined_lines_of_a_book_are_found_again(real: Callable[[str], str], put: Put) -> None:
+def test_joined_lines_of_a_book_are_found_again(
+    real: Callable[[str], str], put: Put
+) -> None:
     from sentbed import locate
 
-    lines = locate(real("narrative/books/frankenstein.sent.txt")).read_text().splitlines()
+    lines = (
+        locate(real("narrative/books/frankenstein.sent.txt")).read_text().splitlines()
+    )
     table = Nsp(path=put("prose.txt", "\n".join(lines)), format="text").open()
     found = {table.rows([0])["anchor"][0], *table.rows(range(len(table)))["positive"]}
     # The lines were found by other rules, so a few differ.

@@ -17,4 +17,7 @@ def test_pairs_rename_the_columns_of_the_file(tmp_path: Path) -> None:
 def test_pairs_read_their_own_names_by_default(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"positive": "b", "anchor": "a"}\n')
-    assert Pairs(path=str(path)).open().rows([0]) == {"anchor": ["a"], "positive": ["b"]}
+    assert Pairs(path=str(path)).open().rows([0]) == {
+        "anchor": ["a"],
+        "positive": ["b"],
+    }

@@ -19,7 +19,8 @@ TATOEBA = 'Hi.\t嗨。\tCC-BY\n"So what?"\t那又怎样\u3002\tCC-BY\r\nRun.\t�
 
 def test_lines_of_two_files_belong_together(put: Put) -> None:
     source = Parallel(
-        anchor=put("a.zh", "\ufeff一\n二\u2028二\n三".encode()), positive=put("b.en", "one\r\ntwo\nthree\n")
+        anchor=put("a.zh", "\ufeff一\n二\u2028二\n三".encode()),
+        positive=put("b.en", "one\r\ntwo\nthree\n"),
     )
     table = source.open()
     assert table.rows([0, 1, 2]) == {
@@ -28,7 +29,10 @@ def test_lines_of_two_files_belong_together(put: Put) -> None:
     }
     assert source.columns == table.columns == ("anchor", "positive")
     assert list(source.check()) == []
-    assert len(Parallel(anchor=source.anchor, positive=source.positive, limit=2).open()) == 2
+    assert (
+        len(Parallel(anchor=source.anchor, positive=source.positive, limit=2).open())
+        == 2
+    )
 
 
 def test_fields_of_a_line_belong_together(put: Put) -> None:
@@ -42,16 +46,25 @@ def test_fields_of_a_line_belong_together(put: Put) -> None:
 
 
 @pytest.mark.parametrize("limit", [None, 1])
-@pytest.mark.parametrize(("one", "other"), [("1\n2\n3\n", "1\n2\n"), ("1\n2\n", "1\n2\n3\n")])
-def test_files_of_different_length_are_refused(put: Put, one: str, other: str, limit: int | None) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"), [("1\n2\n3\n", "1\n2\n"), ("1\n2\n", "1\n2\n3\n")]
+)
+def test_files_of_different_length_are_refused(
+    put: Put, one: str, other: str, limit: int | None
+) -> None:
     source = Parallel(anchor=put("a.x", one), positive=put("b.y", other), limit=limit)
-    counts = rf"a\.x` has {len(one) // 2} lines and `.*b\.y` {len(other) // 2};.*@ .*:2$"
+    counts = (
+        rf"a\.x` has {len(one) // 2} lines and `.*b\.y` {len(other) // 2};.*@ .*:2$"
+    )
     with pytest.raises(DataError, match=counts):
         source.open()
 
 
 def test_an_empty_side_is_refused_or_left_out_with_its_partner(put: Put) -> None:
-    files = {"anchor": put("a.x", "1\n2\n\n4\n"), "positive": put("b.y", "1\n \n3\n4\n")}
+    files = {
+        "anchor": put("a.x", "1\n2\n\n4\n"),
+        "positive": put("b.y", "1\n \n3\n4\n"),
+    }
     with pytest.raises(DataError, match=r"empty.*skip_empty = true.*b\.y:2"):
         Parallel(**files).open()
     table = Parallel(**files, skip_empty=True).open()
@@ -87,7 +100,9 @@ def test_streamed_pairs_are_those_in_memory_and_so_is_what_was_left_out(
             assert len(found) == len(table)
             assert list(found.texts(["positive"])) == list(table.texts(["positive"]))
             assert found.left_out == table.left_out
-    assert two.open().left_out == {"lines with an empty side": 2 if limit is None else 1}
+    assert two.open().left_out == {
+        "lines with an empty side": 2 if limit is None else 1
+    }
     assert len(list((tmp_path / "cache" / "texts").glob("*.arrow"))) == 2
     swapped = attrs.evolve(fields, fields=(0, 1), stream=True).open()
     assert swapped.fingerprint != attrs.evolve(fields, stream=True).open().fingerprint
@@ -103,10 +118,16 @@ def test_streamed_pairs_are_those_in_memory_and_so_is_what_was_left_out(
     ],
 )
 def test_what_is_refused_in_memory_is_refused_alike_on_disk_and_leaves_nothing(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], message: str
+    put: Put,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, str],
+    message: str,
 ) -> None:
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
-    source = Parallel(**{name: put(f"{name}.txt", content) for name, content in files.items()})
+    source = Parallel(
+        **{name: put(f"{name}.txt", content) for name, content in files.items()}
+    )
     told = []
     for stream in (False, True):
         with pytest.raises(DataError, match=message) as refusal:
@@ -120,7 +141,9 @@ def test_a_file_of_a_pair_that_changes_while_it_is_read_is_refused(
     put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "cache"))
-    source = Parallel(anchor=put("a.x", "1\n2\n"), positive=put("b.y", "1\n2\n"), stream=True)
+    source = Parallel(
+        anchor=put("a.x", "1\n2\n"), positive=put("b.y", "1\n2\n"), stream=True
+    )
     pairs = Parallel._pairs
 
     def changing(self: Parallel, *arguments: Any) -> Any:
@@ -143,11 +166,17 @@ def test_half_of_a_surrogate_pair_is_refused(
 
 
 def test_a_line_of_another_width_is_refused(put: Put) -> None:
-    with pytest.raises(DataError, match=r"2 field\(s\) between tabs; expected 3.*a\.tsv:2"):
+    with pytest.raises(
+        DataError, match=r"2 field\(s\) between tabs; expected 3.*a\.tsv:2"
+    ):
         Parallel(path=put("a.tsv", "a\tb\tc\nd\te\n")).open()
-    with pytest.raises(DataError, match=r"2 field\(s\) between tabs; expected 4.*b\.tsv:1"):
+    with pytest.raises(
+        DataError, match=r"2 field\(s\) between tabs; expected 4.*b\.tsv:1"
+    ):
         Parallel(path=put("b.tsv", "a\tb\n"), fields=(3, 0)).open()
-    with pytest.raises(DataError, match=r"1 field\(s\) between tabs; expected 2.*c\.tsv:1"):
+    with pytest.raises(
+        DataError, match=r"1 field\(s\) between tabs; expected 2.*c\.tsv:1"
+    ):
         Parallel(path=put("c.tsv", "a\n")).open()
     with pytest.raises(DataError, match=r"no pair of texts.*d\.tsv"):
         Parallel(path=put("d.tsv", "")).open()
@@ -157,7 +186,9 @@ def test_what_excludes_each_other_is_refused(put: Put, tmp_path: Path) -> None:
     path = put("a.tsv", "a\tb\n")
     faults = {
         "found `anchor`; give two files": Parallel(anchor=path),
-        "found `anchor`, `positive`, `path`; give": Parallel(anchor=path, positive=path, path=path),
+        "found `anchor`, `positive`, `path`; give": Parallel(
+            anchor=path, positive=path, path=path
+        ),
         "found no file; give": Parallel(),
         "does not exist": Parallel(anchor=path, positive=str(tmp_path / "none")),
         "this is a directory": Parallel(path=str(tmp_path)),
@@ -176,12 +207,25 @@ def test_fields_are_two_different_numbers(fields: list[int], tmp_path: Path) -> 
         converter.structure({"path": "a.tsv", "fields": fields}, Parallel)
 
 
-def test_the_captions_and_tatoeba_have_their_published_sizes(real: Callable[[str], str]) -> None:
-    train = Parallel(anchor=real("enzh/3am.train.zh"), positive=real("enzh/3am.train.en")).open()
+def test_the_captions_and_tatoeba_have_their_published_sizes(
+    real: Callable[[str], str],
+) -> None:
+    train = Parallel(
+        anchor=real("enzh/3am.train.zh"), positive=real("enzh/3am.train.en")
+    ).open()
     assert len(train) == 23931
-    assert len(Parallel(anchor=real("enzh/3am.val.zh"), positive=real("enzh/3am.val.en")).open()) == 1000
+    assert (
+        len(
+            Parallel(
+                anchor=real("enzh/3am.val.zh"), positive=real("enzh/3am.val.en")
+            ).open()
+        )
+        == 1000
+    )
     tatoeba = Parallel(path=real("enzh/tatoeba_cmn.txt")).open()
     assert len(tatoeba) == 29155
     assert tatoeba.rows([0]) == {"anchor": ["Hi."], "positive": ["嗨。"]}
     with pytest.raises(DataError, match=r"has 23931 lines and `.*` 1000;"):
-        Parallel(anchor=real("enzh/3am.train.zh"), positive=real("enzh/3am.val.en")).open()
+        Parallel(
+            anchor=real("enzh/3am.train.zh"), positive=real("enzh/3am.val.en")
+        ).open()

@@ -17,7 +17,9 @@ def test_parquet_is_read_over_several_row_groups(tmp_path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    table = pyarrow.table({"n": [1, 2, 3], "x": ["a", "b", "c"], "y": pyarrow.array(["d", "e", "d"])})
+    table = pyarrow.table(
+        {"n": [1, 2, 3], "x": ["a", "b", "c"], "y": pyarrow.array(["d", "e", "d"])}
+    )
     table = table.set_column(2, "y", table["y"].dictionary_encode())
     file = str(tmp_path / "a.parquet")
     parquet.write_table(table, file, row_group_size=2)
@@ -76,7 +78,9 @@ def test_hub_reads_the_split_of_a_local_directory(hub_directory: Path) -> None:
     assert str(fault.value).endswith(f"@ {location}")
 
 
-def test_hub_names_what_to_check_where_the_split_is_unknown(hub_directory: Path) -> None:
+def test_hub_names_what_to_check_where_the_split_is_unknown(
+    hub_directory: Path,
+) -> None:
     with pytest.raises(DataError, match="Unknown split") as fault:
         read_columns(f"hub:{hub_directory}", ["x"], split="dev")
     assert "`split`" in str(fault.value)
@@ -120,10 +124,17 @@ def test_parquet_that_unpacks_to_far_more_than_its_size_is_refused(
     monkeypatch.setattr(parquet_arrow, "MOST_UNPACKED", 1 << 20)
     file = tmp_path / "a.parquet"
     words = pyarrow.array(["x" * 30_000]).dictionary_encode()
-    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 4_000), words.dictionary)
-    parquet.write_table(pyarrow.table({"x": texts.cast(pyarrow.string())}), file, compression="zstd")
+    texts = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.array([0] * 4_000), words.dictionary
+    )
+    parquet.write_table(
+        pyarrow.table({"x": texts.cast(pyarrow.string())}), file, compression="zstd"
+    )
     assert file.stat().st_size < 100_000
-    with pytest.raises(DataError, match=r"the file unpacks to more than .* bytes, over 1000 times its size"):
+    with pytest.raises(
+        DataError,
+        match=r"the file unpacks to more than .* bytes, over 1000 times its size",
+    ):
         for _ in parquet_arrow.parquet_rows(file, ["x"]):
             pass
 
@@ -139,7 +150,9 @@ def test_a_dictionary_counts_as_often_as_its_texts_are_repeated(
     monkeypatch.setattr(parquet_arrow, "MOST_UNPACKED", 1 << 20)
     file = tmp_path / f"a.{suffix}"
     words = pyarrow.array(["x" * 30_000])
-    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 4_000, pyarrow.int8()), words)
+    texts = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.array([0] * 4_000, pyarrow.int8()), words
+    )
     table = pyarrow.table({"x": texts})
     if suffix == "parquet":
         parquet.write_table(table, file, compression="zstd")
@@ -148,7 +161,10 @@ def test_a_dictionary_counts_as_often_as_its_texts_are_repeated(
         with pyarrow.ipc.new_file(file, table.schema) as writer:
             writer.write_table(table)
         read = parquet_arrow.arrow_rows
-    with pytest.raises(DataError, match=r"the file unpacks to more than .* bytes, over 1000 times its size"):
+    with pytest.raises(
+        DataError,
+        match=r"the file unpacks to more than .* bytes, over 1000 times its size",
+    ):
         for _ in read(file, ["x"]):
             pass
 
@@ -164,7 +180,11 @@ def test_views_count_as_often_as_their_text_is_repeated(
     monkeypatch.setattr(parquet_arrow, "MOST_UNPACKED", 1 << 20)
     view = np.array([30_000, int.from_bytes(b"xxxx", "little"), 0, 0], np.int32)
     rows = 1 if is_dictionary else 4_000
-    buffers = [None, pyarrow.py_buffer(np.tile(view, rows)), pyarrow.py_buffer(b"x" * 30_000)]
+    buffers = [
+        None,
+        pyarrow.py_buffer(np.tile(view, rows)),
+        pyarrow.py_buffer(b"x" * 30_000),
+    ]
     texts = pyarrow.Array.from_buffers(pyarrow.string_view(), rows, buffers)
     if is_dictionary:
         numbers = pyarrow.array([0, None] * 2_000, pyarrow.int8())
@@ -174,7 +194,10 @@ def test_views_count_as_often_as_their_text_is_repeated(
     with pyarrow.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
     assert file.stat().st_size < 110_000
-    with pytest.raises(DataError, match=r"the file unpacks to more than .* bytes, over 1000 times its size"):
+    with pytest.raises(
+        DataError,
+        match=r"the file unpacks to more than .* bytes, over 1000 times its size",
+    ):
         for _ in parquet_arrow.arrow_rows(file, ["x"]):
             pass
 

@@ -10,7 +10,11 @@ from sentbed_testing import offered
 
 
 def test_the_entry_point_names_the_package() -> None:
-    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-data"]
+    found = [
+        point.value
+        for point in entry_points(group="sentbed")
+        if point.dist.name == "sentbed-data"
+    ]
     assert found == ["sentbed_data"]
 
 

@@ -56,9 +56,17 @@ def test_without_label_every_row_is_a_pair(put: Put) -> None:
 
 
 def test_columns_and_the_label_of_a_right_answer_may_be_named(put: Put) -> None:
-    path = put("a.jsonl", '{"x": "q", "y": "a", "ok": 2}\n{"x": "q", "y": "b", "ok": 0}\n')
-    source = Qa(path=path, question="x", answer="y", label="ok", positive="2", negatives=True)
-    assert source.open().rows([0]) == {"anchor": ["q"], "positive": ["a"], "negative": ["b"]}
+    path = put(
+        "a.jsonl", '{"x": "q", "y": "a", "ok": 2}\n{"x": "q", "y": "b", "ok": 0}\n'
+    )
+    source = Qa(
+        path=path, question="x", answer="y", label="ok", positive="2", negatives=True
+    )
+    assert source.open().rows([0]) == {
+        "anchor": ["q"],
+        "positive": ["a"],
+        "negative": ["b"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,18 +78,33 @@ def test_columns_and_the_label_of_a_right_answer_may_be_named(put: Put) -> None:
             r"no column for the label: found `question`.*a\.csv:1$",
         ),
         ("question,answer\nq,a\n", {"label": "ok"}, r"no column `ok`.*a\.csv:1$"),
-        ("question,answer,label\nq,a,yes\n", {}, r"0 answers have the label '1', and the labels are `yes`;"),
-        ("question,answer,label\nq,,1\n", {}, r"`answer`: the text is empty.*a\.csv:2$"),
-        ("question,reply\nq,a\n", {}, r"looked for `answer`, `atext`, `response`; .*`answer = \.\.\.`.*:1$"),
+        (
+            "question,answer,label\nq,a,yes\n",
+            {},
+            r"0 answers have the label '1', and the labels are `yes`;",
+        ),
+        (
+            "question,answer,label\nq,,1\n",
+            {},
+            r"`answer`: the text is empty.*a\.csv:2$",
+        ),
+        (
+            "question,reply\nq,a\n",
+            {},
+            r"looked for `answer`, `atext`, `response`; .*`answer = \.\.\.`.*:1$",
+        ),
     ],
 )
-def test_a_faulty_file_is_refused(put: Put, content: str, fields: dict[str, object], message: str) -> None:
+def test_a_faulty_file_is_refused(
+    put: Put, content: str, fields: dict[str, object], message: str
+) -> None:
     with pytest.raises(DataError, match=message):
         Qa(path=put("a.csv", content), **fields).open()
 
 
 @pytest.mark.parametrize(
-    ("split", "rows", "right"), [("train", 4718, 348), ("dev", 1148, 222), ("test", 1517, 284)]
+    ("split", "rows", "right"),
+    [("train", 4718, 348), ("dev", 1148, 222), ("test", 1517, 284)],
 )
 def test_trecqa_has_the_published_sizes(
     real: Callable[[str], str], split: str, rows: int, right: int
@@ -94,5 +117,10 @@ def test_trecqa_has_the_published_sizes(
     missing = with_negatives.left_out["right answers to questions without a wrong one"]
     assert len(with_negatives) + missing == right
     assert not set(zip(*with_negatives.data.values(), strict=True)) & set(
-        zip(table.data["anchor"], table.data["positive"], table.data["positive"], strict=True)
+        zip(
+            table.data["anchor"],
+            table.data["positive"],
+            table.data["positive"],
+            strict=True,
+        )
     )

@@ -11,10 +11,16 @@ from sentbed_data.readers import read_columns, read_lines
 
 Put = Callable[[str, str | bytes], str]
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 
 
-def test_columns_come_in_the_order_asked_for_and_one_may_be_asked_for_twice(put: Put) -> None:
+def test_columns_come_in_the_order_asked_for_and_one_may_be_asked_for_twice(
+    put: Put,
+) -> None:
     csv_file = put("a.csv", "x,y,z\n1,2,3\n")
     jsonl_file = put("a.jsonl", '{"x": "1", "y": "2", "z": 3}\n')
     assert read_columns(csv_file, ["z", "x", "z"]) == [["3"], ["1"], ["3"]]
@@ -40,7 +46,10 @@ def test_package_and_data_locations_are_resolved(
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     put("a.csv", "x\n1\n")
     assert read_columns("data:a.csv", ["x"]) == [["1"]]
-    assert len(read_columns("pkg:sentbed_data/sample/triplets.csv", ["sent0"], limit=3)[0]) == 3
+    assert (
+        len(read_columns("pkg:sentbed_data/sample/triplets.csv", ["sent0"], limit=3)[0])
+        == 3
+    )
 
 
 @quick
@@ -48,7 +57,9 @@ def test_package_and_data_locations_are_resolved(
     content=st.binary(max_size=60),
     name=st.sampled_from(["a.csv", "a.tsv", "a.jsonl", "a.parquet", "a.arrow"]),
 )
-def test_any_bytes_are_read_or_refused_with_the_file_named(put: Put, content: bytes, name: str) -> None:
+def test_any_bytes_are_read_or_refused_with_the_file_named(
+    put: Put, content: bytes, name: str
+) -> None:
     file = put(name, content)
     refusal, columns = "", [["refused"]]
     try:
@@ -60,7 +71,8 @@ def test_any_bytes_are_read_or_refused_with_the_file_named(put: Put, content: by
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("a.csv", ""), ("a.csv", "x,y\n"), ("a.tsv", "x\ty\n"), ("a.jsonl", "")]
+    ("name", "content"),
+    [("a.csv", ""), ("a.csv", "x,y\n"), ("a.tsv", "x\ty\n"), ("a.jsonl", "")],
 )
 def test_a_file_without_rows_is_refused(put: Put, name: str, content: str) -> None:
     file = put(name, content)
@@ -77,7 +89,8 @@ def test_blank_text_files_are_refused(put: Put) -> None:
 @pytest.mark.parametrize("name", ["a.xlsx", "a.txt", "a"])
 def test_a_suffix_without_reader_is_refused(put: Put, name: str) -> None:
     with pytest.raises(
-        DataError, match=r"expected one of `\.arrow`, `\.csv`, `\.jsonl`, `\.parquet`, `\.tsv`, or `hub:ID`"
+        DataError,
+        match=r"expected one of `\.arrow`, `\.csv`, `\.jsonl`, `\.parquet`, `\.tsv`, or `hub:ID`",
     ):
         read_columns(put(name, "x\n1\n"), ["x"])
 

@@ -27,16 +27,22 @@ def tsv(*rows: tuple[str, ...], head: str = "sentence1\tsentence2\tscore\n") -> 
     ("name", "content"),
     [
         ("a.tsv", tsv(*ROWS)),
-        ("a.csv", 'score,sentence1,sentence2\n2.5,a cat,a dog\n5,one,uno\n0,"x, y",z\n'),
+        (
+            "a.csv",
+            'score,sentence1,sentence2\n2.5,a cat,a dog\n5,one,uno\n0,"x, y",z\n',
+        ),
         (
             "a.jsonl",
             "".join(
-                json.dumps({"sentence1": a, "sentence2": b, "score": float(s)}) + "\n" for a, b, s in ROWS
+                json.dumps({"sentence1": a, "sentence2": b, "score": float(s)}) + "\n"
+                for a, b, s in ROWS
             ),
         ),
     ],
 )
-def test_scores_of_a_table_are_mapped_to_the_unit_interval(put: Put, name: str, content: str) -> None:
+def test_scores_of_a_table_are_mapped_to_the_unit_interval(
+    put: Put, name: str, content: str
+) -> None:
     source = Scored(path=put(name, content), score_range=(0, 5))
     assert list(source.check()) == []
     found = source.open()
@@ -51,7 +57,13 @@ def test_scores_of_parquet_are_read_as_numbers(put: Put) -> None:
     from pyarrow import parquet
 
     path = put("a.parquet", "")
-    columns = dict(zip(("sentence1", "sentence2"), zip(*[row[:2] for row in ROWS], strict=True), strict=True))
+    columns = dict(
+        zip(
+            ("sentence1", "sentence2"),
+            zip(*[row[:2] for row in ROWS], strict=True),
+            strict=True,
+        )
+    )
     parquet.write_table(pyarrow.table({**columns, "score": [2.5, 5.0, 0.0]}), path)
     assert Scored(path=path, score_range=(0, 5)).open().rows([0, 1, 2]) == EXPECTED
 
@@ -66,7 +78,9 @@ def test_scores_of_parquet_are_read_as_numbers(put: Put) -> None:
         ("", "found ''; expected a number"),
     ],
 )
-def test_a_score_outside_the_range_is_an_error_with_file_and_line(put: Put, score: str, message: str) -> None:
+def test_a_score_outside_the_range_is_an_error_with_file_and_line(
+    put: Put, score: str, message: str
+) -> None:
     path = put("a.tsv", tsv(*ROWS, ("a", "b", score)))
     with pytest.raises(DataError) as error:
         Scored(path=path, score_range=(0, 5)).open()
@@ -81,7 +95,9 @@ def test_a_json_score_that_is_no_number_is_an_error(put: Put, value: str) -> Non
         Scored(path=path).open()
 
 
-def test_a_table_without_a_declared_range_has_scores_in_the_unit_interval(put: Put) -> None:
+def test_a_table_without_a_declared_range_has_scores_in_the_unit_interval(
+    put: Put,
+) -> None:
     with pytest.raises(DataError, match="or set `score_range`"):
         Scored(path=put("a.tsv", tsv(*ROWS))).open()
 
@@ -117,13 +133,20 @@ def test_sts_benchmark_lines_have_seven_or_nine_fields(put: Put) -> None:
         "score": [1.0, 0.2],
     }
     with pytest.raises(DataError, match=r"8 field\(s\); expected 7 or 9.*bad\.csv:3"):
-        Scored(path=put("bad.csv", lines + "a\tb\tc\td\te\tf\tg\th\n"), format="sts-benchmark").open()
+        Scored(
+            path=put("bad.csv", lines + "a\tb\tc\td\te\tf\tg\th\n"),
+            format="sts-benchmark",
+        ).open()
 
 
 def test_sick_has_scores_from_one_to_five(put: Put) -> None:
     lines = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\tA\tB\t3\tNEUTRAL\n"
     source = Scored(path=put("SICK_train.txt", lines), format="sick")
-    assert source.open().rows([0]) == {"anchor": ["A"], "positive": ["B"], "score": [0.5]}
+    assert source.open().rows([0]) == {
+        "anchor": ["A"],
+        "positive": ["B"],
+        "score": [0.5],
+    }
 
 
 def test_semeval_pairs_without_a_score_are_left_out_and_counted(put: Put) -> None:
@@ -131,11 +154,17 @@ def test_semeval_pairs_without_a_score_are_left_out_and_counted(put: Put) -> Non
     gold = put("STS.gs.x.txt", "4\n\n1\n")
     source = Scored(path=path, format="sts")
     found = source.open()
-    assert found.rows([0, 1]) == {"anchor": ["a", "e"], "positive": ["b", "f"], "score": [0.8, 0.2]}
+    assert found.rows([0, 1]) == {
+        "anchor": ["a", "e"],
+        "positive": ["b", "f"],
+        "score": [0.8, 0.2],
+    }
     assert found.left_out == {"pairs without a score": 1}
     assert [str(file) for file in source.files()] == [gold]
     put("STS.gs.x.txt", "4\n\n7\n")
-    with pytest.raises(DataError, match=r"found '7'; expected a number from 0 to 5.*STS\.gs\.x\.txt:3"):
+    with pytest.raises(
+        DataError, match=r"found '7'; expected a number from 0 to 5.*STS\.gs\.x\.txt:3"
+    ):
         source.open()
     put("STS.gs.x.txt", "4\n")
     with pytest.raises(DataError, match="1 scores; expected 3"):
@@ -151,14 +180,18 @@ def test_semeval_pairs_without_a_score_are_left_out_and_counted(put: Put) -> Non
         ({"path": "sick.txt", "format": "sts"}, "no `STS.input.NAME.txt`"),
     ],
 )
-def test_fields_that_do_not_fit_are_reported(put: Put, fields: dict[str, Any], message: str) -> None:
+def test_fields_that_do_not_fit_are_reported(
+    put: Put, fields: dict[str, Any], message: str
+) -> None:
     fields["path"] = put(fields.get("path", "a.tsv"), tsv(*ROWS))
     assert any(message in problem for problem in Scored(**fields).check())
 
 
 def test_a_mix_of_two_ranges_has_scores_in_one(put: Put) -> None:
     head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\n"
-    sick = Scored(path=put("SICK_train.txt", tsv(("1", "A", "B", "5"), head=head)), format="sick")
+    sick = Scored(
+        path=put("SICK_train.txt", tsv(("1", "A", "B", "5"), head=head)), format="sick"
+    )
     mix = Mix(sources=(Scored(path=put("a.tsv", tsv(*ROWS)), score_range=(0, 5)), sick))
     assert list(mix.check()) == []
     assert mix.open().rows([3, 0])["score"] == [1.0, 0.5]
@@ -166,7 +199,8 @@ def test_a_mix_of_two_ranges_has_scores_in_one(put: Put) -> None:
 
 def test_the_published_files_are_read(real: Callable[[str], str]) -> None:
     benchmark = Scored(
-        path=real("senteval/downstream/STS/STSBenchmark/sts-train.csv"), format="sts-benchmark"
+        path=real("senteval/downstream/STS/STSBenchmark/sts-train.csv"),
+        format="sts-benchmark",
     )
     assert len(benchmark.open()) == 5749
     sick = Scored(path=real("senteval/downstream/SICK/SICK_train.txt"), format="sick")

@@ -35,7 +35,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def columns_of(rows: int) -> dict[str, list[str]]:
-    return {name: [f"{name}, \u00e9\u4e2d number {row}" for row in range(rows)] for name in COLUMNS}
+    return {
+        name: [f"{name}, \u00e9\u4e2d number {row}" for row in range(rows)]
+        for name in COLUMNS
+    }
 
 
 def write(path: Path, columns: dict[str, list[str]]) -> str:
@@ -43,12 +46,21 @@ def write(path: Path, columns: dict[str, list[str]]) -> str:
     rows = list(zip(*columns.values(), strict=True))
     match path.suffix:
         case ".csv":
-            quoted = [",".join(f'"{text}"' for text in row) for row in [tuple(columns), *rows]]
+            quoted = [
+                ",".join(f'"{text}"' for text in row) for row in [tuple(columns), *rows]
+            ]
             path.write_text("\n".join(quoted) + "\n")
         case ".tsv":
-            path.write_text("".join("\t".join(row) + "\n" for row in [tuple(columns), *rows]))
+            path.write_text(
+                "".join("\t".join(row) + "\n" for row in [tuple(columns), *rows])
+            )
         case ".jsonl":
-            path.write_text("".join(json.dumps(dict(zip(columns, row, strict=True))) + "\n" for row in rows))
+            path.write_text(
+                "".join(
+                    json.dumps(dict(zip(columns, row, strict=True))) + "\n"
+                    for row in rows
+                )
+            )
         case ".parquet":
             parquet.write_table(pyarrow.table(columns), path, row_group_size=1000)
         case ".arrow":
@@ -56,7 +68,9 @@ def write(path: Path, columns: dict[str, list[str]]) -> str:
     return str(path)
 
 
-def write_arrow(path: Path, table: Any, kind: str = "new_file", compression: str | None = None) -> str:
+def write_arrow(
+    path: Path, table: Any, kind: str = "new_file", compression: str | None = None
+) -> str:
     options = pyarrow.ipc.IpcWriteOptions(compression=compression)
     with getattr(pyarrow.ipc, kind)(str(path), table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=1000)
@@ -82,24 +96,34 @@ def assert_same(streamed: Any, table: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet", ".arrow"])
-def test_streamed_rows_are_those_in_memory(tmp_path: Path, cache: Path, suffix: str) -> None:
+def test_streamed_rows_are_those_in_memory(
+    tmp_path: Path, cache: Path, suffix: str
+) -> None:
     source = Triplets(path=write(tmp_path / f"a{suffix}", columns_of(ROWS)))
     streamed = attrs.evolve(source, stream=True).open()
     assert_same(streamed, source.open())
     # An Arrow file is its own.
     assert len(copies(cache)) == (suffix != ".arrow")
-    assert_same(attrs.evolve(source, stream=True, limit=1500).open(), attrs.evolve(source, limit=1500).open())
+    assert_same(
+        attrs.evolve(source, stream=True, limit=1500).open(),
+        attrs.evolve(source, limit=1500).open(),
+    )
 
 
 def test_pairs_and_sentences_are_streamed_too(put: Put, tmp_path: Path) -> None:
     lines = put("a.txt", "".join(f"line {i}\n\n" for i in range(ROWS)))
     columns = columns_of(9)
-    table = put("a.tsv", "".join("\t".join(row) + "\n" for row in zip(*columns.values(), strict=True)))
+    table = put(
+        "a.tsv",
+        "".join("\t".join(row) + "\n" for row in zip(*columns.values(), strict=True)),
+    )
     sources = [
         Dropout(path=lines),
         Dropout(path=lines, limit=3),
         Dropout(path=write(tmp_path / "b.csv", columns), column="sent1"),
-        Pairs(path=write(tmp_path / "c.csv", columns), anchor="hard_neg", positive="sent0"),
+        Pairs(
+            path=write(tmp_path / "c.csv", columns), anchor="hard_neg", positive="sent0"
+        ),
         Triplets(path=table, header=False),
     ]
     for source in sources:
@@ -112,7 +136,9 @@ def test_rows_come_in_the_order_asked_for_and_texts_by_column(tmp_path: Path) ->
     wanted = [ROWS - 1, 0, BATCH_ROWS, BATCH_ROWS - 1, 5, 5, 2 * BATCH_ROWS]
     assert streamed.rows(wanted, epoch=3) == {
         column: [columns[name][row] for row in wanted]
-        for column, name in zip(("anchor", "positive", "negative"), COLUMNS, strict=True)
+        for column, name in zip(
+            ("anchor", "positive", "negative"), COLUMNS, strict=True
+        )
     }
     assert streamed.rows([]) == {"anchor": [], "positive": [], "negative": []}
     assert list(streamed.texts(["negative"])) == columns["hard_neg"]
@@ -120,7 +146,11 @@ def test_rows_come_in_the_order_asked_for_and_texts_by_column(tmp_path: Path) ->
         streamed.rows([ROWS])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     content=st.text('ab,"\t\n\r \u2028{}:', max_size=40) | st.binary(max_size=30),
     suffix=st.sampled_from([".csv", ".tsv", ".jsonl", ".txt", ".parquet", ".arrow"]),
@@ -128,7 +158,9 @@ def test_rows_come_in_the_order_asked_for_and_texts_by_column(tmp_path: Path) ->
 def test_what_is_refused_in_memory_is_refused_alike_and_leaves_nothing(
     put: Put, cache: Path, content: str | bytes, suffix: str
 ) -> None:
-    source = Dropout(path=put(f"a{suffix}", content), header=suffix not in (".csv", ".tsv"))
+    source = Dropout(
+        path=put(f"a{suffix}", content), header=suffix not in (".csv", ".tsv")
+    )
     before = set(cache.glob("*"))
     table, refusal = outcome(source)
     streamed, streamed_refusal = outcome(attrs.evolve(source, stream=True))
@@ -146,11 +178,15 @@ def outcome(source: Dropout) -> tuple[Any, str]:
         return None, str(error)
 
 
-def test_a_late_fault_names_file_and_line_and_leaves_nothing(tmp_path: Path, cache: Path) -> None:
+def test_a_late_fault_names_file_and_line_and_leaves_nothing(
+    tmp_path: Path, cache: Path
+) -> None:
     columns = columns_of(ROWS)
     columns["sent1"][BATCH_ROWS + 5] = " "
     path = write(tmp_path / "a.csv", columns)
-    with pytest.raises(DataError, match=rf"`sent1`: the text is empty.*a\.csv:{BATCH_ROWS + 7}$"):
+    with pytest.raises(
+        DataError, match=rf"`sent1`: the text is empty.*a\.csv:{BATCH_ROWS + 7}$"
+    ):
         Triplets(path=path, stream=True).open()
     assert list(cache.iterdir()) == []
 
@@ -212,8 +248,13 @@ def test_no_damage_of_a_cached_file_changes_a_text(
     assert made.read_bytes() == whole
 
 
-def test_cached_texts_that_were_exchanged_are_made_again(tmp_path: Path, cache: Path) -> None:
-    sources = [Triplets(path=write(tmp_path / f"{rows}.csv", columns_of(rows))) for rows in (20, 30)]
+def test_cached_texts_that_were_exchanged_are_made_again(
+    tmp_path: Path, cache: Path
+) -> None:
+    sources = [
+        Triplets(path=write(tmp_path / f"{rows}.csv", columns_of(rows)))
+        for rows in (20, 30)
+    ]
     for source in sources:
         attrs.evolve(source, stream=True).open()
     one, two = copies(cache)
@@ -238,9 +279,14 @@ def test_a_file_that_is_damaged_while_it_is_open_is_an_error_and_not_the_end(
     with file.open("r+b") as stream:
         stream.truncate(0)
         stream.write(damage(whole))
-    os.utime(file, ns=(0, 0))  # the clock of a file system may stand still for some milliseconds
+    os.utime(
+        file, ns=(0, 0)
+    )  # the clock of a file system may stand still for some milliseconds
     for read in (lambda: streamed.rows(range(300)), lambda: list(streamed.texts())):
-        with pytest.raises(DataError, match="changed while it was in use; run again when it is complete"):
+        with pytest.raises(
+            DataError,
+            match="changed while it was in use; run again when it is complete",
+        ):
             read()
     file.unlink()
     assert source.open().rows(range(300)) == expected if suffix == ".csv" else True
@@ -265,7 +311,12 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
 
 @pytest.mark.parametrize(
     ("kind", "compression", "cached"),
-    [("new_file", None, 0), ("new_stream", None, 0), ("new_file", "lz4", 1), ("new_stream", "zstd", 1)],
+    [
+        ("new_file", None, 0),
+        ("new_stream", None, 0),
+        ("new_file", "lz4", 1),
+        ("new_stream", "zstd", 1),
+    ],
 )
 def test_an_arrow_file_is_mapped_in_place_where_it_can_be(
     tmp_path: Path, cache: Path, kind: str, compression: str | None, cached: int
@@ -277,10 +328,16 @@ def test_an_arrow_file_is_mapped_in_place_where_it_can_be(
     assert len(copies(cache)) == cached
 
 
-def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(tmp_path: Path, cache: Path) -> None:
-    table = pyarrow.table({name: pyarrow.array(texts) for name, texts in columns_of(50).items()})
+def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(
+    tmp_path: Path, cache: Path
+) -> None:
+    table = pyarrow.table(
+        {name: pyarrow.array(texts) for name, texts in columns_of(50).items()}
+    )
     coded = table.set_column(0, "sent0", table["sent0"].dictionary_encode())
-    large = table.cast(pyarrow.schema([(name, pyarrow.large_string()) for name in COLUMNS]))
+    large = table.cast(
+        pyarrow.schema([(name, pyarrow.large_string()) for name in COLUMNS])
+    )
     for number, (stored, cached) in enumerate([(large, 0), (coded, 1)]):
         path = write_arrow(tmp_path / f"{number}.arrow", stored)
         assert_same(Triplets(path=path, stream=True).open(), Triplets(path=path).open())
@@ -288,13 +345,17 @@ def test_an_arrow_file_of_other_texts_than_plain_strings_is_copied(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["", " \t", "\u3000", None])
-def test_a_mapped_arrow_file_is_held_to_the_same_rules(tmp_path: Path, text: str | None) -> None:
+def test_a_mapped_arrow_file_is_held_to_the_same_rules(
+    tmp_path: Path, text: str | None
+) -> None:
     columns: dict[str, Any] = columns_of(2500)
     columns["hard_neg"][2100] = text
     path = write_arrow(tmp_path / "a.arrow", pyarrow.table(columns))
     faults = []
     for stream in (False, True):
-        with pytest.raises(DataError, match=r"row 2101, column `hard_neg`.*a\.arrow") as fault:
+        with pytest.raises(
+            DataError, match=r"row 2101, column `hard_neg`.*a\.arrow"
+        ) as fault:
             Triplets(path=path, stream=stream).open()
         faults.append(str(fault.value))
         assert len(Triplets(path=path, stream=stream, limit=2100).open()) == 2100
@@ -331,14 +392,21 @@ print(len(table), (peak() - before) // 1024)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see the peak")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see the peak"
+)
 def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
     """400,000 rows of 3 x 60 characters: 72 MB in the file, about 140 MB as Python's strings."""
     path = tmp_path / "a.tsv"
     with path.open("w") as file:
         file.write("\t".join(COLUMNS) + "\n")
         for row in range(400_000):
-            file.write("\t".join(f"{name:<8} of row {row:07} {'and so on ' * 4}" for name in COLUMNS) + "\n")
+            file.write(
+                "\t".join(
+                    f"{name:<8} of row {row:07} {'and so on ' * 4}" for name in COLUMNS
+                )
+                + "\n"
+            )
     small = write(tmp_path / "small.csv", columns_of(5))
     grown = {}
     for how in ("stream", "memory"):
@@ -351,7 +419,9 @@ def test_memory_does_not_grow_with_the_texts(tmp_path: Path) -> None:
     assert grown["stream"] < 30
 
 
-def test_two_processes_at_once_both_read_the_right_texts(tmp_path: Path, cache: Path) -> None:
+def test_two_processes_at_once_both_read_the_right_texts(
+    tmp_path: Path, cache: Path
+) -> None:
     path = write(tmp_path / "a.jsonl", columns_of(30_000))
     code = (
         "import hashlib, sys\n"
@@ -361,7 +431,10 @@ def test_two_processes_at_once_both_read_the_right_texts(tmp_path: Path, cache: 
     )
     running = [
         subprocess.Popen(
-            [sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True, env={**os.environ}
+            [sys.executable, "-c", code, path],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ},
         )
         for _ in range(2)
     ]

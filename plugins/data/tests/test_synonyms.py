@@ -21,9 +21,16 @@ def positives(source: Synonyms, epochs: int = 60) -> set[str]:
     return {table.rows([0], epoch)["positive"][0] for epoch in range(epochs)}
 
 
-def test_all_replaceable_words_are_replaced_at_a_rate_of_one(put: Put, wordnet: Path) -> None:
-    source = Synonyms(path=put("a.txt", "The big house, soon!\n"), rate=1.0, lexicon=str(wordnet))
-    assert positives(source) == {"The large dwelling, shortly!", "The large abode, shortly!"}
+def test_all_replaceable_words_are_replaced_at_a_rate_of_one(
+    put: Put, wordnet: Path
+) -> None:
+    source = Synonyms(
+        path=put("a.txt", "The big house, soon!\n"), rate=1.0, lexicon=str(wordnet)
+    )
+    assert positives(source) == {
+        "The large dwelling, shortly!",
+        "The large abode, shortly!",
+    }
     assert source.columns == source.open().columns == ("anchor", "positive")
     assert list(source.check()) == []
 
@@ -37,20 +44,33 @@ def test_all_replaceable_words_are_replaced_at_a_rate_of_one(put: Put, wordnet: 
         "我们 zebra",
     ],
 )
-def test_names_inflected_forms_and_parts_of_words_stay(put: Put, wordnet: Path, text: str) -> None:
-    source = Synonyms(path=put("a.txt", text + "\n"), rate=1.0, senses=9, lexicon=str(wordnet))
+def test_names_inflected_forms_and_parts_of_words_stay(
+    put: Put, wordnet: Path, text: str
+) -> None:
+    source = Synonyms(
+        path=put("a.txt", text + "\n"), rate=1.0, senses=9, lexicon=str(wordnet)
+    )
     assert positives(source, 5) == {text}
 
 
-@pytest.mark.parametrize(("rate", "replaced"), [(0.01, 1), (0.3, 3), (0.45, 5), (1.0, 10)])
+@pytest.mark.parametrize(
+    ("rate", "replaced"), [(0.01, 1), (0.3, 3), (0.45, 5), (1.0, 10)]
+)
 def test_the_rate_is_the_share_of_replaceable_words(
     put: Put, wordnet: Path, rate: float, replaced: int
 ) -> None:
     text = "the " + " ".join(["big"] * 10)
-    found = positives(Synonyms(path=put("a.txt", text + "\n"), rate=rate, lexicon=str(wordnet)))
+    found = positives(
+        Synonyms(path=put("a.txt", text + "\n"), rate=rate, lexicon=str(wordnet))
+    )
     assert {positive.split().count("large") for positive in found} == {replaced}
     assert {len(positive.split()) for positive in found} == {11}
-    places = {i for positive in found for i, word in enumerate(positive.split()) if word == "large"}
+    places = {
+        i
+        for positive in found
+        for i, word in enumerate(positive.split())
+        if word == "large"
+    }
     assert places == set(range(1, 11))
 
 
@@ -59,10 +79,15 @@ def test_synonyms_of_several_words_are_set_with_blanks(put: Put, wordnet: Path) 
     assert positives(source, 3) == {"a kitchen plot."}
 
 
-def test_everything_that_decides_a_row_is_in_the_fingerprint(put: Put, wordnet: Path) -> None:
+def test_everything_that_decides_a_row_is_in_the_fingerprint(
+    put: Put, wordnet: Path
+) -> None:
     path = put("a.txt", "the big house\n")
     fields = [{}, {"seed": 1}, {"rate": 0.5}, {"senses": 2}]
-    found = {Synonyms(path=path, lexicon=str(wordnet), **given).open().fingerprint for given in fields}
+    found = {
+        Synonyms(path=path, lexicon=str(wordnet), **given).open().fingerprint
+        for given in fields
+    }
     (wordnet / "noun.exc").write_text("houses house\n")
     found.add(Synonyms(path=path, lexicon=str(wordnet)).open().fingerprint)
     assert len(found) == 5
@@ -70,7 +95,9 @@ def test_everything_that_decides_a_row_is_in_the_fingerprint(put: Put, wordnet: 
 
 def test_seeds_choose_differently(put: Put, wordnet: Path) -> None:
     path = put("a.txt", "".join(f"big house {i} house house\n" for i in range(30)))
-    one, other = (Synonyms(path=path, lexicon=str(wordnet), seed=seed).open() for seed in (0, 1))
+    one, other = (
+        Synonyms(path=path, lexicon=str(wordnet), seed=seed).open() for seed in (0, 1)
+    )
     assert one.rows(range(30)) != other.rows(range(30))
     assert one.rows(range(30)) != one.rows(range(30), epoch=1)
     again = Synonyms(path=path, lexicon=str(wordnet)).open()
@@ -81,15 +108,22 @@ def test_a_missing_library_is_named_with_its_extra(
     put: Put, wordnet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Synonyms(path=put("a.txt", "big\n"), lexicon=str(wordnet))
-    monkeypatch.setattr("sentbed_data.parquet_arrow.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(
+        "sentbed_data.parquet_arrow.importlib.util.find_spec", lambda name: None
+    )
     assert ["sentbed-data[wordnet]" in problem for problem in source.check()] == [True]
-    with pytest.raises(DataError, match=r"needs the package `nltk`.*pip install 'sentbed-data\[wordnet\]'"):
+    with pytest.raises(
+        DataError,
+        match=r"needs the package `nltk`.*pip install 'sentbed-data\[wordnet\]'",
+    ):
         source.open()
 
 
 def test_a_missing_lexicon_is_found_by_check(put: Put, tmp_path: Path) -> None:
     source = Synonyms(path=put("a.txt", "big\n"), lexicon=str(tmp_path / "none"))
-    assert [problem.endswith("does not exist; check the path") for problem in source.check()] == [True]
+    assert [
+        problem.endswith("does not exist; check the path") for problem in source.check()
+    ] == [True]
 
 
 @pytest.mark.parametrize("field", [{"rate": 0.0}, {"rate": 1.1}, {"senses": 0}])
@@ -124,7 +158,9 @@ def tagger(tmp_path: Path) -> Path:
     from nltk.tag.perceptron import PerceptronTagger
 
     trained = PerceptronTagger(load=False)
-    trained.train([[tuple(pair.rsplit("/", 1)) for pair in line.split()] for line in TAGGED * 30])
+    trained.train(
+        [[tuple(pair.rsplit("/", 1)) for pair in line.split()] for line in TAGGED * 30]
+    )
     directory = tmp_path / "taggers" / "averaged_perceptron_tagger_eng"
     directory.mkdir(parents=True)
     parts = (trained.model.weights, trained.tagdict, sorted(trained.classes))
@@ -139,7 +175,13 @@ def nlpaug(put: Put, wordnet: Path, tagger: Path) -> Callable[..., Synonyms]:
 
     def source(text: str, **fields: Any) -> Synonyms:
         path = put("a.txt", text + "\n")
-        return Synonyms(path=path, rules="nlpaug", lexicon=str(wordnet), tagger=str(tagger), **fields)
+        return Synonyms(
+            path=path,
+            rules="nlpaug",
+            lexicon=str(wordnet),
+            tagger=str(tagger),
+            **fields,
+        )
 
     return source
 
@@ -151,7 +193,9 @@ def test_nlpaug_takes_every_sense_of_the_tagged_part_and_keeps_a_capital(
     assert list(source.check()) == []
     houses = ("dwelling", "abode", "firm")
     assert positives(source) == {f"The large {house}, shortly!" for house in houses}
-    assert positives(nlpaug("Big HOUSE", rate=1.0)) == {f"Large {house}" for house in houses}
+    assert positives(nlpaug("Big HOUSE", rate=1.0)) == {
+        f"Large {house}" for house in houses
+    }
 
 
 def test_nlpaug_replaces_inflected_forms_by_synonyms_of_their_base_forms(
@@ -160,7 +204,10 @@ def test_nlpaug_replaces_inflected_forms_by_synonyms_of_their_base_forms(
     # `saw` is tagged as a verb: WordNet has it as one, and as a form of `see`, which is a synonym then.
     text = "The houses saw a number ."
     found = positives(nlpaug(text, rate=1.0), 300)
-    words = [set(column) for column in zip(*(positive.split(" a ") for positive in found), strict=True)]
+    words = [
+        set(column)
+        for column in zip(*(positive.split(" a ") for positive in found), strict=True)
+    ]
     assert words[1] == {"figure ."}
     firsts = {first.removeprefix("The ").split(" ", 1)[0] for first in words[0]}
     assert firsts == {"house", "dwelling", "abode", "firm"}
@@ -169,7 +216,8 @@ def test_nlpaug_replaces_inflected_forms_by_synonyms_of_their_base_forms(
 
 
 @pytest.mark.parametrize(
-    ("words", "rate", "replaced"), [(1, 0.3, 1), (4, 0.3, 2), (10, 0.3, 4), (40, 0.3, 10), (9, 1.0, 9)]
+    ("words", "rate", "replaced"),
+    [(1, 0.3, 1), (4, 0.3, 2), (10, 0.3, 4), (40, 0.3, 10), (9, 1.0, 9)],
 )
 def test_nlpaug_rounds_the_share_of_all_tokens_up_to_at_most_ten(
     nlpaug: Callable[..., Synonyms], words: int, rate: float, replaced: int
@@ -182,10 +230,16 @@ def test_nlpaug_rounds_the_share_of_all_tokens_up_to_at_most_ten(
 def test_nlpaug_says_which_fields_it_does_not_use_and_what_is_missing(
     nlpaug: Callable[..., Synonyms], put: Put, wordnet: Path, tagger: Path
 ) -> None:
-    assert ["remove `senses`" in problem for problem in nlpaug("big", senses=2).check()] == [True]
-    careful = Synonyms(path=put("a.txt", "big\n"), lexicon=str(wordnet), tagger=str(tagger))
+    assert [
+        "remove `senses`" in problem for problem in nlpaug("big", senses=2).check()
+    ] == [True]
+    careful = Synonyms(
+        path=put("a.txt", "big\n"), lexicon=str(wordnet), tagger=str(tagger)
+    )
     assert ["remove `tagger`" in problem for problem in careful.check()] == [True]
-    assert {*nlpaug("big").files()} - {*careful.files()} == {tagger / name for name in TAGGER_FILES}
+    assert {*nlpaug("big").files()} - {*careful.files()} == {
+        tagger / name for name in TAGGER_FILES
+    }
     (tagger / TAGGER_FILES[1]).write_text("{")
     with pytest.raises(DataError, match="tagger cannot be read"):
         nlpaug("big").open()
@@ -199,8 +253,13 @@ def test_the_tagger_is_found_in_a_directory_of_nltk(
     monkeypatch.setenv("NLTK_DATA", f"/nowhere{os.pathsep}{tagger.parent.parent}")
     assert find_tagger(None) == tagger
     named = nlpaug("The big house, soon!")
-    assert named.open().fingerprint == attrs.evolve(named, tagger=None).open().fingerprint
-    assert named.open().fingerprint != attrs.evolve(named, rules="careful", tagger=None).open().fingerprint
+    assert (
+        named.open().fingerprint == attrs.evolve(named, tagger=None).open().fingerprint
+    )
+    assert (
+        named.open().fingerprint
+        != attrs.evolve(named, rules="careful", tagger=None).open().fingerprint
+    )
 
 
 @pytest.mark.parametrize("variable", ["WNSEARCHDIR", "WNHOME", None])
@@ -210,9 +269,15 @@ def test_the_lexicon_that_is_found_is_said_to_be_read(
     for name in ("WNSEARCHDIR", "WNHOME"):
         monkeypatch.delenv(name, raising=False)
     if variable is not None:
-        monkeypatch.setenv(variable, str(wordnet if variable == "WNSEARCHDIR" else wordnet.parent))
+        monkeypatch.setenv(
+            variable, str(wordnet if variable == "WNSEARCHDIR" else wordnet.parent)
+        )
     put("dict/README", "no part of the lexicon")
-    source = Synonyms(path=put("a.txt", "big\n"), lexicon=None if variable else str(wordnet))
+    source = Synonyms(
+        path=put("a.txt", "big\n"), lexicon=None if variable else str(wordnet)
+    )
     files = set(source.files())
     assert {file.parent for file in files} == {wordnet}
-    assert {file.name for file in files} == {file.name for file in wordnet.iterdir()} - {"README"}
+    assert {file.name for file in files} == {
+        file.name for file in wordnet.iterdir()
+    } - {"README"}

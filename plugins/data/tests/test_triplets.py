@@ -29,7 +29,10 @@ def test_fingerprint_follows_the_content_and_not_the_format(tmp_path: Path) -> N
     (tmp_path / "a.csv").write_text("sent0,sent1,hard_neg\na,b,c\n")
     (tmp_path / "a.tsv").write_text("hard_neg\tsent1\tsent0\r\nc\tb\ta\r\n")
     (tmp_path / "b.csv").write_text("sent0,sent1,hard_neg\na,b,C\n")
-    prints = [Triplets(path=str(tmp_path / name)).open().fingerprint for name in ("a.csv", "a.tsv", "b.csv")]
+    prints = [
+        Triplets(path=str(tmp_path / name)).open().fingerprint
+        for name in ("a.csv", "a.tsv", "b.csv")
+    ]
     assert prints[0] == prints[1] != prints[2]
 
 
@@ -45,9 +48,13 @@ def test_a_known_file_with_another_number_of_rows_than_published_is_refused(
     for name in ("nli_for_simcse.csv", "mine.csv"):
         (tmp_path / name).write_text(text)
     assert len(Triplets(path="data:mine.csv", stream=stream).open()) == 3
-    assert len(Triplets(path="data:nli_for_simcse.csv", limit=2, stream=stream).open()) == 2
+    assert (
+        len(Triplets(path="data:nli_for_simcse.csv", limit=2, stream=stream).open())
+        == 2
+    )
     with pytest.raises(
-        DataError, match=r"found 3 rows, expected the 275,601 of `nli-for-simcse`.*sentbed data"
+        DataError,
+        match=r"found 3 rows, expected the 275,601 of `nli-for-simcse`.*sentbed data",
     ):
         Triplets(path="data:nli_for_simcse.csv", stream=stream).open()
 
@@ -64,7 +71,11 @@ def test_several_hard_negatives_have_a_column_each(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("sent0\tsent1\tn1\tn2\na\tb\tc\td\n")
     source = Triplets(path=str(path), negative=("n2", "n1"))
-    assert source.columns == source.open().columns == ("anchor", "positive", "negative", "negative_2")
+    assert (
+        source.columns
+        == source.open().columns
+        == ("anchor", "positive", "negative", "negative_2")
+    )
     assert source.open().rows([0])["negative_2"] == ["c"]
     with pytest.raises(ValueError, match="names 9 columns"):
         Triplets(path=str(path), negative=tuple("abcdefghi"))

@@ -16,7 +16,9 @@ from sentbed_data.word_splitting import pieces
         ("", []),
     ],
 )
-def test_words_stand_between_blanks_and_wide_characters_alone(text: str, words: list[str]) -> None:
+def test_words_stand_between_blanks_and_wide_characters_alone(
+    text: str, words: list[str]
+) -> None:
     assert pieces(text) == words
 
 

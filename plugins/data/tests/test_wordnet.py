@@ -31,8 +31,16 @@ def test_a_word_has_the_synonyms_of_its_most_frequent_sense(
 
 
 def test_further_senses_of_the_same_part_of_speech_follow(wordnet: Path) -> None:
-    assert open_lexicon(str(wordnet), 2).synonyms("house") == ("dwelling", "abode", "firm")
-    assert open_lexicon(str(wordnet), 9).synonyms("house") == ("dwelling", "abode", "firm")
+    assert open_lexicon(str(wordnet), 2).synonyms("house") == (
+        "dwelling",
+        "abode",
+        "firm",
+    )
+    assert open_lexicon(str(wordnet), 9).synonyms("house") == (
+        "dwelling",
+        "abode",
+        "firm",
+    )
 
 
 def test_the_fingerprint_is_that_of_the_files(wordnet: Path) -> None:
@@ -54,11 +62,16 @@ def test_the_environment_names_the_lexicon(
     assert find_lexicon(str(wordnet)) == wordnet
 
 
-def test_without_lexicon_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_lexicon_the_error_says_how_to_get_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("WNSEARCHDIR", raising=False)
     monkeypatch.delenv("WNHOME", raising=False)
     monkeypatch.setattr("sentbed_data.wordnet._PLACES", ("/nonexistent/wordnet",))
-    with pytest.raises(DataError, match=r"/nonexistent/wordnet.*apt-get install wordnet-base.*WNSEARCHDIR"):
+    with pytest.raises(
+        DataError,
+        match=r"/nonexistent/wordnet.*apt-get install wordnet-base.*WNSEARCHDIR",
+    ):
         find_lexicon(None)
 
 
@@ -71,7 +84,9 @@ def test_a_directory_that_lacks_a_file_is_refused(wordnet: Path) -> None:
 def test_a_damaged_index_is_refused(wordnet: Path) -> None:
     with (wordnet / "index.noun").open("a") as index:
         index.write("zoo n one\n")
-    with pytest.raises(DataError, match=r"cannot be read: .*index\.noun, line 16.*@ .*dict"):
+    with pytest.raises(
+        DataError, match=r"cannot be read: .*index\.noun, line 16.*@ .*dict"
+    ):
         open_lexicon(str(wordnet), 1)
 
 

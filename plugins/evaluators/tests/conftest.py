@@ -20,7 +20,9 @@ class TableEncoder(TextEncoder):
 
     second: TextEncoder | None = None
 
-    def __init__(self, table: dict[str, Sequence[float]] | None = None, width: int = 5) -> None:
+    def __init__(
+        self, table: dict[str, Sequence[float]] | None = None, width: int = 5
+    ) -> None:
         self.table = table or {}
         self.width = width
         self.calls: list[list[str]] = []

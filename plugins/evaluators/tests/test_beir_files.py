@@ -19,14 +19,22 @@ CORPUS = [
 ]
 QUERIES = [{"_id": f"q{i}", "text": f"query {i}"} for i in range(1, 6)]
 HEADER = "query-id\tcorpus-id\tscore\n"
-JUDGED = HEADER + "q3\td1\t2\nq1\td2\t1\nq3\td2\t-1\nq3\tq3\t1\nq2\td1\t0\nq3\tgone\t3\nq1\tgone\t1\n"
+JUDGED = (
+    HEADER
+    + "q3\td1\t2\nq1\td2\t1\nq3\td2\t-1\nq3\tq3\t1\nq2\td1\t0\nq3\tgone\t3\nq1\tgone\t1\n"
+)
 
 
 def lines(rows: list[Any]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def folder(write: Write, corpus: Any = CORPUS, queries: Any = QUERIES, judged: str | bytes = JUDGED) -> Path:
+def folder(
+    write: Write,
+    corpus: Any = CORPUS,
+    queries: Any = QUERIES,
+    judged: str | bytes = JUDGED,
+) -> Path:
     write("set/corpus.jsonl", lines(corpus) if isinstance(corpus, list) else corpus)
     write("set/queries.jsonl", lines(queries) if isinstance(queries, list) else queries)
     return write("set/qrels/test.tsv", judged).parents[1]
@@ -41,9 +49,14 @@ def test_a_folder_is_read_as_beir_reads_it(write: Write) -> None:
     assert found.relevant == [{0: 2, 2: 1, 4: 3}, {1: 1, 4: 1}]
     assert found.own_documents == [2, -1]
     protocol = found.protocol
-    assert (protocol["queries_without_judgement"], protocol["queries_without_relevant"]) == (2, 1)
+    assert (
+        protocol["queries_without_judgement"],
+        protocol["queries_without_relevant"],
+    ) == (2, 1)
     assert (protocol["judgements"], len(protocol["data"])) == (5, 3)
-    assert found.note.startswith("1 relevant documents are not in the corpus (the first is `gone`")
+    assert found.note.startswith(
+        "1 relevant documents are not in the corpus (the first is `gone`"
+    )
 
 
 def test_titles_can_be_left_out(write: Write) -> None:
@@ -62,32 +75,80 @@ def test_the_columns_of_the_judgements_go_by_their_names(write: Write) -> None:
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"corpus": [*CORPUS, CORPUS[1]]}, r"`_id` 'd2' occurs a second time.*corpus\.jsonl:5$"),
-        ({"queries": [*QUERIES, QUERIES[0]]}, r"`_id` 'q1' occurs a second time.*queries\.jsonl:6$"),
+        (
+            {"corpus": [*CORPUS, CORPUS[1]]},
+            r"`_id` 'd2' occurs a second time.*corpus\.jsonl:5$",
+        ),
+        (
+            {"queries": [*QUERIES, QUERIES[0]]},
+            r"`_id` 'q1' occurs a second time.*queries\.jsonl:6$",
+        ),
         ({"corpus": ""}, r"the file is empty.*corpus\.jsonl$"),
         ({"queries": "\n"}, r"the file is empty.*queries\.jsonl$"),
-        ({"corpus": [{"id": "d1", "text": "x"}]}, r"key `_id` is missing.*corpus\.jsonl:1$"),
-        ({"corpus": [{"_id": 1, "text": "x"}]}, r"`_id` is 1, but a text was expected.*corpus\.jsonl:1$"),
-        ({"corpus": [{"_id": "d1", "title": "x"}]}, r"key `text` is missing.*corpus\.jsonl:1$"),
-        ({"corpus": [{"_id": "d1", "text": None}]}, r"`text` is None.*corpus\.jsonl:1$"),
-        ({"corpus": [{"_id": "d1", "text": "x", "title": 3}]}, r"`title` is 3.*corpus\.jsonl:1$"),
+        (
+            {"corpus": [{"id": "d1", "text": "x"}]},
+            r"key `_id` is missing.*corpus\.jsonl:1$",
+        ),
+        (
+            {"corpus": [{"_id": 1, "text": "x"}]},
+            r"`_id` is 1, but a text was expected.*corpus\.jsonl:1$",
+        ),
+        (
+            {"corpus": [{"_id": "d1", "title": "x"}]},
+            r"key `text` is missing.*corpus\.jsonl:1$",
+        ),
+        (
+            {"corpus": [{"_id": "d1", "text": None}]},
+            r"`text` is None.*corpus\.jsonl:1$",
+        ),
+        (
+            {"corpus": [{"_id": "d1", "text": "x", "title": 3}]},
+            r"`title` is 3.*corpus\.jsonl:1$",
+        ),
         (
             {"corpus": lines(CORPUS[:1]) + '{"_id": "d2", "te'},
             r"not valid JSON.*corpus\.jsonl:2$",
         ),
-        ({"corpus": b'{"_id": "d1", "text": "\xe9"}\n'}, r"found byte 0xe9.*corpus\.jsonl:1$"),
+        (
+            {"corpus": b'{"_id": "d1", "text": "\xe9"}\n'},
+            r"found byte 0xe9.*corpus\.jsonl:1$",
+        ),
         ({"judged": HEADER + "q9\td1\t1\n"}, r"query `q9` is not in.*test\.tsv:2$"),
         ({"judged": HEADER}, r"no judgement below it.*test\.tsv$"),
         ({"judged": ""}, r"the file is empty.*test\.tsv$"),
-        ({"judged": "q1\td1\t1\n"}, r"without `query-id`; the first line names.*test\.tsv:1$"),
-        ({"judged": HEADER.replace("score", "rel") + "q1\td1\t1\n"}, r"without `score`.*test\.tsv:1$"),
+        (
+            {"judged": "q1\td1\t1\n"},
+            r"without `query-id`; the first line names.*test\.tsv:1$",
+        ),
+        (
+            {"judged": HEADER.replace("score", "rel") + "q1\td1\t1\n"},
+            r"without `score`.*test\.tsv:1$",
+        ),
         ({"judged": HEADER + "q1\td1\n"}, r"2 columns, the header 3.*test\.tsv:2$"),
-        ({"judged": HEADER + "q1\td1\t0.5\n"}, r"the score is '0\.5', but grades are whole.*test\.tsv:2$"),
-        ({"judged": HEADER + "q1\td1\t1_0\n"}, r"the score is '1_0', but grades are whole.*test\.tsv:2$"),
-        ({"judged": HEADER + "q1\td1\t1\nq1\td1\t2\n"}, r"grade 2 for query `q1` here and 1.*test\.tsv:3$"),
-        ({"judged": (HEADER + "q1\td\xe9\t1\n").encode("latin-1")}, r"found byte 0xe9.*test\.tsv:2$"),
-        ({"judged": HEADER + "q1\tgone\t1\n"}, r"no judgement says that a document of.*test\.tsv$"),
-        ({"judged": HEADER + "q1\td1\t0\n"}, r"no judgement says that a document of.*test\.tsv$"),
+        (
+            {"judged": HEADER + "q1\td1\t0.5\n"},
+            r"the score is '0\.5', but grades are whole.*test\.tsv:2$",
+        ),
+        (
+            {"judged": HEADER + "q1\td1\t1_0\n"},
+            r"the score is '1_0', but grades are whole.*test\.tsv:2$",
+        ),
+        (
+            {"judged": HEADER + "q1\td1\t1\nq1\td1\t2\n"},
+            r"grade 2 for query `q1` here and 1.*test\.tsv:3$",
+        ),
+        (
+            {"judged": (HEADER + "q1\td\xe9\t1\n").encode("latin-1")},
+            r"found byte 0xe9.*test\.tsv:2$",
+        ),
+        (
+            {"judged": HEADER + "q1\tgone\t1\n"},
+            r"no judgement says that a document of.*test\.tsv$",
+        ),
+        (
+            {"judged": HEADER + "q1\td1\t0\n"},
+            r"no judgement says that a document of.*test\.tsv$",
+        ),
     ],
 )
 def test_what_cannot_be_used_is_an_error_with_file_and_line(
@@ -97,7 +158,9 @@ def test_what_cannot_be_used_is_an_error_with_file_and_line(
         read_beir(folder(write, **changed), "test", title=True)
 
 
-def test_missing_files_are_named_with_the_splits_that_are_there(write: Write, tmp_path: Path) -> None:
+def test_missing_files_are_named_with_the_splits_that_are_there(
+    write: Write, tmp_path: Path
+) -> None:
     there = folder(write)
     assert list(problems(there, "test")) == []
     (split,) = problems(there, "tets")

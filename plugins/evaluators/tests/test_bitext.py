@@ -29,34 +29,61 @@ def values(result: Any) -> dict[str, float]:
     return {score.metric: score.value for score in result.scores}
 
 
-def test_each_line_looks_for_its_own_on_the_other_side(write: Write, table_encoder: Any) -> None:
+def test_each_line_looks_for_its_own_on_the_other_side(
+    write: Write, table_encoder: Any
+) -> None:
     """a finds x, b finds x (wrong), c finds z; x finds a, y finds b, z finds c."""
-    encoder = table_encoder({"a": at(0), "b": at(20), "c": at(90), "x": at(8), "y": at(40), "z": at(85)})
-    result = Bitext(parallel=files(write, ["a", "b", "c"], ["x", "y", "z"])).prepare().evaluate(encoder)
+    encoder = table_encoder(
+        {"a": at(0), "b": at(20), "c": at(90), "x": at(8), "y": at(40), "z": at(85)}
+    )
+    result = (
+        Bitext(parallel=files(write, ["a", "b", "c"], ["x", "y", "z"]))
+        .prepare()
+        .evaluate(encoder)
+    )
     forward, backward = [1, 0, 1], [1, 1, 1]
     assert values(result) == pytest.approx(
         {"accuracy": 500 / 6, "accuracy-forward": 200 / 3, "accuracy-backward": 100}
     )
     assert result.primary == pytest.approx(500 / 6)
-    items = {score.metric: score.items.x.tolist() for score in result.scores if score.items}
+    items = {
+        score.metric: score.items.x.tolist() for score in result.scores if score.items
+    }
     assert items == {
         "accuracy": [1, 0.5, 1],
         "accuracy-forward": forward,
         "accuracy-backward": backward,
     }
     protocol = result.scores[0].protocol
-    assert (result.scores[0].task, protocol["pairs"], protocol["ranked_by"]) == ("dev", 3, "cosine")
+    assert (result.scores[0].task, protocol["pairs"], protocol["ranked_by"]) == (
+        "dev",
+        3,
+        "cosine",
+    )
 
 
-def test_either_translation_of_a_repeated_text_is_right(write: Write, table_encoder: Any) -> None:
+def test_either_translation_of_a_repeated_text_is_right(
+    write: Write, table_encoder: Any
+) -> None:
     """hi stands beside salut and bonjour; bonjour stands beside hi and morning."""
     encoder = table_encoder(
-        {"hi": at(0), "morning": at(30), "bye": at(90), "salut": at(-5), "bonjour": at(9), "adieu": at(80)}
+        {
+            "hi": at(0),
+            "morning": at(30),
+            "bye": at(90),
+            "salut": at(-5),
+            "bonjour": at(9),
+            "adieu": at(80),
+        }
     )
     first = ["hi", "hi", "morning", "bye"]
     second = ["salut", "bonjour", "bonjour", "adieu"]
     result = Bitext(parallel=files(write, first, second)).prepare().evaluate(encoder)
-    assert values(result) == {"accuracy": 100, "accuracy-forward": 100, "accuracy-backward": 100}
+    assert values(result) == {
+        "accuracy": 100,
+        "accuracy-forward": 100,
+        "accuracy-backward": 100,
+    }
 
 
 def naive_margin(a: np.ndarray, b: np.ndarray, k: int) -> list[int]:
@@ -75,17 +102,24 @@ def naive_margin(a: np.ndarray, b: np.ndarray, k: int) -> list[int]:
 
 
 @pytest.mark.parametrize("k", [2, 4])
-def test_the_margin_equals_a_naive_one(k: int, write: Write, table_encoder: Any) -> None:
+def test_the_margin_equals_a_naive_one(
+    k: int, write: Write, table_encoder: Any
+) -> None:
     generator = np.random.default_rng(5)
     a = generator.normal(size=(30, 8)) + 1.5
     b = a + 0.8 * generator.normal(size=(30, 8))
     b[:, 0] += 3 * (np.arange(30) % 7 == 0)  # hubs
     first, second = [f"a{i}" for i in range(30)], [f"b{i}" for i in range(30)]
     encoder = table_encoder(
-        {**dict(zip(first, a.tolist(), strict=True)), **dict(zip(second, b.tolist(), strict=True))}
+        {
+            **dict(zip(first, a.tolist(), strict=True)),
+            **dict(zip(second, b.tolist(), strict=True)),
+        }
     )
     paths = files(write, first, second)
-    result = Bitext(parallel=paths, score="margin", neighbours=k).prepare().evaluate(encoder)
+    result = (
+        Bitext(parallel=paths, score="margin", neighbours=k).prepare().evaluate(encoder)
+    )
     right = [i == j for i, j in enumerate(naive_margin(a, b, k))]
     back = [i == j for i, j in enumerate(naive_margin(b, a, k))]
     found = values(result)
@@ -96,26 +130,43 @@ def test_the_margin_equals_a_naive_one(k: int, write: Write, table_encoder: Any)
     assert result.scores[0].protocol["ranked_by"] == f"ratio margin, k = {k}"
 
 
-def test_a_margin_over_few_or_opposite_lines_is_a_number(write: Write, table_encoder: Any) -> None:
+def test_a_margin_over_few_or_opposite_lines_is_a_number(
+    write: Write, table_encoder: Any
+) -> None:
     encoder = table_encoder({"a": at(0), "b": at(180), "x": at(0), "y": at(180)})
-    result = Bitext(parallel=files(write, ["a", "b"], ["x", "y"]), score="margin").prepare().evaluate(encoder)
+    result = (
+        Bitext(parallel=files(write, ["a", "b"], ["x", "y"]), score="margin")
+        .prepare()
+        .evaluate(encoder)
+    )
     assert values(result)["accuracy"] == 100
 
 
-def test_the_second_file_is_encoded_by_the_second_encoder(write: Write, table_encoder: Any) -> None:
+def test_the_second_file_is_encoded_by_the_second_encoder(
+    write: Write, table_encoder: Any
+) -> None:
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(90), "b": at(0)})
-    result = Bitext(parallel=files(write, ["a", "b"], ["b", "a"])).prepare().evaluate(encoder, encoder.second)
+    result = (
+        Bitext(parallel=files(write, ["a", "b"], ["b", "a"]))
+        .prepare()
+        .evaluate(encoder, encoder.second)
+    )
     assert values(result)["accuracy"] == 100
     assert (encoder.calls, encoder.second.calls) == ([["a", "b"]], [["b", "a"]])
 
 
 def test_only_the_first_pairs_are_taken(write: Write, encoder: Any) -> None:
     result = (
-        Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2).prepare().evaluate(encoder)
+        Bitext(parallel=files(write, ["a", "b", "c"], ["a", "b", "d"]), pairs=2)
+        .prepare()
+        .evaluate(encoder)
     )
     assert values(result)["accuracy"] == 100
-    assert (result.scores[0].protocol["pairs"], result.scores[0].protocol["split"]) == (2, "first lines")
+    assert (result.scores[0].protocol["pairs"], result.scores[0].protocol["split"]) == (
+        2,
+        "first lines",
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,6 +206,10 @@ def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
         assert expected in problem
 
 
-@pytest.mark.parametrize(("split", "development"), [(None, False), ("test", False), ("train", True)])
-def test_it_is_development_where_the_split_says_so(split: Any, development: bool) -> None:
+@pytest.mark.parametrize(
+    ("split", "development"), [(None, False), ("test", False), ("train", True)]
+)
+def test_it_is_development_where_the_split_says_so(
+    split: Any, development: bool
+) -> None:
     assert Bitext(parallel=("a", "b"), split=split).traits.development is development

@@ -13,12 +13,19 @@ from sentbed import DataError
 from sentbed_evaluators import logistic_regression
 from sentbed_evaluators._torch import batched_logistic_regression
 from sentbed_evaluators.classifier_dataclasses import Task, Training, predict
-from sentbed_evaluators.classifier_training import HELD_OUT, PENALTIES, Classifier, Examples
+from sentbed_evaluators.classifier_training import (
+    HELD_OUT,
+    PENALTIES,
+    Classifier,
+    Examples,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 
-def blobs(n: int, classes: int, width: int = 12, spread: float = 1.5, seed: int = 0) -> Examples:
+def blobs(
+    n: int, classes: int, width: int = 12, spread: float = 1.5, seed: int = 0
+) -> Examples:
     """Classes that overlap, so that penalties and early stopping matter."""
     draw = np.random.default_rng(seed)
     labels = np.arange(n) % classes
@@ -39,9 +46,9 @@ def train_alone(
     np.random.seed(training.seed)
     torch.manual_seed(training.seed)
     model = torch.nn.Linear(x.shape[1], classes)
-    optimizer = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[training.optimizer](
-        model.parameters()
-    )
+    optimizer = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}[
+        training.optimizer
+    ](model.parameters())
     optimizer.param_groups[0]["weight_decay"] = penalty
     if dev is None:
         order = np.random.permutation(len(x))
@@ -55,7 +62,9 @@ def train_alone(
             order = np.random.permutation(len(x))
             for start in range(0, len(x), training.batch_size):
                 rows = torch.from_numpy(order[start : start + training.batch_size])
-                loss = torch.nn.functional.cross_entropy(model(inputs[rows]), labels[rows])
+                loss = torch.nn.functional.cross_entropy(
+                    model(inputs[rows]), labels[rows]
+                )
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -75,16 +84,26 @@ def found(model: torch.nn.Linear, x: NDArray[np.float32]) -> NDArray[np.int64]:
         return model(torch.from_numpy(x)).argmax(1).numpy()
 
 
-@pytest.mark.parametrize(("mode", "classes"), [("test", 2), ("fast", 2), ("test", 5), ("fast", 3)])
+@pytest.mark.parametrize(
+    ("mode", "classes"), [("test", 2), ("fast", 2), ("test", 5), ("fast", 3)]
+)
 def test_three_fits_of_a_batch_are_what_each_is_alone(mode: str, classes: int) -> None:
     data = blobs(240, classes)
     training = Classifier(mode=mode).training
-    folds = list(StratifiedKFold(5, shuffle=True, random_state=1111).split(data.labels, data.labels))
+    folds = list(
+        StratifiedKFold(5, shuffle=True, random_state=1111).split(
+            data.labels, data.labels
+        )
+    )
     tasks = [Task(train, look, PENALTIES) for train, look in folds]
 
-    fitted = batched_logistic_regression.fit(data, data, classes, tasks, training, "cpu", lambda count: None)
+    fitted = batched_logistic_regression.fit(
+        data, data, classes, tasks, training, "cpu", lambda count: None
+    )
 
-    chosen = random.Random(3).sample([(fold, p) for fold in range(5) for p in range(len(PENALTIES))], 3)
+    chosen = random.Random(3).sample(
+        [(fold, p) for fold in range(5) for p in range(len(PENALTIES))], 3
+    )
     for fold, place in chosen:
         train, look = folds[fold]
         model, accuracy = train_alone(
@@ -107,10 +126,14 @@ def test_tasks_of_different_lengths_do_not_disturb_each_other() -> None:
     tasks = [Task(rows[:n], rows[120:], PENALTIES[:2]) for n in (100, 101, 100, 64)]
     training = Classifier().training
 
-    together = batched_logistic_regression.fit(data, data, 2, tasks, training, "cpu", lambda count: None)
+    together = batched_logistic_regression.fit(
+        data, data, 2, tasks, training, "cpu", lambda count: None
+    )
 
     for task, fitted in zip(tasks, together, strict=True):
-        [alone] = batched_logistic_regression.fit(data, data, 2, [task], training, "cpu", lambda count: None)
+        [alone] = batched_logistic_regression.fit(
+            data, data, 2, [task], training, "cpu", lambda count: None
+        )
         np.testing.assert_allclose(fitted.weights, alone.weights, atol=1e-6)
 
 
@@ -146,7 +169,9 @@ def test_the_patience_counter_is_never_reset() -> None:
         assert (worse == 4) == (place == len(looks) - 1)
     assert best == fitted.correct[0]
     first_worse = next(i for i in range(1, len(looks)) if looks[i] <= max(looks[:i]))
-    assert best > max(looks[: first_worse + 1]), "the example must get better after a worse look"
+    assert best > max(looks[: first_worse + 1]), (
+        "the example must get better after a worse look"
+    )
 
 
 def test_training_ends_after_the_last_epoch() -> None:
@@ -158,8 +183,12 @@ def test_training_ends_after_the_last_epoch() -> None:
         data, data, 2, [Task(rows, rows, (1e-5,))], training, "cpu", lambda count: None
     )
 
-    model, _ = train_alone(data.features, data.labels, (data.features, data.labels), 2, 1e-5, training)
-    np.testing.assert_allclose(fitted.weights[0][:-1].T, model.weight.detach(), atol=1e-5)
+    model, _ = train_alone(
+        data.features, data.labels, (data.features, data.labels), 2, 1e-5, training
+    )
+    np.testing.assert_allclose(
+        fitted.weights[0][:-1].T, model.weight.detach(), atol=1e-5
+    )
 
 
 def test_a_nested_cross_validation_is_that_of_nested_loops() -> None:
@@ -167,8 +196,12 @@ def test_a_nested_cross_validation_is_that_of_nested_loops() -> None:
     classifier = Classifier(mode="fast")
     x, y = data.features, data.labels
 
-    def split(labels: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        return list(StratifiedKFold(5, shuffle=True, random_state=1111).split(labels, labels))
+    def split(
+        labels: NDArray[np.int64],
+    ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        return list(
+            StratifiedKFold(5, shuffle=True, random_state=1111).split(labels, labels)
+        )
 
     development, accuracies = [], []
     predicted = np.full(130, -1)
@@ -177,14 +210,21 @@ def test_a_nested_cross_validation_is_that_of_nested_loops() -> None:
         for penalty in PENALTIES:
             scores = [
                 train_alone(
-                    x[train][a], y[train][a], (x[train][b], y[train][b]), 2, penalty, classifier.training
+                    x[train][a],
+                    y[train][a],
+                    (x[train][b], y[train][b]),
+                    2,
+                    penalty,
+                    classifier.training,
                 )[1]
                 for a, b in split(y[train])
             ]
             means.append(round(100 * np.mean(scores), 2))
         development.append(max(means))
         penalty = PENALTIES[int(np.argmax(means))]
-        model, _ = train_alone(x[train], y[train], None, 2, penalty, classifier.training)
+        model, _ = train_alone(
+            x[train], y[train], None, 2, penalty, classifier.training
+        )
         predicted[test] = found(model, x[test])
         accuracies.append(round(100 * float((predicted[test] == y[test]).mean()), 2))
 
@@ -207,14 +247,21 @@ def test_a_folded_outcome_is_that_of_loops() -> None:
     means = []
     for penalty in PENALTIES:
         folds = StratifiedKFold(5, shuffle=True, random_state=1111).split(y, y)
-        scores = [train_alone(x[a], y[a], (x[b], y[b]), 3, penalty, classifier.training)[1] for a, b in folds]
+        scores = [
+            train_alone(x[a], y[a], (x[b], y[b]), 3, penalty, classifier.training)[1]
+            for a, b in folds
+        ]
         means.append(round(100 * float(np.mean(scores)), 2))
-    model, _ = train_alone(x, y, None, 3, PENALTIES[int(np.argmax(means))], classifier.training)
+    model, _ = train_alone(
+        x, y, None, 3, PENALTIES[int(np.argmax(means))], classifier.training
+    )
 
     outcome = classifier.folded(train, test, 3)
 
     np.testing.assert_array_equal(outcome.predicted, found(model, test.features))
-    assert outcome.accuracy == round(100 * float((outcome.predicted == test.labels).mean()), 2)
+    assert outcome.accuracy == round(
+        100 * float((outcome.predicted == test.labels).mean()), 2
+    )
     assert outcome.development == max(means)
 
 
@@ -222,14 +269,23 @@ def test_a_split_outcome_is_that_of_a_loop() -> None:
     train, dev, test = (blobs(n, 2, spread=2.5, seed=n) for n in (150, 40, 50))
     classifier = Classifier()
     models = [
-        train_alone(train.features, train.labels, (dev.features, dev.labels), 2, penalty, classifier.training)
+        train_alone(
+            train.features,
+            train.labels,
+            (dev.features, dev.labels),
+            2,
+            penalty,
+            classifier.training,
+        )
         for penalty in PENALTIES
     ]
     best = int(np.argmax([round(100 * accuracy, 2) for _, accuracy in models]))
 
     outcome = classifier.split(train, dev, test, 2)
 
-    np.testing.assert_array_equal(outcome.predicted, found(models[best][0], test.features))
+    np.testing.assert_array_equal(
+        outcome.predicted, found(models[best][0], test.features)
+    )
     assert outcome.development == round(100 * models[best][1], 2)
 
 
@@ -241,17 +297,27 @@ def unit(data: Examples) -> Examples:
 
 @pytest.mark.parametrize("classes", [2, 6])
 def test_logistic_finds_the_minimum(classes: int) -> None:
-    train, dev, test = (unit(blobs(n, classes, width=96, spread=4.0, seed=n)) for n in (900, 300, 500))
+    train, dev, test = (
+        unit(blobs(n, classes, width=96, spread=4.0, seed=n)) for n in (900, 300, 500)
+    )
     exact = {}
     for c in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0):
         model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
         exact[c] = model.fit(train.features.astype(np.float64), train.labels)
-    accuracies = [round(100 * model.score(dev.features, dev.labels), 2) for model in exact.values()]
+    accuracies = [
+        round(100 * model.score(dev.features, dev.labels), 2)
+        for model in exact.values()
+    ]
     best = exact[list(exact)[int(np.argmax(accuracies))]]
     rows = np.arange(900)
 
     [fitted] = logistic_regression.fit(
-        train, dev, classes, [Task(rows, np.arange(300), tuple(exact))], 1111, lambda count: None
+        train,
+        dev,
+        classes,
+        [Task(rows, np.arange(300), tuple(exact))],
+        1111,
+        lambda count: None,
     )
     outcome = Classifier("logistic").split(train, dev, test, classes)
 
@@ -259,8 +325,12 @@ def test_logistic_finds_the_minimum(classes: int) -> None:
         if classes > 2:
             np.testing.assert_allclose(weights[:-1].T, model.coef_, atol=2e-3)
         else:
-            np.testing.assert_allclose((weights[:-1, 1] - weights[:-1, 0]) / 2, model.coef_[0], atol=2e-3)
-    np.testing.assert_array_equal(outcome.predicted, best.predict(test.features.astype(np.float64)))
+            np.testing.assert_allclose(
+                (weights[:-1, 1] - weights[:-1, 0]) / 2, model.coef_[0], atol=2e-3
+            )
+    np.testing.assert_array_equal(
+        outcome.predicted, best.predict(test.features.astype(np.float64))
+    )
     assert outcome.development == max(accuracies)
 
 
@@ -272,11 +342,16 @@ def test_logistic_never_predicts_a_class_that_it_has_not_seen() -> None:
 
 
 def test_logistic_cross_validates_over_its_own_grid() -> None:
-    train, test = unit(blobs(120, 2, spread=3.0)), unit(blobs(60, 2, spread=3.0, seed=1))
+    train, test = (
+        unit(blobs(120, 2, spread=3.0)),
+        unit(blobs(60, 2, spread=3.0, seed=1)),
+    )
     means = {}
     for c in (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0):
         scores = []
-        for a, b in StratifiedKFold(5, shuffle=True, random_state=1111).split(train.labels, train.labels):
+        for a, b in StratifiedKFold(5, shuffle=True, random_state=1111).split(
+            train.labels, train.labels
+        ):
             model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
             model.fit(train.features[a].astype(np.float64), train.labels[a])
             scores.append(model.score(train.features[b], train.labels[b]))
@@ -288,20 +363,26 @@ def test_logistic_cross_validates_over_its_own_grid() -> None:
     outcome = Classifier("logistic", "fast").folded(train, test, 2)
 
     assert outcome.development == means[best]
-    np.testing.assert_array_equal(outcome.predicted, model.predict(test.features.astype(np.float64)))
+    np.testing.assert_array_equal(
+        outcome.predicted, model.predict(test.features.astype(np.float64))
+    )
 
 
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_other_types_and_layouts_are_taken(protocol: str) -> None:
     data = blobs(80, 2)
-    wide = Examples(data.features.astype(np.float64)[::-1][::-1], data.labels.astype(np.int32))
+    wide = Examples(
+        data.features.astype(np.float64)[::-1][::-1], data.labels.astype(np.int32)
+    )
     read_only = Examples(data.features.copy(), data.labels)
     read_only.features.flags.writeable = False
     classifier = Classifier(protocol, "fast")
 
     expected = classifier.folded(data, data, 2).predicted
     for other in (wide, read_only):
-        np.testing.assert_array_equal(classifier.folded(other, data, 2).predicted, expected)
+        np.testing.assert_array_equal(
+            classifier.folded(other, data, 2).predicted, expected
+        )
 
 
 def test_so_few_examples_that_none_is_held_out_are_trained_on() -> None:
@@ -319,7 +400,9 @@ def test_examples_of_one_class_and_empty_splits_are_refused() -> None:
         Classifier().split(data, data, empty, 2)
 
 
-def test_the_seed_of_what_a_gpu_draws_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seed_of_what_a_gpu_draws_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     seeds: list[int] = []
     monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
     before = torch.random.get_rng_state()

@@ -29,9 +29,14 @@ def _lines(name: str, count: int = 20) -> str:
 
 @pytest.fixture
 def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
-    pairs = "sentence1\tsentence2\tscore\n" + "".join(f"a {k}\tb {k}\t{k % 6}\n" for k in range(30))
+    pairs = "sentence1\tsentence2\tscore\n" + "".join(
+        f"a {k}\tb {k}\t{k % 6}\n" for k in range(30)
+    )
     sts = str(write("pairs.tsv", pairs))
-    parallel = [str(write("dev.en", _lines("she"))), str(write("dev.zh", _lines("they")))]
+    parallel = [
+        str(write("dev.en", _lines("she"))),
+        str(write("dev.zh", _lines("they"))),
+    ]
     rows = {
         name: [{"_id": f"{name}{k}", "text": f"{name} {k}"} for k in range(9)]
         for name in ("corpus", "queries")
@@ -47,7 +52,11 @@ def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
     file, _ = PROBING["Length"]
     write(
         f"probing/{file}",
-        "".join(f"{part}\t{'CAB'[k % 3]}\t{part} {k}\n" for part in ("tr", "va", "te") for k in range(30)),
+        "".join(
+            f"{part}\t{'CAB'[k % 3]}\t{part} {k}\n"
+            for part in ("tr", "va", "te")
+            for k in range(30)
+        ),
     )
     for split in ("train", "dev"):
         rows_of_glue = "".join(f"{split} says {k}\t{k % 2}\n" for k in range(60))
@@ -79,18 +88,34 @@ def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("evaluator", offered(sentbed_evaluators.evaluators()))
-def test_an_evaluator_keeps_the_contract(evaluator: Any, examples: Mapping[str, dict[str, Any]]) -> None:
+def test_an_evaluator_keeps_the_contract(
+    evaluator: Any, examples: Mapping[str, dict[str, Any]]
+) -> None:
     why = WITHOUT_DATA.get(evaluator.name)
     skip = dict.fromkeys(("scores", "repeatable", "items"), why) if why else {}
     if evaluator.name == "sentbench":
-        skip["lists"] = WITHOUT_DATA["sentbench"]  # they are built of the collections as well
+        skip["lists"] = WITHOUT_DATA[
+            "sentbench"
+        ]  # they are built of the collections as well
     if evaluator.name in ("throughput", "memory", "encoding-cost"):
         skip = TIMED
-    report = check_component(evaluator, kind="evaluator", example=examples[evaluator.name], skip=skip)
+    report = check_component(
+        evaluator, kind="evaluator", example=examples[evaluator.name], skip=skip
+    )
     assert report.not_run.keys() == skip.keys()
 
 
-def test_those_that_take_a_second_encoder_say_so(examples: Mapping[str, dict[str, Any]]) -> None:
+def test_those_that_take_a_second_encoder_say_so(
+    examples: Mapping[str, dict[str, Any]],
+) -> None:
     examples["encoding-cost"]["texts"] = STS(examples["sts"]["path"])
-    made = [evaluator(**examples[evaluator.name]) for evaluator in offered(sentbed_evaluators.evaluators())]
-    assert [one.name for one in made if one.traits.two_sided] == ["sts", "geometry", "retrieval", "bitext"]
+    made = [
+        evaluator(**examples[evaluator.name])
+        for evaluator in offered(sentbed_evaluators.evaluators())
+    ]
+    assert [one.name for one in made if one.traits.two_sided] == [
+        "sts",
+        "geometry",
+        "retrieval",
+        "bitext",
+    ]

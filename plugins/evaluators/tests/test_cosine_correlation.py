@@ -19,7 +19,8 @@ def test_cosines_equal_a_naive_loop() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 4099, 3)).astype(np.float32)
     naive = [
-        sum(float(x) * float(y) for x, y in zip(u, v, strict=True)) / (math.hypot(*u) * math.hypot(*v))
+        sum(float(x) * float(y) for x, y in zip(u, v, strict=True))
+        / (math.hypot(*u) * math.hypot(*v))
         for u, v in zip(a.tolist(), b.tolist(), strict=True)
     ]
     np.testing.assert_allclose(cosines(a, b), naive, atol=1e-12)
@@ -44,8 +45,14 @@ def test_correlations_with_ties_equal_those_of_ranks() -> None:
 
 def test_a_collapsed_encoder_scores_zero_with_a_note() -> None:
     result = correlate([1.0, 2.0, 3.0], np.array([1.0, 1.0 - 1e-16, 1.0]))
-    assert (result.spearman, result.pearson, result.note) == (0.0, 0.0, "constant similarity")
-    assert result.degenerate.startswith("the vectors have collapsed: all cosines are about 1.0000")
+    assert (result.spearman, result.pearson, result.note) == (
+        0.0,
+        0.0,
+        "constant similarity",
+    )
+    assert result.degenerate.startswith(
+        "the vectors have collapsed: all cosines are about 1.0000"
+    )
 
 
 def test_cosines_of_a_tiny_span_are_ranked_as_others_are() -> None:

@@ -6,7 +6,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from sentbed_evaluators._torch.counted_pass import Counted, counted, parameters, weight_bytes
+from sentbed_evaluators._torch.counted_pass import (
+    Counted,
+    counted,
+    parameters,
+    weight_bytes,
+)
 from torch.nn import functional
 
 ROWS, WIDE, NARROW = 10, 64, 32
@@ -26,7 +31,9 @@ def passes() -> dict[str, Callable[[], torch.Tensor]]:
 
 
 @pytest.mark.parametrize("name", passes())
-def test_a_product_has_two_operations_a_multiply_add_and_keeps_its_result(name: str) -> None:
+def test_a_product_has_two_operations_a_multiply_add_and_keeps_its_result(
+    name: str,
+) -> None:
     compute = passes()[name]
     with torch.inference_mode():
         assert counted(compute) == Counted(2 * ROWS * WIDE * NARROW, 4 * ROWS * NARROW)
@@ -38,7 +45,11 @@ def test_attention_has_two_products_of_all_pairs_for_each_head(key_heads: int) -
     query = torch.randn(texts, heads, length, width)
     key = torch.randn(texts, key_heads, length, width)
     with torch.inference_mode():
-        found = counted(lambda: functional.scaled_dot_product_attention(query, key, key, enable_gqa=True))
+        found = counted(
+            lambda: functional.scaled_dot_product_attention(
+                query, key, key, enable_gqa=True
+            )
+        )
     assert found.operations == 2 * 2 * texts * heads * length * length * width
 
 
@@ -59,7 +70,9 @@ def test_memory_is_that_of_the_tensors_that_live_together() -> None:
         assert counted(compute) == Counted(0, 6000)
 
 
-def test_weights_that_are_shared_count_once_and_buffers_are_held_but_no_parameters() -> None:
+def test_weights_that_are_shared_count_once_and_buffers_are_held_but_no_parameters() -> (
+    None
+):
     first, second = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4)
     second.weight = first.weight
     module = torch.nn.Sequential(first, second, torch.nn.BatchNorm1d(4))

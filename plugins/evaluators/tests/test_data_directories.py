@@ -76,18 +76,28 @@ def named(case: object) -> str | None:
 
 @pytest.mark.parametrize(("evaluator", "expected"), FILES, ids=named)
 def test_an_evaluator_says_which_files_its_tasks_are_read_from(
-    evaluator: Any, expected: list[str], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evaluator: Any,
+    expected: list[str],
+    write: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for _, names in FILES:
         for name in names:
             write(name, "x")
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert [file.relative_to(tmp_path).as_posix() for file in evaluator.files()] == expected
+    assert [
+        file.relative_to(tmp_path).as_posix() for file in evaluator.files()
+    ] == expected
 
 
 @pytest.mark.parametrize(("evaluator", "expected"), FILES, ids=named)
 def test_a_missing_file_that_is_said_to_be_read_is_a_problem(
-    evaluator: Any, expected: list[str], write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evaluator: Any,
+    expected: list[str],
+    write: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in expected:
         write(name, "x")
@@ -103,9 +113,21 @@ def test_a_missing_file_that_is_said_to_be_read_is_a_problem(
     ("evaluator", "there", "expected"),
     [
         (SentEvalSTS(tasks=("STSB", "STSB-dev"), skip_missing=True), STSB, STSB),
-        (SentEvalTransfer(tasks=("TREC", "MR"), skip_missing=True), FILES[2][1][1:], FILES[2][1][2:]),
-        (SentEvalProbing(tasks=("Depth", "Tense"), skip_missing=True), FILES[3][1][:1], FILES[3][1][:1]),
-        (SentGLUE(tasks=("MNLI-m", "STS-B"), skip_missing=True), FILES[4][1][1:], FILES[4][1][3:]),
+        (
+            SentEvalTransfer(tasks=("TREC", "MR"), skip_missing=True),
+            FILES[2][1][1:],
+            FILES[2][1][2:],
+        ),
+        (
+            SentEvalProbing(tasks=("Depth", "Tense"), skip_missing=True),
+            FILES[3][1][:1],
+            FILES[3][1][:1],
+        ),
+        (
+            SentGLUE(tasks=("MNLI-m", "STS-B"), skip_missing=True),
+            FILES[4][1][1:],
+            FILES[4][1][3:],
+        ),
     ],
     ids=named,
 )
@@ -120,7 +142,9 @@ def test_a_skipped_task_has_no_files(
     for name in there:
         write(name, "x")
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert [file.relative_to(tmp_path).as_posix() for file in evaluator.files()] == expected
+    assert [
+        file.relative_to(tmp_path).as_posix() for file in evaluator.files()
+    ] == expected
 
 
 def test_pairs_that_a_field_names_need_no_directory(tmp_path: Path) -> None:

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 from sentbed import FilePath
 from sentbed.protocols import Score
 from sentbed_evaluators.cosine_correlation import cosines
-from sentbed_evaluators.degenerate_scores import collapsed, equal_cosines, equal_vectors, one_class
+from sentbed_evaluators.degenerate_scores import (
+    collapsed,
+    equal_cosines,
+    equal_vectors,
+    one_class,
+)
 from sentbed_evaluators.task_suites import average
 
 
@@ -17,14 +22,21 @@ def test_predictions_of_one_class_are_degenerate_in_all_folds_only() -> None:
     assert one_class(np.array([3, 3, 1])) == ""
     folds = np.array([0, 0, 1, 1])
     # The largest class of each fold's training examples need not be the same.
-    assert one_class(np.array([3, 3, 1, 1]), folds) == "the classifier found one class only"
+    assert (
+        one_class(np.array([3, 3, 1, 1]), folds)
+        == "the classifier found one class only"
+    )
     assert one_class(np.array([3, 1, 1, 1]), folds) == ""
 
 
 @given(st.floats(1e-6, 1), st.integers(2, 40), st.integers(0, 100))
-def test_collapsed_vectors_are_those_of_which_no_two_are_apart(spread: float, rows: int, seed: int) -> None:
+def test_collapsed_vectors_are_those_of_which_no_two_are_apart(
+    spread: float, rows: int, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
-    vectors = (rng.normal(size=16) + spread * rng.normal(size=(rows, 16))).astype(np.float32)
+    vectors = (rng.normal(size=16) + spread * rng.normal(size=(rows, 16))).astype(
+        np.float32
+    )
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     lowest = float((units @ units.T).min())
     if collapsed(vectors):
@@ -46,13 +58,21 @@ def test_an_encoder_with_vectors_apart_has_not_collapsed() -> None:
 
 
 def test_an_average_with_a_degenerate_task_is_degenerate() -> None:
-    scores = [Score(task, "accuracy", 50.0, {}, degenerate=why) for task, why in (("MR", ""), ("TREC", "x"))]
-    assert average(scores, "accuracy").degenerate == "it includes TREC, where the score is degenerate"
+    scores = [
+        Score(task, "accuracy", 50.0, {}, degenerate=why)
+        for task, why in (("MR", ""), ("TREC", "x"))
+    ]
+    assert (
+        average(scores, "accuracy").degenerate
+        == "it includes TREC, where the score is degenerate"
+    )
     assert average(scores[:1], "accuracy").degenerate == ""
 
 
 @pytest.mark.parametrize("squared", [0.0, 1e-4])
-def test_geometry_of_collapsed_vectors_says_so(squared: float, tmp_path, table_encoder: type) -> None:
+def test_geometry_of_collapsed_vectors_says_so(
+    squared: float, tmp_path, table_encoder: type
+) -> None:
     from sentbed_evaluators.geometry import Geometry
 
     path = tmp_path / "pairs.tsv"
@@ -65,12 +85,19 @@ def test_geometry_of_collapsed_vectors_says_so(squared: float, tmp_path, table_e
         return (1 + squared * plain(texts)).astype(np.float32)
 
     evaluator = Geometry(path=FilePath(str(path)))
-    assert not any(score.degenerate for score in evaluator.prepare().evaluate(encoder).scores)
+    assert not any(
+        score.degenerate for score in evaluator.prepare().evaluate(encoder).scores
+    )
     encoder.encode = near
     found = evaluator.prepare().evaluate(encoder).scores
-    assert {score.degenerate.partition(":")[0] for score in found} == {"the vectors have collapsed"}
+    assert {score.degenerate.partition(":")[0] for score in found} == {
+        "the vectors have collapsed"
+    }
     spread_out = attrs.evolve(evaluator, measures=("alignment", "anisotropy"))
-    said = {score.metric: bool(score.degenerate) for score in spread_out.prepare().evaluate(encoder).scores}
+    said = {
+        score.metric: bool(score.degenerate)
+        for score in spread_out.prepare().evaluate(encoder).scores
+    }
     assert said == {"alignment": True, "anisotropy": False, "top-singular-share": False}
 
 
@@ -90,4 +117,6 @@ def test_alignment_of_cosines_between_09997_and_1_means_nothing() -> None:
     vectors = (1 + 0.0115 * rng.normal(size=(60, 64))).astype(np.float32)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert 0.9996 < float((units @ units.T).min()) < 0.9999
-    assert collapsed(vectors).startswith("the vectors have collapsed: all cosines with their mean are above")
+    assert collapsed(vectors).startswith(
+        "the vectors have collapsed: all cosines with their mean are above"
+    )

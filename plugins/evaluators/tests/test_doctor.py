@@ -10,9 +10,9 @@ import sentbed_evaluators
 from sentbed_common import Finding
 from sentbed_evaluators import doctor
 
-EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
-    "optional-dependencies"
-]
+EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())[
+    "project"
+]["optional-dependencies"]
 
 
 def names(requirements: list[str]) -> list[str]:
@@ -25,10 +25,15 @@ def test_the_hook_returns_findings_every_time_that_it_is_called():
     assert {finding.area for finding in first} == {"evaluators"}
 
 
-def test_mteb_is_found_with_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
+def test_mteb_is_found_with_its_version_or_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+):
     assert names(EXTRAS["mteb"])[0] == "mteb"
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
-    assert Finding("evaluators", "mteb", "yes", version("mteb")) in sentbed_evaluators.findings()
+    assert (
+        Finding("evaluators", "mteb", "yes", version("mteb"))
+        in sentbed_evaluators.findings()
+    )
     monkeypatch.setattr("sentbed_common.doctor_findings.version_of", lambda _: None)
     classifiers, mteb = sentbed_evaluators.findings()
     assert mteb.remedy == "`pip install 'sentbed-evaluators[mteb]'`"

@@ -38,7 +38,9 @@ class Batches(TextEncoder):
 
     machine: dict[str, Any] = {"device": "an abacus"}  # noqa: RUF012 - as the property of the base class
 
-    def __init__(self, *batches: TokenBatch, placed: PlacedEncoder | None = None) -> None:
+    def __init__(
+        self, *batches: TokenBatch, placed: PlacedEncoder | None = None
+    ) -> None:
         self.batches = batches
         self.placed = placed or Lengths()
         self.asked: list[list[str]] = []
@@ -57,16 +59,24 @@ class Batches(TextEncoder):
         self.told.append((what, done, total))
 
 
-def batch(lengths: Sequence[int], prefix: NDArray[np.int64] | None = None) -> TokenBatch:
+def batch(
+    lengths: Sequence[int], prefix: NDArray[np.int64] | None = None
+) -> TokenBatch:
     """A batch of rows with so many tokens, padded to the longest."""
     mask = np.arange(max(lengths)) < np.array(lengths)[:, None]
-    return TokenBatch(np.ones(mask.shape, np.int64), None if mask.all() else mask.astype(np.int64), prefix)
+    return TokenBatch(
+        np.ones(mask.shape, np.int64),
+        None if mask.all() else mask.astype(np.int64),
+        prefix,
+    )
 
 
 @pytest.fixture
 def pairs(write: Callable[..., Path]) -> STS:
     """Three pairs with four distinct sentences: a, b, c, d."""
-    return STS(str(write("p.tsv", "sentence1\tsentence2\tscore\nd\tb\t1\na\tb\t2\nc\ta\t3\n")))
+    return STS(
+        str(write("p.tsv", "sentence1\tsentence2\tscore\nd\tb\t1\na\tb\t2\nc\ta\t3\n"))
+    )
 
 
 def values(scores: Sequence[Score]) -> dict[str, float]:
@@ -77,7 +87,9 @@ def test_passes_tokens_and_padding_are_those_of_the_batches(pairs: STS) -> None:
     # Two prompts for four texts: the first has five tokens in common, the second none.
     first = batch([3, 3], PREFIX), batch([2, 1], PREFIX)
     second = batch([6, 5, 5, 4])
-    found = values(EncodingCost(pairs).prepare().evaluate(Batches(*first, second)).scores)
+    found = values(
+        EncodingCost(pairs).prepare().evaluate(Batches(*first, second)).scores
+    )
     assert found["passes"] == 8 / 4
     assert found["tokens"] == (9 + 5 + 20) / 4
     assert found["tokens-unshared"] == (9 + 4 * 5 + 20) / 4
@@ -90,7 +102,9 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
     pairs: STS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def clock(*passes: float) -> Callable[[], float]:
-        readings = iter([reading for seconds in passes for reading in (100.0, 100.0 + seconds)])
+        readings = iter(
+            [reading for seconds in passes for reading in (100.0, 100.0 + seconds)]
+        )
         return lambda: next(readings)
 
     monkeypatch.setattr(encoding_cost.time, "perf_counter", clock(3, 2, 5))
@@ -98,7 +112,10 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
     encoder = Batches(batch([2, 2, 2, 2]))
     evaluation = EncodingCost(pairs).prepare().evaluate(encoder)
     found = values(evaluation.scores)
-    assert (found["seconds"], found["processor-seconds"]) == (2 * 1000 / 4, 1 * 1000 / 4)
+    assert (found["seconds"], found["processor-seconds"]) == (
+        2 * 1000 / 4,
+        1 * 1000 / 4,
+    )
     assert evaluation.primary == -found["seconds"]
     assert len(encoder.asked) == 1 + 3
     assert encoder.told == [("encoding-cost", done, 5) for done in range(1, 6)]
@@ -106,22 +123,35 @@ def test_times_are_the_least_of_the_timed_passes_for_a_thousand_texts(
 
 def test_every_timed_pass_computes_the_prefix_anew(pairs: STS) -> None:
     placed = Lengths()
-    EncodingCost(pairs, repeats=2).prepare().evaluate(Batches(batch([2, 2], PREFIX), placed=placed))
+    EncodingCost(pairs, repeats=2).prepare().evaluate(
+        Batches(batch([2, 2], PREFIX), placed=placed)
+    )
     whole, shorter = PREFIX.tolist(), PREFIX[:-1].tolist()
     assert placed.prefixes == [whole, shorter, whole, shorter, whole]
 
 
 def test_scores_are_costs_and_only_times_depend_on_the_machine(pairs: STS) -> None:
-    scores = EncodingCost(pairs, repeats=1).prepare().evaluate(Batches(batch([2, 2, 2, 2]))).scores
+    scores = (
+        EncodingCost(pairs, repeats=1)
+        .prepare()
+        .evaluate(Batches(batch([2, 2, 2, 2])))
+        .scores
+    )
     assert {(score.axis, score.direction) for score in scores} == {("cost", "lower")}
-    assert [score.task for score in scores if "machine" in score.protocol] == ["processor-seconds", "seconds"]
+    assert [score.task for score in scores if "machine" in score.protocol] == [
+        "processor-seconds",
+        "seconds",
+    ]
     assert {score.protocol["sample"] for score in scores} == {4}
 
 
 @pytest.mark.parametrize(
-    ("sample", "texts"), [(2, ["a", "c"]), (3, ["a", "b", "c"]), (9, ["a", "b", "c", "d"])]
+    ("sample", "texts"),
+    [(2, ["a", "c"]), (3, ["a", "b", "c"]), (9, ["a", "b", "c", "d"])],
 )
-def test_the_sample_is_of_the_distinct_texts_evenly_spaced(pairs: STS, sample: int, texts: list[str]) -> None:
+def test_the_sample_is_of_the_distinct_texts_evenly_spaced(
+    pairs: STS, sample: int, texts: list[str]
+) -> None:
     encoder = Batches(batch([1] * len(texts)))
     prepared = EncodingCost(pairs, sample, repeats=1).prepare()
     prepared.evaluate(encoder)
@@ -129,17 +159,25 @@ def test_the_sample_is_of_the_distinct_texts_evenly_spaced(pairs: STS, sample: i
     assert list(prepared.texts()) == ["a", "b", "c", "d"]
 
 
-def test_an_encoder_whose_batches_cannot_be_seen_is_refused(pairs: STS, table_encoder: Any) -> None:
-    with pytest.raises(RunError, match=r"needs an encoder whose batches it can see \(`through`\)"):
+def test_an_encoder_whose_batches_cannot_be_seen_is_refused(
+    pairs: STS, table_encoder: Any
+) -> None:
+    with pytest.raises(
+        RunError, match=r"needs an encoder whose batches it can see \(`through`\)"
+    ):
         EncodingCost(pairs).prepare().evaluate(table_encoder())
 
 
-def test_an_evaluator_without_lists_or_texts_is_refused(write: Callable[..., Path]) -> None:
+def test_an_evaluator_without_lists_or_texts_is_refused(
+    write: Callable[..., Path],
+) -> None:
     with pytest.raises(RunError, match="`throughput`, which drives the encoder itself"):
         EncodingCost(Throughput()).prepare()
 
 
-def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(pairs: STS, tmp_path: Path) -> None:
+def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(
+    pairs: STS, tmp_path: Path
+) -> None:
     class Development(STS):
         def files(self) -> Iterator[Path]:
             yield tmp_path

@@ -44,11 +44,15 @@ def test_pairs_have_both_vectors_their_product_and_their_distance(
     np.testing.assert_array_equal(table, np.array(naive(FIRST, SECOND), np.float32))
 
 
-def test_the_kind_of_features_is_the_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kind_of_features_is_the_callers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "IN_MEMORY", 5 * 6 * 4)
     table = feature_table(VECTORS, [FIRST, SECOND], tmp_path, "senteval")
     assert not isinstance(table, np.memmap)
-    np.testing.assert_array_equal(table, pair_features(VECTORS[FIRST], VECTORS[SECOND], "senteval"))
+    np.testing.assert_array_equal(
+        table, pair_features(VECTORS[FIRST], VECTORS[SECOND], "senteval")
+    )
 
 
 def test_a_concatenation_is_the_two_vectors_side_by_side(tmp_path: Path) -> None:
@@ -58,14 +62,20 @@ def test_a_concatenation_is_the_two_vectors_side_by_side(tmp_path: Path) -> None
 
 
 def test_a_single_sentence_has_its_vector(tmp_path: Path) -> None:
-    np.testing.assert_array_equal(feature_table(VECTORS, [FIRST], tmp_path), VECTORS[FIRST])
+    np.testing.assert_array_equal(
+        feature_table(VECTORS, [FIRST], tmp_path), VECTORS[FIRST]
+    )
 
 
 def test_a_table_that_the_disk_cannot_hold_is_refused_before_it_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "IN_MEMORY", 0)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 12 * 4 - 1))
-    with pytest.raises(RunError, match=r"features of 5 examples .* set `limit` .* or `TMPDIR`"):
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _: SimpleNamespace(free=5 * 12 * 4 - 1)
+    )
+    with pytest.raises(
+        RunError, match=r"features of 5 examples .* set `limit` .* or `TMPDIR`"
+    ):
         feature_table(VECTORS, [FIRST, SECOND], tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,11 @@ Write = Callable[[str, str | bytes], Path]
 
 def naive_uniformity(vectors: np.ndarray, power: int) -> float:
     unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
-    terms = [math.exp(-2 * math.dist(unit[i], unit[j]) ** power) for i in range(len(unit)) for j in range(i)]
+    terms = [
+        math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
+        for i in range(len(unit))
+        for j in range(i)
+    ]
     return math.log(sum(terms) / len(terms))
 
 
@@ -26,7 +30,9 @@ def test_a_file_is_measured_under_both_conventions(write: Write, encoder: Any) -
     result = Geometry(path=str(path)).prepare().evaluate(encoder)
     assert len(encoder.calls) == 1
 
-    vectors = encoder.encode([f"a{i}" for i in range(6)] + [f"b{i % 4}" for i in range(6)])
+    vectors = encoder.encode(
+        [f"a{i}" for i in range(6)] + [f"b{i % 4}" for i in range(6)]
+    )
     unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
     distances = [math.dist(unit[i], unit[6 + i]) for i in range(6) if gold[i] > 4]
     assert len(distances) == 3
@@ -36,22 +42,32 @@ def test_a_file_is_measured_under_both_conventions(write: Write, encoder: Any) -
         ("st5", "alignment"): sum(distances) / 3,
         ("st5", "uniformity"): naive_uniformity(vectors, 1),
     }
-    found = {(score.protocol["id"], score.metric): score.value for score in result.scores}
+    found = {
+        (score.protocol["id"], score.metric): score.value for score in result.scores
+    }
     assert found == pytest.approx(expected, abs=1e-7)
     assert list(found) == list(expected)
     first = expected["wang-isola", "alignment"] + expected["wang-isola", "uniformity"]
     assert result.primary == pytest.approx(-first)
     protocol = result.scores[0].protocol
-    assert (protocol["positive_pairs"], protocol["sentences"], protocol["duplicates"]) == (3, 12, "kept")
+    assert (
+        protocol["positive_pairs"],
+        protocol["sentences"],
+        protocol["duplicates"],
+    ) == (3, 12, "kept")
     assert result.scores[0].task == "pairs"
 
 
 def test_only_the_named_convention_is_reported(write: Write, encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
     result = (
-        Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own").prepare().evaluate(encoder)
+        Geometry(path=str(path), threshold=0.5, protocols=("st5",), task="own")
+        .prepare()
+        .evaluate(encoder)
     )
-    assert [(score.task, score.protocol["id"]) for score in result.scores] == [("own", "st5")] * 2
+    assert [(score.task, score.protocol["id"]) for score in result.scores] == [
+        ("own", "st5")
+    ] * 2
 
 
 def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
@@ -59,8 +75,15 @@ def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
 ) -> None:
     for split, text in (("test", "t"), ("dev", "d")):
         write(f"STS/STSBenchmark/sts-{split}.csv", f"g\tf\ty\t1\t5\t{text}1\t{text}2\n")
-    for task, split, texts in ((None, "test", ["t1", "t2"]), ("STSB-dev", "dev", ["d1", "d2"])):
-        result = Geometry(data_dir=str(tmp_path), task=task, check_sizes=False).prepare().evaluate(encoder)
+    for task, split, texts in (
+        (None, "test", ["t1", "t2"]),
+        ("STSB-dev", "dev", ["d1", "d2"]),
+    ):
+        result = (
+            Geometry(data_dir=str(tmp_path), task=task, check_sizes=False)
+            .prepare()
+            .evaluate(encoder)
+        )
         assert encoder.calls[-1] == texts
         assert result.scores[0].task == (task or "STSB")
         assert result.scores[0].protocol["split"] == split
@@ -68,17 +91,23 @@ def test_without_a_path_the_pairs_are_those_of_a_senteval_task(
 
 def test_no_positive_pair_is_an_error(write: Write, encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t4\nc\td\t0\n")
-    with pytest.raises(DataError, match="no pair of `pairs` has a gold score above `threshold` = 4"):
+    with pytest.raises(
+        DataError, match="no pair of `pairs` has a gold score above `threshold` = 4"
+    ):
         Geometry(path=str(path)).prepare().evaluate(encoder)
 
 
 def test_a_zero_vector_is_an_error(write: Write, table_encoder: Any) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\n")
-    with pytest.raises(RunError, match=r"1 of 2 embeddings are zero vectors.* that of 'b'"):
+    with pytest.raises(
+        RunError, match=r"1 of 2 embeddings are zero vectors.* that of 'b'"
+    ):
         Geometry(path=str(path)).prepare().evaluate(table_encoder({"b": [0.0] * 5}))
 
 
-def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(write: Write, table_encoder: Any) -> None:
+def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(
+    write: Write, table_encoder: Any
+) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\ta\t0\n")
     encoder = table_encoder({"a": [2.0, 0.0], "b": [0.0, 3.0], "c": [-1.0, 0.0]})
     result = (
@@ -89,7 +118,11 @@ def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(write: Write
     names = [(score.protocol["id"], score.metric) for score in result.scores]
     convention = [("wang-isola", "alignment"), ("wang-isola", "uniformity")]
     convention += [("st5", "alignment"), ("st5", "uniformity")]
-    assert names == [*convention, ("anisotropy", "anisotropy"), ("anisotropy", "top-singular-share")]
+    assert names == [
+        *convention,
+        ("anisotropy", "anisotropy"),
+        ("anisotropy", "top-singular-share"),
+    ]
     ways = [(score.direction, score.axis) for score in result.scores]
     assert ways == [("lower", "y"), ("lower", "x")] * 2 + [("none", "")] * 2
     cosine, share = result.scores[-2:]
@@ -108,7 +141,11 @@ def test_anisotropy_is_of_all_sentences_under_a_protocol_of_its_own(write: Write
         (("alignment",), ["alignment", "alignment"], [0]),
         (("uniformity",), ["uniformity", "uniformity"], [0]),
         (("anisotropy",), ["anisotropy", "top-singular-share"], [0]),
-        (("anisotropy", "uniformity"), ["uniformity", "uniformity", "anisotropy", "top-singular-share"], [0]),
+        (
+            ("anisotropy", "uniformity"),
+            ["uniformity", "uniformity", "anisotropy", "top-singular-share"],
+            [0],
+        ),
     ],
 )
 def test_only_what_is_asked_for_is_measured(
@@ -120,14 +157,20 @@ def test_only_what_is_asked_for_is_measured(
     assert result.primary == -sum(result.scores[i].value for i in main)
 
 
-def test_without_alignment_no_pair_needs_to_be_positive(write: Write, encoder: Any) -> None:
+def test_without_alignment_no_pair_needs_to_be_positive(
+    write: Write, encoder: Any
+) -> None:
     path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t1\nc\td\t0\n")
-    result = Geometry(path=str(path), measures=("uniformity",)).prepare().evaluate(encoder)
+    result = (
+        Geometry(path=str(path), measures=("uniformity",)).prepare().evaluate(encoder)
+    )
     assert result.scores[0].protocol["positive_pairs"] == 0
 
 
 def test_the_items_of_alignment_are_its_distances(write: Write, encoder: Any) -> None:
-    path = write("pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\ne\tf\t4.5\n")
+    path = write(
+        "pairs.tsv", "sentence1\tsentence2\tscore\na\tb\t5\nc\td\t0\ne\tf\t4.5\n"
+    )
     result = (
         Geometry(path=str(path), measures=("alignment", "uniformity", "anisotropy"))
         .prepare()
@@ -138,12 +181,18 @@ def test_the_items_of_alignment_are_its_distances(write: Write, encoder: Any) ->
             assert score.items is None
             continue
         assert score.items is not None
-        assert (score.items.statistic, len(score.items.x), score.items.scale) == ("mean", 2, 1.0)
+        assert (score.items.statistic, len(score.items.x), score.items.scale) == (
+            "mean",
+            2,
+            1.0,
+        )
         assert float(score.items.x.mean()) == pytest.approx(score.value)
 
 
 def test_check_names_measures_that_do_not_exist() -> None:
-    problems = list(Geometry(measures=("anisotrophy", "anisotrophy"), path="x.tsv").check())  # type: ignore
+    problems = list(
+        Geometry(measures=("anisotrophy", "anisotrophy"), path="x.tsv").check()
+    )  # type: ignore
     assert "`measures` is empty or names one twice" in problems[0]
     assert "Did you mean `anisotropy`?" in problems[1]
 
@@ -153,7 +202,10 @@ def test_check_names_every_problem(tmp_path: Path) -> None:
     (tmp_path / "SICK").mkdir()
     cases = [
         (Geometry(), "no data directory is known"),
-        (Geometry(data_dir=str(tmp_path)), "`STSB` needs `STS/STSBenchmark/sts-test.csv`"),
+        (
+            Geometry(data_dir=str(tmp_path)),
+            "`STSB` needs `STS/STSBenchmark/sts-test.csv`",
+        ),
         (Geometry(task="STSB-test"), "Did you mean `STSB-dev`?"),
         (Geometry(path=str(tmp_path / "x.tsv")), "does not exist"),
     ]
@@ -163,7 +215,9 @@ def test_check_names_every_problem(tmp_path: Path) -> None:
     split, _missing = Geometry(data_dir=str(tmp_path), split="dev").check()
     assert "`split` says what a file is" in split
     problems = list(
-        Geometry(protocols=("st-5", "st-5"), threshold=math.nan, path="x.tsv", data_dir="y").check()
+        Geometry(
+            protocols=("st-5", "st-5"), threshold=math.nan, path="x.tsv", data_dir="y"
+        ).check()
     )
     assert len(problems) == 6
     assert "Did you mean `st5`?" in problems[1]
@@ -204,38 +258,61 @@ def test_parallel_files_are_aligned_over_the_positives_and_uniform_over_all(
     encoder = table_encoder({"a0": EAST, "a1": NORTH, "a2": WEST})
     encoder.second = table_encoder({"b0": NORTH, "b1": NORTH, "b2": EAST, "b3": SOUTH})
     # Beside a2 only b3 may stand: b0 and b1 are aligned, b2 is its translation.
-    geometry = parallel(write, "a0\na1\na2\na3\n", "b0\nb1\nb2\nb3\n", pairs=3, positives=2)
+    geometry = parallel(
+        write, "a0\na1\na2\na3\n", "b0\nb1\nb2\nb3\n", pairs=3, positives=2
+    )
     result = geometry.prepare().evaluate(encoder, encoder.second)
-    assert (encoder.calls, encoder.second.calls) == ([["a0", "a1", "a2"]], [["b0", "b1", "b3"]])
+    assert (encoder.calls, encoder.second.calls) == (
+        [["a0", "a1", "a2"]],
+        [["b0", "b1", "b3"]],
+    )
 
     # Of the 15 pairs among east, north x 3, west and south, 3 are equal, 4 opposite and 8 orthogonal.
     expected = {
         ("wang-isola", "alignment"): (2 + 0) / 2,
-        ("wang-isola", "uniformity"): math.log((3 + 4 * math.exp(-8) + 8 * math.exp(-4)) / 15),
+        ("wang-isola", "uniformity"): math.log(
+            (3 + 4 * math.exp(-8) + 8 * math.exp(-4)) / 15
+        ),
         ("st5", "alignment"): (math.sqrt(2) + 0) / 2,
-        ("st5", "uniformity"): math.log((3 + 4 * math.exp(-4) + 8 * math.exp(-2 * math.sqrt(2))) / 15),
+        ("st5", "uniformity"): math.log(
+            (3 + 4 * math.exp(-4) + 8 * math.exp(-2 * math.sqrt(2))) / 15
+        ),
     }
-    found = {(score.protocol["id"], score.metric): score.value for score in result.scores}
+    found = {
+        (score.protocol["id"], score.metric): score.value for score in result.scores
+    }
     assert found == pytest.approx(expected, abs=1e-9)
     protocol = result.scores[0].protocol
-    assert (protocol["positive_pairs"], protocol["pairs"], protocol["sentences"]) == (2, 3, 6)
+    assert (protocol["positive_pairs"], protocol["pairs"], protocol["sentences"]) == (
+        2,
+        3,
+        6,
+    )
     assert protocol["positives"] == "aligned lines"
     assert "seed 0" in protocol["negatives"]
     assert len(protocol["data"]) == 2
     assert result.scores[0].task == "val"
 
 
-def test_one_encoder_encodes_both_sides_of_parallel_files(write: Write, encoder: Any) -> None:
-    parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(encoder)
+def test_one_encoder_encodes_both_sides_of_parallel_files(
+    write: Write, encoder: Any
+) -> None:
+    parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(
+        encoder
+    )
     assert encoder.calls == [["a", "b", "c", "d"]]
 
 
-def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write: Write, encoder: Any) -> None:
+def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(
+    write: Write, encoder: Any
+) -> None:
     lines = range(40)
     sides = "".join(f"a{i}\n" for i in lines), "".join(f"b{i}\n" for i in lines)
     drawn = {}
     for seed in (0, 1):
-        parallel(write, *sides, pairs=20, positives=5, seed=seed).prepare().evaluate(encoder)
+        parallel(write, *sides, pairs=20, positives=5, seed=seed).prepare().evaluate(
+            encoder
+        )
         texts = encoder.calls[-1]
         assert texts[:20] == [f"a{i}" for i in range(20)]
         assert texts[20:25] == [f"b{i}" for i in range(5)]
@@ -243,7 +320,9 @@ def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write: Write, 
         assert len(set(drawn[seed])) == 15
         assert min(drawn[seed]) >= 5
         assert max(drawn[seed]) >= 20
-        assert [i for i, partner in enumerate(drawn[seed], start=5) if i == partner] == []
+        assert [
+            i for i, partner in enumerate(drawn[seed], start=5) if i == partner
+        ] == []
     assert drawn[0] != drawn[1]
     parallel(write, *sides, pairs=20, positives=5).prepare().evaluate(encoder)
     assert [int(text[1:]) for text in encoder.calls[-1][25:]] == drawn[0]
@@ -253,7 +332,11 @@ def test_the_partners_are_other_lines_drawn_once_each_by_the_seed(write: Write, 
     ("first", "second", "problem"),
     [
         ("a\nb\n", "c\nd\ne\n", r"has 3 lines, `.*val\.en` has 2.*@ .*val\.zh$"),
-        ("a\nb\n", "c\nd\n", r"2 lines, but 3 pairs with 1 positives need 3.*@ .*val\.en$"),
+        (
+            "a\nb\n",
+            "c\nd\n",
+            r"2 lines, but 3 pairs with 1 positives need 3.*@ .*val\.en$",
+        ),
         ("a\n \nc\n", "d\ne\nf\n", r"the line is empty.*val\.en:2$"),
         ("a\nb\nc\n", "\ne\nf\n", r"the line is empty.*val\.zh:1$"),
         ("", "", r"the file is empty.*val\.en$"),
@@ -268,15 +351,22 @@ def test_parallel_files_that_cannot_be_paired_are_an_error(
 
 def test_a_last_pair_is_not_left_with_its_own_line(write: Write, encoder: Any) -> None:
     with pytest.raises(DataError, match="2 lines, but 2 pairs with 1 positives need 3"):
-        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1).prepare().evaluate(encoder)
+        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=1).prepare().evaluate(
+            encoder
+        )
 
 
-def test_check_names_what_is_wrong_with_parallel_files(write: Write, tmp_path: Path) -> None:
+def test_check_names_what_is_wrong_with_parallel_files(
+    write: Write, tmp_path: Path
+) -> None:
     assert list(parallel(write, "a\n", "b\n").check()) == []
     cases: list[tuple[dict[str, Any], str]] = [
         ({"positives": 0}, "give at least one positive pair"),
         ({"pairs": 3, "positives": 4}, "`positives` is 4 and `pairs` is 3"),
-        ({"path": str(tmp_path / "val.en")}, "`path` and `parallel` exclude each other"),
+        (
+            {"path": str(tmp_path / "val.en")},
+            "`path` and `parallel` exclude each other",
+        ),
         ({"data_dir": str(tmp_path)}, "`parallel` and `data_dir` exclude each other"),
         ({"encoding": "hex"}, "which Python does not know"),
     ]
@@ -290,8 +380,12 @@ def test_check_names_what_is_wrong_with_parallel_files(write: Write, tmp_path: P
     ]
 
 
-def test_two_sides_of_different_width_are_an_error(write: Write, table_encoder: Any) -> None:
+def test_two_sides_of_different_width_are_an_error(
+    write: Write, table_encoder: Any
+) -> None:
     encoder = table_encoder(width=4)
     encoder.second = table_encoder(width=5)
     with pytest.raises(RunError, match=r"width 4, that of the second ones of width 5"):
-        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(encoder, encoder.second)
+        parallel(write, "a\nb\n", "c\nd\n", pairs=2, positives=2).prepare().evaluate(
+            encoder, encoder.second
+        )

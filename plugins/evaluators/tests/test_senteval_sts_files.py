@@ -34,15 +34,21 @@ SIZES = {
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_real_files_have_the_published_number_of_pairs(real_data: Path, task: str) -> None:
+def test_real_files_have_the_published_number_of_pairs(
+    real_data: Path, task: str
+) -> None:
     root = find_root(str(real_data))
     if missing_files(root, task):
         pytest.skip(f"the SentEval directory has no {task}")
     assert sum(len(subset) for subset in read_task(root, task).subsets) == SIZES[task]
 
 
-@pytest.mark.parametrize("above", ["senteval/downstream", "downstream", "data/downstream", "."])
-@pytest.mark.parametrize("folder", ["STS/STS15-en-test", "STS/STSBenchmark", "STSBenchmark", "SICK"])
+@pytest.mark.parametrize(
+    "above", ["senteval/downstream", "downstream", "data/downstream", "."]
+)
+@pytest.mark.parametrize(
+    "folder", ["STS/STS15-en-test", "STS/STSBenchmark", "STSBenchmark", "SICK"]
+)
 def test_each_layout_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: str, folder: str
 ) -> None:
@@ -56,21 +62,30 @@ def test_each_layout_is_found(
 def test_no_directory_says_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
         find_root(None)
-    with pytest.raises(DataError, match=r"has no SentEval data: .*STS12-en-test.*was looked for"):
+    with pytest.raises(
+        DataError, match=r"has no SentEval data: .*STS12-en-test.*was looked for"
+    ):
         find_root(str(tmp_path))
 
 
 def test_sts_benchmark_may_stand_outside_sts(write: Write, tmp_path: Path) -> None:
     write("STSBenchmark/sts-dev.csv", "g\tf\ty\t1\t2.500\tone\ttwo\n")
-    (subset,) = read_task(find_root(str(tmp_path)), "STSB-dev", check_sizes=False).subsets
+    (subset,) = read_task(
+        find_root(str(tmp_path)), "STSB-dev", check_sizes=False
+    ).subsets
     assert (subset.first, subset.second, subset.scores) == (("one",), ("two",), (2.5,))
 
 
-def test_all_of_sick_is_train_then_trial_then_test(write: Write, tmp_path: Path) -> None:
+def test_all_of_sick_is_train_then_trial_then_test(
+    write: Write, tmp_path: Path
+) -> None:
     header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
     for i, name in enumerate(("train", "trial", "test_annotated")):
         write(f"SICK/SICK_{name}.txt", f"{header}{i}\t{name}\tb\t{i + 1}\tNEUTRAL\n")
-    task, *parts = (read_task(tmp_path, f"SICKR{end}", check_sizes=False) for end in ("-all", "", "-dev"))
+    task, *parts = (
+        read_task(tmp_path, f"SICKR{end}", check_sizes=False)
+        for end in ("-all", "", "-dev")
+    )
     assert task.subsets[0].first == ("train", "trial", "test_annotated")
     assert task.subsets[0].scores == (1.0, 2.0, 3.0)
     assert task.split == "train+dev+test"
@@ -90,7 +105,8 @@ def test_a_file_that_was_cut_is_refused_by_its_number_of_pairs(
         whole = file.read_bytes().splitlines(keepends=True)
         copied.write_bytes(b"".join(whole[:5]))
     with pytest.raises(
-        DataError, match=rf"found [45] scored pairs of `{task}`, expected .* the file was cut"
+        DataError,
+        match=rf"found [45] scored pairs of `{task}`, expected .* the file was cut",
     ):
         read_task(tmp_path, task)
     read_task(tmp_path, task, check_sizes=False)
@@ -104,15 +120,22 @@ def test_files_that_change_while_they_are_read_are_refused(
     before = digest(files)
     write_sts13(write, "a\tc\n", "1\n")
     monkeypatch.setattr(
-        senteval_sts_files, "digest", lambda files, hashes=None: digest(files) if hashes else before
+        senteval_sts_files,
+        "digest",
+        lambda files, hashes=None: digest(files) if hashes else before,
     )
-    with pytest.raises(DataError, match="the files of `STS13` changed while they were read; run again"):
+    with pytest.raises(
+        DataError, match="the files of `STS13` changed while they were read; run again"
+    ):
         read_task(tmp_path, "STS13", check_sizes=False)
 
 
 def write_sts13(write: Write, texts: str, gold: str) -> None:
     for name in ("FNWN", "headlines", "OnWN"):
-        write(f"STS/STS13-en-test/STS.input.{name}.txt", "a\tb\n" if name != "OnWN" else texts)
+        write(
+            f"STS/STS13-en-test/STS.input.{name}.txt",
+            "a\tb\n" if name != "OnWN" else texts,
+        )
         write(f"STS/STS13-en-test/STS.gs.{name}.txt", "1\n" if name != "OnWN" else gold)
 
 
@@ -122,17 +145,31 @@ BROKEN = {
         "1\n",
         r"1 lines of scores, but .* has 2 pairs.*gs\.OnWN\.txt$",
     ),
-    "one sentence": ("a\tb\nc\n", "1\n2\n", r"1 sentence, but two.*input\.OnWN\.txt:2$"),
-    "score out of range": ("a\tb\nc\td\n", "1\n6\n", r"score is 6.*0 to 5.*gs\.OnWN\.txt:2$"),
+    "one sentence": (
+        "a\tb\nc\n",
+        "1\n2\n",
+        r"1 sentence, but two.*input\.OnWN\.txt:2$",
+    ),
+    "score out of range": (
+        "a\tb\nc\td\n",
+        "1\n6\n",
+        r"score is 6.*0 to 5.*gs\.OnWN\.txt:2$",
+    ),
     "score not a number": ("a\tb\nc\td\n", "\nx\n", r"score is 'x'.*gs\.OnWN\.txt:2$"),
-    "no score at all": ("a\tb\n", "\n", r"none of the pairs has a score.*gs\.OnWN\.txt$"),
+    "no score at all": (
+        "a\tb\n",
+        "\n",
+        r"none of the pairs has a score.*gs\.OnWN\.txt$",
+    ),
     "empty file": ("", "", r"file is empty.*input\.OnWN\.txt$"),
     "not UTF-8": ("a\tb\n", "1\n", None),
 }
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_broken_yearly_file_is_named_with_its_line(write: Write, tmp_path: Path, case: str) -> None:
+def test_a_broken_yearly_file_is_named_with_its_line(
+    write: Write, tmp_path: Path, case: str
+) -> None:
     texts, gold, message = BROKEN[case]
     write_sts13(write, texts, gold)
     if message is None:
@@ -142,7 +179,12 @@ def test_a_broken_yearly_file_is_named_with_its_line(write: Write, tmp_path: Pat
         read_task(tmp_path, "STS13")
 
 
-def test_a_missing_file_is_named_with_the_tasks_that_are_there(write: Write, tmp_path: Path) -> None:
+def test_a_missing_file_is_named_with_the_tasks_that_are_there(
+    write: Write, tmp_path: Path
+) -> None:
     write_sts13(write, "a\tb\n", "1\n")
-    with pytest.raises(DataError, match=r"`STSB` needs `STS/STSBenchmark/sts-test\.csv`.*present: `STS13`$"):
+    with pytest.raises(
+        DataError,
+        match=r"`STSB` needs `STS/STSBenchmark/sts-test\.csv`.*present: `STS13`$",
+    ):
         read_task(tmp_path, "STSB")

@@ -29,14 +29,23 @@ def directory(write: Write, tmp_path: Path) -> Path:
         for split, count in COUNTS.items():
             rows = []
             for k in range(count):
-                label = task.classes[k % len(task.classes)] if task.classes else f"{(7 * k) % 11 / 2}"
-                texts = [f'{name} "{split} {k}', f"{task.folder} {k % 9}"][: len(task.texts)]
+                label = (
+                    task.classes[k % len(task.classes)]
+                    if task.classes
+                    else f"{(7 * k) % 11 / 2}"
+                )
+                texts = [f'{name} "{split} {k}', f"{task.folder} {k % 9}"][
+                    : len(task.texts)
+                ]
                 rows.append([*texts, label])
             if task.header:
                 lines = ["\t".join(columns), *("\t".join(row) for row in rows)]
             else:
                 lines = [f"s\t{label}\t\t{text}" for text, label in rows]
-            write(f"glue/{task.path('train' if split == 'train' else 'dev')}", "\n".join(lines) + "\n")
+            write(
+                f"glue/{task.path('train' if split == 'train' else 'dev')}",
+                "\n".join(lines) + "\n",
+            )
     return tmp_path / "glue"
 
 
@@ -53,22 +62,45 @@ class Spy:
     made: tuple[Any, ...] = ()
     folds: int = 10
 
-    def folded(self, train: Examples, test: Examples, classes: int, progress: Any) -> Outcome:
+    def folded(
+        self, train: Examples, test: Examples, classes: int, progress: Any
+    ) -> Outcome:
         return self._fit("folded", train, None, test, classes, progress)
 
-    def split(self, train: Examples, held: Examples, test: Examples, classes: int, progress: Any) -> Outcome:
+    def split(
+        self,
+        train: Examples,
+        held: Examples,
+        test: Examples,
+        classes: int,
+        progress: Any,
+    ) -> Outcome:
         return self._fit("split", train, held, test, classes, progress)
 
     def _fit(
-        self, how: str, train: Examples, held: Examples | None, test: Examples, classes: int, progress: Any
+        self,
+        how: str,
+        train: Examples,
+        held: Examples | None,
+        test: Examples,
+        classes: int,
+        progress: Any,
     ) -> Outcome:
         if progress:
             progress(1, 1)
         copies = [
-            part and Examples(np.array(part.features), np.array(part.labels)) for part in (train, held, test)
+            part and Examples(np.array(part.features), np.array(part.labels))
+            for part in (train, held, test)
         ]
-        self.calls.append(dict(zip(("train", "held", "test"), copies, strict=True)) | {"how": how})
-        means = np.array([train.features[train.labels == number].mean(axis=0) for number in range(classes)])
+        self.calls.append(
+            dict(zip(("train", "held", "test"), copies, strict=True)) | {"how": how}
+        )
+        means = np.array(
+            [
+                train.features[train.labels == number].mean(axis=0)
+                for number in range(classes)
+            ]
+        )
         distances = np.linalg.norm(test.features[:, None] - means, axis=2)
         return Outcome(0.0, 0.0, distances.argmin(axis=1))
 
@@ -84,17 +116,31 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
 
 
 def evaluator(directory: Path, *tasks: str, **fields: Any) -> SentGLUE:
-    return SentGLUE(tasks=tasks or tuple(TASKS), data_dir=str(directory), check_sizes=False, **fields)
+    return SentGLUE(
+        tasks=tasks or tuple(TASKS),
+        data_dir=str(directory),
+        check_sizes=False,
+        **fields,
+    )
 
 
 def table(path: Path, header: bool = True) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text().split("\n")[header:-1]]
 
 
-def test_nine_tasks_and_their_plain_mean_in_the_papers_order(directory: Path, encoder: Any, spy: Spy) -> None:
+def test_nine_tasks_and_their_plain_mean_in_the_papers_order(
+    directory: Path, encoder: Any, spy: Spy
+) -> None:
     result = evaluator(directory).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == [*TASKS, "AVG"]
-    metrics = ["matthews", "accuracy", "accuracy", "spearman", *["accuracy"] * 5, "mean"]
+    metrics = [
+        "matthews",
+        "accuracy",
+        "accuracy",
+        "spearman",
+        *["accuracy"] * 5,
+        "mean",
+    ]
     assert [score.metric for score in result.scores] == metrics
     *scores, average = result.scores
     assert average.value == pytest.approx(np.mean([score.value for score in scores]))
@@ -108,22 +154,41 @@ def test_the_order_of_the_tasks_is_the_recipes_and_changes_no_score(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
     forward = evaluator(directory).prepare().evaluate(encoder)
-    tasks = ("STS-B", "MNLI-mm", "RTE", "QNLI", "MRPC", "MNLI-m", "QQP", "SST-2", "CoLA")
+    tasks = (
+        "STS-B",
+        "MNLI-mm",
+        "RTE",
+        "QNLI",
+        "MRPC",
+        "MNLI-m",
+        "QQP",
+        "SST-2",
+        "CoLA",
+    )
     backward = evaluator(directory, *tasks).prepare().evaluate(encoder)
     assert [score.task for score in backward.scores] == [*tasks, "AVG"]
     values = {score.task: score.value for score in forward.scores}
-    assert {score.task: score.value for score in backward.scores} == pytest.approx(values)
+    assert {score.task: score.value for score in backward.scores} == pytest.approx(
+        values
+    )
     data = backward.scores[-1].protocol["data"]
     assert data == forward.scores[-1].protocol["data"]
     path = directory / "RTE" / "dev.tsv"
     path.write_text(path.read_text().replace("dev 3", "dev III"))
-    assert evaluator(directory).prepare().evaluate(encoder).scores[-1].protocol["data"] != data
+    assert (
+        evaluator(directory).prepare().evaluate(encoder).scores[-1].protocol["data"]
+        != data
+    )
 
 
-def test_some_of_the_tasks_have_no_average(directory: Path, encoder: Any, spy: Spy) -> None:
+def test_some_of_the_tasks_have_no_average(
+    directory: Path, encoder: Any, spy: Spy
+) -> None:
     result = evaluator(directory, "RTE", "STS-B").prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == ["RTE", "STS-B"]
-    assert result.primary == pytest.approx(np.mean([score.value for score in result.scores]))
+    assert result.primary == pytest.approx(
+        np.mean([score.value for score in result.scores])
+    )
 
 
 def test_single_sentences_are_their_vectors_and_pairs_their_features(
@@ -132,24 +197,39 @@ def test_single_sentences_are_their_vectors_and_pairs_their_features(
     evaluator(directory, "CoLA", "RTE").prepare().evaluate(encoder)
     cola, rte = spy.calls
     rows = table(directory / "CoLA" / "train.tsv", header=False)
-    np.testing.assert_array_equal(cola["train"].features, encoder.encode([row[3] for row in rows]))
+    np.testing.assert_array_equal(
+        cola["train"].features, encoder.encode([row[3] for row in rows])
+    )
     assert cola["train"].labels.tolist() == [int(row[1]) for row in rows]
     for part, file in (("train", "train.tsv"), ("test", "dev.tsv")):
         rows = table(directory / "RTE" / file)
-        u, v = encoder.encode([row[0] for row in rows]), encoder.encode([row[1] for row in rows])
-        np.testing.assert_array_equal(rte[part].features, np.hstack([u, v, u * v, abs(u - v)]))
-        assert rte[part].labels.tolist() == [["entailment", "not_entailment"].index(row[2]) for row in rows]
+        u, v = (
+            encoder.encode([row[0] for row in rows]),
+            encoder.encode([row[1] for row in rows]),
+        )
+        np.testing.assert_array_equal(
+            rte[part].features, np.hstack([u, v, u * v, abs(u - v)])
+        )
+        assert rte[part].labels.tolist() == [
+            ["entailment", "not_entailment"].index(row[2]) for row in rows
+        ]
 
 
-def test_a_task_encodes_each_sentence_once(directory: Path, encoder: Any, spy: Spy) -> None:
+def test_a_task_encodes_each_sentence_once(
+    directory: Path, encoder: Any, spy: Spy
+) -> None:
     evaluator(directory, "MNLI-m", "MNLI-mm", "STS-B").prepare().evaluate(encoder)
     mnli, sts = encoder.calls
     assert len(set(mnli)) == len(mnli) == 60 + 12 + 12 + 9
     assert len(sts) == 2 * 12
 
 
-def test_mnli_is_trained_once_and_scored_twice(directory: Path, encoder: Any, spy: Spy) -> None:
-    matched, mismatched = evaluator(directory, "MNLI-m", "MNLI-mm").prepare().evaluate(encoder).scores
+def test_mnli_is_trained_once_and_scored_twice(
+    directory: Path, encoder: Any, spy: Spy
+) -> None:
+    matched, mismatched = (
+        evaluator(directory, "MNLI-m", "MNLI-mm").prepare().evaluate(encoder).scores
+    )
     (call,) = spy.calls
     assert len(call["test"]) == 24
     alone = evaluator(directory, "MNLI-mm").prepare().evaluate(encoder).scores[0]
@@ -164,10 +244,14 @@ def test_mnli_is_trained_once_and_scored_twice(directory: Path, encoder: Any, sp
 def test_small_tasks_cross_validate_and_large_ones_hold_a_part_out(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
-    result = evaluator(directory, *TASKS, development_share=0.25).prepare().evaluate(encoder)
+    result = (
+        evaluator(directory, *TASKS, development_share=0.25).prepare().evaluate(encoder)
+    )
     how = {"CoLA": "folded", "MRPC": "folded", "RTE": "folded"}
     trained = [task for task in TASKS if task not in ("STS-B", "MNLI-mm")]
-    assert [call["how"] for call in spy.calls] == [how.get(task, "split") for task in trained]
+    assert [call["how"] for call in spy.calls] == [
+        how.get(task, "split") for task in trained
+    ]
     for score in result.scores:
         if score.task in how:
             assert (score.protocol["train"], score.protocol["held_out"]) == (60, 0)
@@ -191,18 +275,29 @@ def test_the_held_out_rows_are_the_training_rows_that_are_not_trained_on(
     np.testing.assert_array_equal(first["test"].features, dev)
 
 
-def test_a_limit_draws_training_rows_and_encodes_no_others(directory: Path, encoder: Any, spy: Spy) -> None:
-    (score,) = evaluator(directory, "SST-2", limit=20).prepare().evaluate(encoder).scores
+def test_a_limit_draws_training_rows_and_encodes_no_others(
+    directory: Path, encoder: Any, spy: Spy
+) -> None:
+    (score,) = (
+        evaluator(directory, "SST-2", limit=20).prepare().evaluate(encoder).scores
+    )
     (call,) = spy.calls
     assert (len(call["train"]), len(call["held"]), len(call["test"])) == (18, 2, 12)
     assert [len(texts) for texts in encoder.calls] == [20 + 12]
-    assert (score.protocol["limit"], score.protocol["train"], score.protocol["held_out"]) == (20, 18, 2)
+    assert (
+        score.protocol["limit"],
+        score.protocol["train"],
+        score.protocol["held_out"],
+    ) == (20, 18, 2)
 
 
 def test_too_few_rows_of_a_class_are_refused_before_anything_is_encoded(
     directory: Path, encoder: Any, spy: Spy
 ) -> None:
-    with pytest.raises(RunError, match=r"`RTE` has \d rows of class `\w+` .* at least 10 .*raise `limit`"):
+    with pytest.raises(
+        RunError,
+        match=r"`RTE` has \d rows of class `\w+` .* at least 10 .*raise `limit`",
+    ):
         evaluator(directory, "RTE", limit=15).prepare().evaluate(encoder)
     assert encoder.calls == []
 
@@ -216,22 +311,32 @@ def test_cola_is_scored_by_matthews_correlation(
     (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
     assert score.value == pytest.approx(100 * (4 * 3 - 3 * 2) / (7 * 6 * 6 * 5) ** 0.5)
     assert score.value == pytest.approx(16.9030851)
-    assert (score.items.statistic, score.items.x.tolist()) == ("matthews", [0.0, 1.0] * 6)
+    assert (score.items.statistic, score.items.x.tolist()) == (
+        "matthews",
+        [0.0, 1.0] * 6,
+    )
     assert score.items.y.tolist() == found.tolist()
 
 
 def test_one_class_throughout_is_a_matthews_correlation_of_zero_and_is_noted(
     directory: Path, encoder: Any, spy: Spy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Spy, "folded", lambda *_: Outcome(0.0, 0.0, np.ones(12, np.int64)))
+    monkeypatch.setattr(
+        Spy, "folded", lambda *_: Outcome(0.0, 0.0, np.ones(12, np.int64))
+    )
     (score,) = evaluator(directory, "CoLA").prepare().evaluate(encoder).scores
     assert (score.value, score.note) == (0.0, "the classifier found one class only")
 
 
-def test_accuracy_counts_the_rows_that_were_found(directory: Path, encoder: Any, spy: Spy) -> None:
+def test_accuracy_counts_the_rows_that_were_found(
+    directory: Path, encoder: Any, spy: Spy
+) -> None:
     (score,) = evaluator(directory, "MRPC").prepare().evaluate(encoder).scores
     (call,) = spy.calls
-    means = [call["train"].features[call["train"].labels == number].mean(axis=0) for number in (0, 1)]
+    means = [
+        call["train"].features[call["train"].labels == number].mean(axis=0)
+        for number in (0, 1)
+    ]
     right = [
         float(np.argmin([np.linalg.norm(row - mean) for mean in means]) == label)
         for row, label in zip(call["test"].features, call["test"].labels, strict=True)
@@ -257,7 +362,9 @@ def test_sts_b_is_spearmans_correlation_of_the_cosine_without_a_classifier(
     np.testing.assert_allclose(score.items.y, cosines)
 
 
-def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encoder: Any, spy: Spy) -> None:
+def test_a_protocol_says_what_makes_the_number_comparable(
+    directory: Path, encoder: Any, spy: Spy
+) -> None:
     (score,) = (
         evaluator(directory, "QQP", protocol="logistic", mode="fast", seed=3)
         .prepare()
@@ -290,7 +397,11 @@ def test_a_protocol_says_what_makes_the_number_comparable(directory: Path, encod
 
 
 def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
-    directory: Path, encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spy: Spy
+    directory: Path,
+    encoder: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spy: Spy,
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -305,26 +416,42 @@ class Telling:
     """Gives a sentence a vector that says which number it ends in, modulo 6, and so its class."""
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
-        return 10 * np.eye(6, dtype=np.float32)[[int(text.split()[-1]) % 6 for text in texts]]
+        return (
+            10
+            * np.eye(6, dtype=np.float32)[[int(text.split()[-1]) % 6 for text in texts]]
+        )
 
 
 def test_what_the_vectors_say_is_found(directory: Path) -> None:
     tasks = [task for task in TASKS if task != "STS-B"]
-    result = evaluator(directory, *tasks, protocol="logistic").prepare().evaluate(Telling())
-    assert {score.task: score.value for score in result.scores} == dict.fromkeys(tasks, 100.0)
+    result = (
+        evaluator(directory, *tasks, protocol="logistic").prepare().evaluate(Telling())
+    )
+    assert {score.task: score.value for score in result.scores} == dict.fromkeys(
+        tasks, 100.0
+    )
 
 
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_both_classifiers_take_features_from_disk(
     directory: Path, encoder: Any, monkeypatch: pytest.MonkeyPatch, protocol: str
 ) -> None:
-    expected = evaluator(directory, "RTE", "QNLI", protocol=protocol).prepare().evaluate(encoder)
+    expected = (
+        evaluator(directory, "RTE", "QNLI", protocol=protocol)
+        .prepare()
+        .evaluate(encoder)
+    )
     monkeypatch.setattr(feature_table, "IN_MEMORY", 0)
     assert (
-        evaluator(directory, "RTE", "QNLI", protocol=protocol).prepare().evaluate(encoder).scores
+        evaluator(directory, "RTE", "QNLI", protocol=protocol)
+        .prepare()
+        .evaluate(encoder)
+        .scores
         == expected.scores
     )
-    assert {score.protocol["classifier"]["protocol"] for score in expected.scores} == {protocol}
+    assert {score.protocol["classifier"]["protocol"] for score in expected.scores} == {
+        protocol
+    }
 
 
 def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
@@ -339,10 +466,20 @@ def test_the_classifier_computes_where_the_encoder_does_and_says_how_far_it_is(
     assert told == [("CoLA: classifiers", 1, 1), ("MNLI: classifiers", 1, 1)]
 
 
-@pytest.mark.parametrize(("value", "message"), [(float("nan"), "has NaN"), (0.0, "is a zero vector")])
-@pytest.mark.parametrize(("task", "text"), [("RTE", "RTE 3"), ("STS-B", "STS-B 3"), ("CoLA", 'CoLA "dev 5')])
+@pytest.mark.parametrize(
+    ("value", "message"), [(float("nan"), "has NaN"), (0.0, "is a zero vector")]
+)
+@pytest.mark.parametrize(
+    ("task", "text"), [("RTE", "RTE 3"), ("STS-B", "STS-B 3"), ("CoLA", 'CoLA "dev 5')]
+)
 def test_a_vector_that_is_none_is_named(
-    directory: Path, table_encoder: Any, spy: Spy, task: str, text: str, value: float, message: str
+    directory: Path,
+    table_encoder: Any,
+    spy: Spy,
+    task: str,
+    text: str,
+    value: float,
+    message: str,
 ) -> None:
     encoder = table_encoder({text: [value] * 5})
     with pytest.raises(RunError, match=f"{text}.*{message}"):
@@ -351,14 +488,18 @@ def test_a_vector_that_is_none_is_named(
 
 def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) -> None:
     strict = SentGLUE(tasks=("RTE",), data_dir=str(directory))
-    with pytest.raises(DataError, match=r"found 60 rows, but GLUE's `RTE/train\.tsv` has 2,490"):
+    with pytest.raises(
+        DataError, match=r"found 60 rows, but GLUE's `RTE/train\.tsv` has 2,490"
+    ):
         strict.prepare().evaluate(encoder)
 
 
 def test_check_names_every_problem(directory: Path) -> None:
     (directory / "MNLI" / "train.tsv").unlink()
     tasks = ("MNLI", "RTE", "RTE", "MNLI-m", "MNLI-mm")
-    found = list(SentGLUE(tasks=tasks, data_dir=str(directory), development_share=1.0).check())
+    found = list(
+        SentGLUE(tasks=tasks, data_dir=str(directory), development_share=1.0).check()
+    )
     unknown, twice, share, *missing = found
     assert unknown == "`MNLI` is not a task of `sentglue`. Did you mean `MNLI-m`?"
     assert "`RTE` is listed twice" in twice
@@ -376,21 +517,35 @@ def test_check_reports_no_tasks_and_no_data(tmp_path: Path) -> None:
     assert "has no GLUE data" in nowhere
 
 
-def test_the_development_sets_are_what_papers_report_so_nothing_may_be_chosen_on_them() -> None:
+def test_the_development_sets_are_what_papers_report_so_nothing_may_be_chosen_on_them() -> (
+    None
+):
     assert not getattr(SentGLUE(), "development", False)
 
 
 @pytest.mark.parametrize(
-    ("task", "train", "dev"), [("CoLA", 8551, 1043), ("MRPC", 3668, 408), ("RTE", 2490, 277)]
+    ("task", "train", "dev"),
+    [("CoLA", 8551, 1043), ("MRPC", 3668, 408), ("RTE", 2490, 277)],
 )
 def test_real_tasks_are_trained_and_scored_whole(
     real_data: Path, encoder: Any, spy: Spy, task: str, train: int, dev: int
 ) -> None:
     if not (real_data / "glue").is_dir():
-        pytest.skip("needs the GLUE files: set SENTBED_DATA to the directory that holds glue")
-    (score,) = SentGLUE(tasks=(task,), data_dir=str(real_data)).prepare().evaluate(encoder).scores
+        pytest.skip(
+            "needs the GLUE files: set SENTBED_DATA to the directory that holds glue"
+        )
+    (score,) = (
+        SentGLUE(tasks=(task,), data_dir=str(real_data))
+        .prepare()
+        .evaluate(encoder)
+        .scores
+    )
     (call,) = spy.calls
-    assert (len(call["train"]), len(call["test"]), len(score.items.x)) == (train, dev, dev)
+    assert (len(call["train"]), len(call["test"]), len(score.items.x)) == (
+        train,
+        dev,
+        dev,
+    )
     assert (score.protocol["train"], score.protocol["test"]) == (train, dev)
 
 
@@ -399,13 +554,20 @@ def test_incomplete_real_data_is_refused_with_the_files_that_are_missing(
 ) -> None:
     if not (real_data / "glue").is_dir() or (real_data / "glue" / "QQP").is_dir():
         pytest.skip("needs the GLUE files without QQP")
-    with pytest.raises(DataError, match=r"task `QQP` needs `QQP/train\.tsv` and `QQP/dev\.tsv`, missing in"):
+    with pytest.raises(
+        DataError,
+        match=r"task `QQP` needs `QQP/train\.tsv` and `QQP/dev\.tsv`, missing in",
+    ):
         SentGLUE(data_dir=str(real_data)).prepare().evaluate(encoder)
     assert encoder.calls == []
 
 
-def test_a_task_without_data_is_skipped_and_named(directory: Path, encoder: Any) -> None:
+def test_a_task_without_data_is_skipped_and_named(
+    directory: Path, encoder: Any
+) -> None:
     (directory / "QNLI" / "train.tsv").unlink()
-    asked = SentGLUE(("STS-B", "QNLI"), data_dir=str(directory), check_sizes=False, skip_missing=True)
+    asked = SentGLUE(
+        ("STS-B", "QNLI"), data_dir=str(directory), check_sizes=False, skip_missing=True
+    )
     (score,) = asked.prepare().evaluate(encoder).scores
     assert (score.task, score.skipped) == ("STS-B", ("QNLI",))

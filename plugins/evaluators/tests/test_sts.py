@@ -19,20 +19,30 @@ Write = Callable[[str, str | bytes], Path]
 
 def test_scores_equal_those_of_known_cosines(write: Write, table_encoder: Any) -> None:
     cosines, gold = [0.9, 0.1, 0.5, -0.3], [5, 2, 1, 0]
-    table = {f"b{i}": [c, (1 - c * c) ** 0.5] for i, c in enumerate(cosines)} | {"a": [2.0, 0.0]}
+    table = {f"b{i}": [c, (1 - c * c) ** 0.5] for i, c in enumerate(cosines)} | {
+        "a": [2.0, 0.0]
+    }
     rows = [f"a\tb{i}\t{score}\n" for i, score in enumerate(gold)]
     path = write("mine.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
     encoder = table_encoder(table)
     result = STS(path=str(path)).prepare().evaluate(encoder)
     spearman, pearson = result.scores
     # Ranks 4 2 3 1 against 4 3 2 1: 1 - 6 * (1 + 1) / (4 * 15) = 0.8.
-    assert (spearman.task, spearman.metric, spearman.value) == ("mine", "spearman", pytest.approx(80))
-    assert pearson.value == pytest.approx(100 * stats.pearsonr(gold, cosines).statistic, abs=1e-4)
+    assert (spearman.task, spearman.metric, spearman.value) == (
+        "mine",
+        "spearman",
+        pytest.approx(80),
+    )
+    assert pearson.value == pytest.approx(
+        100 * stats.pearsonr(gold, cosines).statistic, abs=1e-4
+    )
     assert result.primary == spearman.value
     assert len(encoder.calls) == 1
     np.testing.assert_allclose(result.scatters[0].y, cosines, atol=1e-6)
     assert pearson.protocol["correlation"] == "pearson"
-    assert {"id", "aggregation", "split", "pairs", "text", "data"} <= set(spearman.protocol)
+    assert {"id", "aggregation", "split", "pairs", "text", "data"} <= set(
+        spearman.protocol
+    )
 
 
 def test_every_score_follows_from_its_items(write: Write, encoder: Any) -> None:
@@ -44,7 +54,9 @@ def test_every_score_follows_from_its_items(write: Write, encoder: Any) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
-def test_pairs_of_one_passage_are_items_of_one_cluster(write: Write, encoder: Any, suffix: str) -> None:
+def test_pairs_of_one_passage_are_items_of_one_cluster(
+    write: Write, encoder: Any, suffix: str
+) -> None:
     rows = [(f"a{i}", f"b{i}", i % 4, i // 5) for i in range(20)]
     names = ("sentence1", "sentence2", "score", "passage")
     if suffix == "tsv":
@@ -53,7 +65,8 @@ def test_pairs_of_one_passage_are_items_of_one_cluster(write: Write, encoder: An
         lines = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
     path = str(write(f"mine.{suffix}", "\n".join(lines) + "\n"))
     alone, together = (
-        STS(path=path, cluster=cluster).prepare().evaluate(encoder) for cluster in (None, "passage")
+        STS(path=path, cluster=cluster).prepare().evaluate(encoder)
+        for cluster in (None, "passage")
     )
     for one, other in zip(alone.scores, together.scores, strict=True):
         assert one.value == other.value
@@ -63,13 +76,19 @@ def test_pairs_of_one_passage_are_items_of_one_cluster(write: Write, encoder: An
         assert other.items.clusters is not None
         assert len(set(one.items.clusters)) == 20
         # Equal for pairs of one passage, different for others.
-        numbers = [list(dict.fromkeys(other.items.clusters)).index(name) for name in other.items.clusters]
+        numbers = [
+            list(dict.fromkeys(other.items.clusters)).index(name)
+            for name in other.items.clusters
+        ]
         assert numbers == [i // 5 for i in range(20)]
 
 
 @pytest.mark.parametrize("cluster", [None, "", [1], {"a": 1}, 1.5])
 def test_a_pair_without_a_cluster_is_an_error(write: Write, cluster: Any) -> None:
-    rows = [{"sentence1": "a", "sentence2": f"b{i}", "score": i, "passage": "p"} for i in range(3)]
+    rows = [
+        {"sentence1": "a", "sentence2": f"b{i}", "score": i, "passage": "p"}
+        for i in range(3)
+    ]
     rows[2]["passage"] = cluster
     path = str(write("mine.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
     with pytest.raises(
@@ -85,7 +104,9 @@ def test_a_cluster_column_that_is_missing_is_a_problem(write: Write) -> None:
     assert problem.startswith("column `passage` is not in the header")
 
 
-def test_a_second_encoder_encodes_the_second_sentences(write: Write, table_encoder: Any) -> None:
+def test_a_second_encoder_encodes_the_second_sentences(
+    write: Write, table_encoder: Any
+) -> None:
     path = write("cross.tsv", "sentence1\tsentence2\tscore\na\tx\t5\nb\ty\t1\n")
     encoder = table_encoder({"a": [1.0, 0.0], "b": [0.0, 1.0]})
     encoder.second = table_encoder({"x": [3.0, 4.0], "y": [4.0, -3.0]})
@@ -94,16 +115,26 @@ def test_a_second_encoder_encodes_the_second_sentences(write: Write, table_encod
     np.testing.assert_allclose(result.scatters[0].y, [0.6, -0.6], atol=1e-6)
 
 
-def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(write: Write, encoder: Any) -> None:
+def test_sts_benchmark_as_senteval_ships_it_is_read_by_position(
+    write: Write, encoder: Any
+) -> None:
     path = write("sts-dev.csv", 'g\tf\ty\t1\t2.5\ta "b\tc\ng\tf\ty\t2\t1\td\te\tx\ty\n')
-    sts = STS(path=str(path), columns=("5", "6", "4"), header=False, separator="\t", task="STSB-dev")
+    sts = STS(
+        path=str(path),
+        columns=("5", "6", "4"),
+        header=False,
+        separator="\t",
+        task="STSB-dev",
+    )
     assert list(sts.check()) == []
     result = sts.prepare().evaluate(encoder)
     assert encoder.calls == [['a "b', "d", "c", "e"]]
     assert result.scores[0].task == "STSB-dev"
 
 
-def test_constant_similarity_and_zero_vectors_are_noted(write: Write, table_encoder: Any) -> None:
+def test_constant_similarity_and_zero_vectors_are_noted(
+    write: Write, table_encoder: Any
+) -> None:
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     encoder = table_encoder({"a": [0.0], "b": [1.0], "c": [2.0]})
     result = STS(path=str(path)).prepare().evaluate(encoder)
@@ -128,7 +159,8 @@ def test_a_missing_file_is_a_problem_and_an_error(tmp_path: Path, encoder: Any) 
 
 
 @pytest.mark.parametrize(
-    ("split", "development"), [("train", True), ("dev", True), ("test", False), (None, False)]
+    ("split", "development"),
+    [("train", True), ("dev", True), ("test", False), (None, False)],
 )
 def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_development(
     write: Write, encoder: Any, split: Any, development: bool
@@ -136,7 +168,9 @@ def test_what_split_the_file_is_stands_in_the_protocol_and_says_whether_it_is_de
     path = write("p.tsv", "sentence1\tsentence2\tscore\na\tb\t1\na\tc\t2\n")
     sts = STS(path=str(path), split=split)
     assert sts.traits.development is development
-    found = {score.protocol["split"] for score in sts.prepare().evaluate(encoder).scores}
+    found = {
+        score.protocol["split"] for score in sts.prepare().evaluate(encoder).scores
+    }
     assert found == {split or "whole file"}
 
 
@@ -146,7 +180,9 @@ def test_a_split_that_does_not_exist_is_a_problem_of_the_recipe(write: Write) ->
 
     write("p.tsv", "")
     converter = make_converter(load_plugins(), Path())
-    with pytest.raises(Exception, match=r"found 'validation'. Choose one of `dev`, `test`, `train`"):
+    with pytest.raises(
+        Exception, match=r"found 'validation'. Choose one of `dev`, `test`, `train`"
+    ):
         converter.structure({"path": "p.tsv", "split": "validation"}, STS)
 
 

@@ -39,7 +39,9 @@ def test_lines_end_at_line_feeds_alone(
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
-def test_an_encoding_of_single_bytes_may_begin_with_the_mark_of_utf_8(write: Write, encoding: str) -> None:
+def test_an_encoding_of_single_bytes_may_begin_with_the_mark_of_utf_8(
+    write: Write, encoding: str
+) -> None:
     path = write("a.txt", codecs.BOM_UTF8 + b"caf\xe9\n\xef\xbb\xbf\n")
     assert list(lines(path, encoding)) == [(1, "café"), (2, "ï»¿")]
 
@@ -51,13 +53,20 @@ def test_a_wrong_byte_is_named_with_its_line_after_those_before(
     write: Write, before: int, end: bytes, bad: bytes
 ) -> None:
     content = b"".join("é%d".encode() % n + end for n in range(before)) + bad
-    found = lines(write("a.txt", content + (b"" if bad[-1] == 0xC3 else end + b"more" + end)))
-    with pytest.raises(DataError, match=rf"found byte 0x(e9|c3), which is not UTF-8.*a\.txt:{before + 1}$"):
+    found = lines(
+        write("a.txt", content + (b"" if bad[-1] == 0xC3 else end + b"more" + end))
+    )
+    with pytest.raises(
+        DataError,
+        match=rf"found byte 0x(e9|c3), which is not UTF-8.*a\.txt:{before + 1}$",
+    ):
         list(found)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16"])
-@given(content=st.text("ab,é\n\r\ufeff", max_size=40), repeated=st.sampled_from([1, 3000]))
+@given(
+    content=st.text("ab,é\n\r\ufeff", max_size=40), repeated=st.sampled_from([1, 3000])
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_hash_is_that_of_the_bytes_that_were_parsed(
     write: Write, encoding: str, content: str, repeated: int
@@ -73,14 +82,17 @@ def test_the_hash_is_that_of_the_bytes_that_were_parsed(
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_a_nul_is_no_text(write: Write, before: int, encoding: str) -> None:
     path = write("a.txt", b"fine\n" * before + b"abc\0def\n")
-    with pytest.raises(DataError, match=rf"character 4 of the line is NUL, .*a\.txt:{before + 1}$"):
+    with pytest.raises(
+        DataError, match=rf"character 4 of the line is NUL, .*a\.txt:{before + 1}$"
+    ):
         list(lines(path, encoding))
 
 
 def test_utf_16_without_a_mark_is_not_read_as_utf_8(write: Write) -> None:
     for encoding in ("utf-16-le", "utf-16-be", "utf-32-le"):
         with pytest.raises(
-            DataError, match=r"is NUL, which is in no text; convert the file to UTF-8.*a\.txt:1$"
+            DataError,
+            match=r"is NUL, which is in no text; convert the file to UTF-8.*a\.txt:1$",
         ):
             list(lines(write("a.txt", "one\ntwo\n".encode(encoding))))
 
@@ -90,7 +102,9 @@ def test_no_more_is_read_than_asked_for(write: Write) -> None:
     assert list(islice(lines(path), 2)) == [(1, "fine"), (2, "fine")]
 
 
-def test_what_cannot_be_opened_or_decoded_is_an_error(write: Write, tmp_path: Path) -> None:
+def test_what_cannot_be_opened_or_decoded_is_an_error(
+    write: Write, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         list(lines(tmp_path))
     with pytest.raises(DataError, match=r"the file is not UTF-16 .*a\.txt$"):
@@ -99,8 +113,12 @@ def test_what_cannot_be_opened_or_decoded_is_an_error(write: Write, tmp_path: Pa
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
 def test_an_overlong_line_is_an_error_with_its_number(write: Write, encoding: str):
-    path = write("long.txt", ("one\n" + "x" * LONGEST_LINE + "\nthree").encode(encoding))
-    with pytest.raises(DataError, match=r"more than 1,048,576 characters.*long\.txt:2$"):
+    path = write(
+        "long.txt", ("one\n" + "x" * LONGEST_LINE + "\nthree").encode(encoding)
+    )
+    with pytest.raises(
+        DataError, match=r"more than 1,048,576 characters.*long\.txt:2$"
+    ):
         list(lines(path, encoding))
 
 

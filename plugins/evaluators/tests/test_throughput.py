@@ -55,7 +55,9 @@ def clock(monkeypatch: pytest.MonkeyPatch, *passes: float) -> None:
     monkeypatch.setattr(throughput.time, "perf_counter", lambda: next(found))
 
 
-def test_a_score_is_the_median_of_the_passes_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_score_is_the_median_of_the_passes_after_the_warm_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock(monkeypatch, 50, 2, 1, 10, 50, 4, 5, 8)
     evaluation = Throughput((16, 32), examples=20).prepare().evaluate(Watched())
     assert [(s.task, s.metric, s.value) for s in evaluation.scores] == [
@@ -69,7 +71,9 @@ def test_a_score_is_the_median_of_the_passes_after_the_warm_up(monkeypatch: pyte
 
 def test_every_case_encodes_different_texts_in_batches_as_they_are_to_arrive() -> None:
     encoder = Watched()
-    Throughput((16, 24), (3, 10), examples=8, repeats=2, warmup=1).prepare().evaluate(encoder)
+    Throughput((16, 24), (3, 10), examples=8, repeats=2, warmup=1).prepare().evaluate(
+        encoder
+    )
     assert list(encoder.calls) == [16, 24]
     for length, calls in encoder.calls.items():
         # Nine texts in threes, and ten at once, in three passes each.
@@ -88,7 +92,12 @@ def test_all_examples_arrive_at_once_where_no_batch_size_is_given() -> None:
 
 
 def test_the_protocol_says_what_was_timed_and_on_what() -> None:
-    score, _ = Throughput((16,), (4,), examples=5, repeats=2, warmup=0).prepare().evaluate(Watched()).scores
+    score, _ = (
+        Throughput((16,), (4,), examples=5, repeats=2, warmup=0)
+        .prepare()
+        .evaluate(Watched())
+        .scores
+    )
     protocol = dict(score.protocol)
     assert score.task == "length-16-batch-4"
     assert math.isfinite(score.value)
@@ -106,11 +115,17 @@ def test_the_protocol_says_what_was_timed_and_on_what() -> None:
     }
 
 
-@pytest.mark.parametrize(("batches", "coordinates"), [((4, 8), ["length", "batch"]), ((), ["length"])])
+@pytest.mark.parametrize(
+    ("batches", "coordinates"), [((4, 8), ["length", "batch"]), ((), ["length"])]
+)
 def test_a_rate_says_where_it_stands_and_its_spread_does_not(
     batches: tuple[int, ...], coordinates: list[str]
 ) -> None:
-    found = Throughput((16, 32), batches, examples=8, repeats=2, warmup=0).prepare().evaluate(Watched())
+    found = (
+        Throughput((16, 32), batches, examples=8, repeats=2, warmup=0)
+        .prepare()
+        .evaluate(Watched())
+    )
     for score in found.scores:
         if score.metric == "examples/s":
             assert score.protocol["coordinates"] == coordinates
@@ -121,14 +136,19 @@ def test_a_rate_says_where_it_stands_and_its_spread_does_not(
 
 def test_texts_differ_in_their_first_word_and_within_the_shortest_cut() -> None:
     texts = texts_of(5000, SHORTEST)
-    assert all(first.split()[0] != second.split()[0] for first, second in itertools.pairwise(texts))
+    assert all(
+        first.split()[0] != second.split()[0]
+        for first, second in itertools.pairwise(texts)
+    )
     # Even where each byte is a token, and one more ends the text.
     assert len({text[: SHORTEST - 1] for text in texts}) == 5000
     assert len(set(WORDS)) == len(WORDS)
 
 
 def test_what_a_tokenizer_is_trained_on_has_every_word() -> None:
-    assert {word for text in Throughput((16,)).prepare().texts() for word in text.split()} == set(WORDS)
+    assert {
+        word for text in Throughput((16,)).prepare().texts() for word in text.split()
+    } == set(WORDS)
 
 
 def test_an_encoder_that_cannot_be_told_where_to_cut_is_refused(encoder: Any) -> None:
@@ -157,9 +177,16 @@ def test_a_field_out_of_range_is_refused(wrong: dict[str, Any]) -> None:
     ("parameters", "message"),
     [
         ({"lengths": (16, 16)}, "`lengths` is [16, 16]; name each number once"),
-        ({"batch_sizes": (300_000,)}, "`batch_sizes` has 300000; at most 262,144 texts are different"),
+        (
+            {"batch_sizes": (300_000,)},
+            "`batch_sizes` has 300000; at most 262,144 texts are different",
+        ),
         ({"lengths": (16, 64), "batch_sizes": (1, 8)}, None),
     ],
 )
-def test_check_names_what_cannot_be_used(parameters: dict[str, Any], message: str | None) -> None:
-    assert list(Throughput(**parameters).check()) == ([] if message is None else [message])
+def test_check_names_what_cannot_be_used(
+    parameters: dict[str, Any], message: str | None
+) -> None:
+    assert list(Throughput(**parameters).check()) == (
+        [] if message is None else [message]
+    )

@@ -16,12 +16,28 @@ from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
 from sentbed_evaluators.transfer_files import TRANSFER, read_transfer
 from sklearn.metrics import f1_score
 
-WORDS = ("the", "a", "film", "story", "plot", "actor", "scene", "was", "good", "bad", "dull", "fine")
+WORDS = (
+    "the",
+    "a",
+    "film",
+    "story",
+    "plot",
+    "actor",
+    "scene",
+    "was",
+    "good",
+    "bad",
+    "dull",
+    "fine",
+)
 
 
 def sentences(n: int, seed: int) -> list[str]:
     draw = np.random.default_rng(seed)
-    return [" ".join(draw.choice(WORDS, size=draw.integers(2, 7))) + f" {seed}-{i}" for i in range(n)]
+    return [
+        " ".join(draw.choice(WORDS, size=draw.integers(2, 7))) + f" {seed}-{i}"
+        for i in range(n)
+    ]
 
 
 @pytest.fixture
@@ -39,18 +55,28 @@ def downstream(tmp_path: Path) -> Path:
                 case "SST5":
                     lines = [f"{i % 5} {text}" for i, text in enumerate(texts)]
                 case "TREC":
-                    lines = [f"{('ABBR', 'DESC', 'NUM')[i % 3]}:exp {text}" for i, text in enumerate(texts)]
+                    lines = [
+                        f"{('ABBR', 'DESC', 'NUM')[i % 3]}:exp {text}"
+                        for i, text in enumerate(texts)
+                    ]
                 case "MRPC":
                     header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-                    lines = [header, *(f"{i % 2}\t1\t2\t{t}\tnot {t}" for i, t in enumerate(texts))]
+                    lines = [
+                        header,
+                        *(f"{i % 2}\t1\t2\t{t}\tnot {t}" for i, t in enumerate(texts)),
+                    ]
                 case _:
                     lines = texts
             (folder / file).write_bytes("\n".join([*lines, ""]).encode("latin-1"))
     return root
 
 
-def test_every_task_is_scored_in_the_papers_order(downstream: Path, table_encoder: type) -> None:
-    evaluator = SentEvalTransfer(mode="fast", data_dir=str(downstream), check_sizes=False)
+def test_every_task_is_scored_in_the_papers_order(
+    downstream: Path, table_encoder: type
+) -> None:
+    evaluator = SentEvalTransfer(
+        mode="fast", data_dir=str(downstream), check_sizes=False
+    )
     seen: set[str] = set()
     encoder = table_encoder(width=6)
     encoder.progress = lambda what, done, total: seen.add(what)
@@ -59,23 +85,37 @@ def test_every_task_is_scored_in_the_papers_order(downstream: Path, table_encode
 
     main = [score for score in evaluation.scores if score.metric == "accuracy"]
     assert [score.task for score in main] == [*PAPERS, "AVG"]
-    assert evaluation.primary == pytest.approx(np.mean([score.value for score in main[:-1]]))
+    assert evaluation.primary == pytest.approx(
+        np.mean([score.value for score in main[:-1]])
+    )
     assert main[-1].value == evaluation.primary
     assert list(main[-1].protocol["of"]) == list(PAPERS)
-    assert main[-1].protocol["data"]["TREC"] == main[PAPERS.index("TREC")].protocol["data"]
+    assert (
+        main[-1].protocol["data"]["TREC"] == main[PAPERS.index("TREC")].protocol["data"]
+    )
     assert main[-1].items is None
     assert {f"{task}: classifiers" for task in PAPERS} <= seen
     for score in main[:-1]:
         assert score.protocol["classifier"]["mode"] == "fast"
         assert score.items is not None
         groups = score.items.groups
-        parts = [score.items.x] if groups is None else [score.items.x[groups == g] for g in np.unique(groups)]
-        assert score.value == pytest.approx(100 * np.mean([part.mean() for part in parts]), abs=0.011)
+        parts = (
+            [score.items.x]
+            if groups is None
+            else [score.items.x[groups == g] for g in np.unique(groups)]
+        )
+        assert score.value == pytest.approx(
+            100 * np.mean([part.mean() for part in parts]), abs=0.011
+        )
 
 
-def test_mrpc_has_an_f1_beside_its_accuracy(downstream: Path, table_encoder: type) -> None:
+def test_mrpc_has_an_f1_beside_its_accuracy(
+    downstream: Path, table_encoder: type
+) -> None:
     scores = (
-        SentEvalTransfer(("MRPC",), mode="fast", data_dir=str(downstream), check_sizes=False)
+        SentEvalTransfer(
+            ("MRPC",), mode="fast", data_dir=str(downstream), check_sizes=False
+        )
         .prepare()
         .evaluate(table_encoder())
         .scores
@@ -86,10 +126,14 @@ def test_mrpc_has_an_f1_beside_its_accuracy(downstream: Path, table_encoder: typ
     assert f1.protocol["features"] == "[|u-v|, u*v]"
 
 
-def test_the_accuracy_that_chose_the_penalty_says_on_what(downstream: Path, table_encoder: type) -> None:
+def test_the_accuracy_that_chose_the_penalty_says_on_what(
+    downstream: Path, table_encoder: type
+) -> None:
     tasks = ("CR", "SST2", "TREC", "MRPC")
     scores = (
-        SentEvalTransfer(tasks, "logistic", "fast", data_dir=str(downstream), check_sizes=False)
+        SentEvalTransfer(
+            tasks, "logistic", "fast", data_dir=str(downstream), check_sizes=False
+        )
         .prepare()
         .evaluate(table_encoder())
         .scores
@@ -124,13 +168,17 @@ def test_an_f1_without_a_positive_that_was_found_is_zero_and_is_noted(
     assert accuracy.note == ""
 
 
-def test_an_encoder_that_knows_the_class_scores_high(downstream: Path, table_encoder: type) -> None:
+def test_an_encoder_that_knows_the_class_scores_high(
+    downstream: Path, table_encoder: type
+) -> None:
     positive = (downstream / "MR/rt-polarity.pos").read_text().splitlines()
     negative = (downstream / "MR/rt-polarity.neg").read_text().splitlines()
     table = {text: [5.0, 0.1 * (i % 3)] for i, text in enumerate(positive)}
     table |= {text: [-5.0, 0.1 * (i % 3)] for i, text in enumerate(negative)}
     for protocol in ("senteval", "logistic"):
-        evaluator = SentEvalTransfer(("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False)
+        evaluator = SentEvalTransfer(
+            ("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False
+        )
         assert evaluator.prepare().evaluate(table_encoder(table)).scores[0].value == 100
 
 
@@ -148,7 +196,10 @@ def test_examples_are_sorted_by_words_then_class(write: Callable[..., Path]) -> 
 def test_pairs_are_sorted_by_the_words_of_both(write: Callable[..., Path]) -> None:
     rows = ["1\t1\t2\ta b\tc d", "0\t1\t2\ta b\tc", "1\t1\t2\ta\tc d e"]
     for name in ("train", "test"):
-        write(f"MRPC/msr_paraphrase_{name}.txt", "\ufeffQuality\tx\tx\tx\tx\n" + "\n".join(rows) + "\n")
+        write(
+            f"MRPC/msr_paraphrase_{name}.txt",
+            "\ufeffQuality\tx\tx\tx\tx\n" + "\n".join(rows) + "\n",
+        )
     root = write("MRPC/x", "").parents[1]
 
     splits, _ = read_transfer(root, "MRPC", check_sizes=False)
@@ -168,9 +219,14 @@ def test_latin_1_is_read_and_0x85_ends_no_line(write: Callable[..., Path]) -> No
 
 
 def test_a_byte_order_mark_is_part_of_no_sentence(downstream: Path) -> None:
-    for name, file in (("MR", "MR/rt-polarity.pos"), ("SST2", "SST/binary/sentiment-train")):
+    for name, file in (
+        ("MR", "MR/rt-polarity.pos"),
+        ("SST2", "SST/binary/sentiment-train"),
+    ):
         plain, _ = read_transfer(downstream, name, check_sizes=False)
-        (downstream / file).write_bytes(codecs.BOM_UTF8 + (downstream / file).read_bytes())
+        (downstream / file).write_bytes(
+            codecs.BOM_UTF8 + (downstream / file).read_bytes()
+        )
         marked, _ = read_transfer(downstream, name, check_sizes=False)
         assert marked == plain
 
@@ -190,33 +246,80 @@ def test_trec_takes_the_coarse_label(write: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("TREC/train_5500.label", "NUM:dist How\nBIRD:x Who\n", r"BIRD.*expected `LABEL:fine.*label:2"),
-        ("SST/binary/sentiment-dev", "good\t1\nbad\t2\n", "label '2', expected one of 0 to 1.*dev:2"),
+        (
+            "TREC/train_5500.label",
+            "NUM:dist How\nBIRD:x Who\n",
+            r"BIRD.*expected `LABEL:fine.*label:2",
+        ),
+        (
+            "SST/binary/sentiment-dev",
+            "good\t1\nbad\t2\n",
+            "label '2', expected one of 0 to 1.*dev:2",
+        ),
         ("SST/binary/sentiment-dev", "good 1\n", "no tab.*dev:1"),
-        ("SST/fine/sentiment-dev", "7 good\n", "label '7', expected one of 0 to 4.*dev:1"),
-        ("MRPC/msr_paraphrase_test.txt", "head\n1\t2\t3\ttext\n", "4 fields, expected 5.*txt:2"),
+        (
+            "SST/fine/sentiment-dev",
+            "7 good\n",
+            "label '7', expected one of 0 to 4.*dev:1",
+        ),
+        (
+            "MRPC/msr_paraphrase_test.txt",
+            "head\n1\t2\t3\ttext\n",
+            "4 fields, expected 5.*txt:2",
+        ),
         ("SST/binary/sentiment-dev", b"ok\t1\n\xff\t1\n", "not UTF-8.*dev:2"),
-        ("SST/binary/sentiment-dev", "", "the split has no example.*sentbed data get senteval.*dev$"),
-        ("MRPC/msr_paraphrase_test.txt", "head\n", r"the split has no example.*test\.txt$"),
-        ("MR/rt-polarity.pos", "", r"all examples in all of `MR` have the class 0, .*rt-polarity\.pos$"),
-        ("TREC/train_5500.label", "NUM:a b\nNUM:c d\n", r"in train of `TREC` have the class 5, .*label$"),
+        (
+            "SST/binary/sentiment-dev",
+            "",
+            "the split has no example.*sentbed data get senteval.*dev$",
+        ),
+        (
+            "MRPC/msr_paraphrase_test.txt",
+            "head\n",
+            r"the split has no example.*test\.txt$",
+        ),
+        (
+            "MR/rt-polarity.pos",
+            "",
+            r"all examples in all of `MR` have the class 0, .*rt-polarity\.pos$",
+        ),
+        (
+            "TREC/train_5500.label",
+            "NUM:a b\nNUM:c d\n",
+            r"in train of `TREC` have the class 5, .*label$",
+        ),
     ],
 )
-def test_a_bad_line_is_named(downstream: Path, file: str, content: str | bytes, message: str) -> None:
-    (downstream / file).write_bytes(content.encode() if isinstance(content, str) else content)
-    task = next(name for name, task in TRANSFER.items() if file.startswith(task.folder + "/"))
+def test_a_bad_line_is_named(
+    downstream: Path, file: str, content: str | bytes, message: str
+) -> None:
+    (downstream / file).write_bytes(
+        content.encode() if isinstance(content, str) else content
+    )
+    task = next(
+        name for name, task in TRANSFER.items() if file.startswith(task.folder + "/")
+    )
     with pytest.raises(DataError, match=message):
         read_transfer(downstream, task, check_sizes=False)
 
 
 def test_a_wrong_number_of_examples_is_refused(downstream: Path) -> None:
-    with pytest.raises(DataError, match=r"found 120 examples in all of `CR`, expected 3,775.*sentbed data"):
+    with pytest.raises(
+        DataError,
+        match=r"found 120 examples in all of `CR`, expected 3,775.*sentbed data",
+    ):
         read_transfer(downstream, "CR")
 
 
-def test_missing_files_and_unknown_tasks_are_reported_by_check(downstream: Path) -> None:
+def test_missing_files_and_unknown_tasks_are_reported_by_check(
+    downstream: Path,
+) -> None:
     (downstream / "CR/custrev.neg").unlink()
-    problems = list(SentEvalTransfer(("MRC", "CR", "TREC", "TREC"), data_dir=str(downstream)).check())
+    problems = list(
+        SentEvalTransfer(
+            ("MRC", "CR", "TREC", "TREC"), data_dir=str(downstream)
+        ).check()
+    )
 
     assert len(problems) == 3
     assert "`MRC` is not a task of `senteval-transfer`. Did you mean `MR" in problems[0]
@@ -230,12 +333,16 @@ def test_no_data_directory_is_a_sentence(no_data: None) -> None:
     assert "SENTBED_DATA" in problem
 
 
-@pytest.mark.parametrize(("vector", "message"), [([0.0] * 5, "zero vector"), ([np.nan] * 5, "NaN")])
+@pytest.mark.parametrize(
+    ("vector", "message"), [([0.0] * 5, "zero vector"), ([np.nan] * 5, "NaN")]
+)
 def test_a_sentence_that_the_encoder_loses_is_named(
     downstream: Path, table_encoder: type, vector: list[float], message: str
 ) -> None:
     text = (downstream / "CR/custrev.pos").read_text().splitlines()[3]
-    evaluator = SentEvalTransfer(("CR",), mode="fast", data_dir=str(downstream), check_sizes=False)
+    evaluator = SentEvalTransfer(
+        ("CR",), mode="fast", data_dir=str(downstream), check_sizes=False
+    )
     with pytest.raises(RunError, match=f"{text}.*{message}"):
         evaluator.prepare().evaluate(table_encoder({text: vector}))
 
@@ -248,19 +355,34 @@ def test_the_protocol_says_how_the_classifier_is_trained() -> None:
     assert Classifier("logistic").describe()["solver"] == "lbfgs"
 
 
-def test_a_classifier_that_found_one_class_only_says_so(downstream: Path, table_encoder: type) -> None:
+def test_a_classifier_that_found_one_class_only_says_so(
+    downstream: Path, table_encoder: type
+) -> None:
     """All sentences have one vector, as after a collapse: each classifier takes the largest class."""
     evaluator = SentEvalTransfer(
-        tasks=("TREC", "MRPC"), mode="fast", protocol="logistic", data_dir=str(downstream), check_sizes=False
+        tasks=("TREC", "MRPC"),
+        mode="fast",
+        protocol="logistic",
+        data_dir=str(downstream),
+        check_sizes=False,
     )
     encoder = table_encoder(width=6)
     encoder.encode = lambda texts: np.ones((len(texts), 6), np.float32)
-    found = {(s.task, s.metric): s.degenerate for s in evaluator.prepare().evaluate(encoder).scores}
-    assert {("TREC", "accuracy"), ("TREC", "dev-accuracy"), ("MRPC", "f1")} <= found.keys()
+    found = {
+        (s.task, s.metric): s.degenerate
+        for s in evaluator.prepare().evaluate(encoder).scores
+    }
+    assert {
+        ("TREC", "accuracy"),
+        ("TREC", "dev-accuracy"),
+        ("MRPC", "f1"),
+    } <= found.keys()
     assert set(found.values()) == {"the classifier found one class only"}
 
 
-def test_a_row_of_which_tasks_are_skipped_has_no_average(downstream: Path, table_encoder: type) -> None:
+def test_a_row_of_which_tasks_are_skipped_has_no_average(
+    downstream: Path, table_encoder: type
+) -> None:
     (downstream / "CR/custrev.neg").unlink()
     evaluator = SentEvalTransfer(
         ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"),
@@ -271,17 +393,27 @@ def test_a_row_of_which_tasks_are_skipped_has_no_average(downstream: Path, table
         skip_missing=True,
     )
     scores = evaluator.prepare().evaluate(table_encoder(width=4)).scores
-    assert list(dict.fromkeys(score.task for score in scores)) == [task for task in PAPERS if task != "CR"]
+    assert list(dict.fromkeys(score.task for score in scores)) == [
+        task for task in PAPERS if task != "CR"
+    ]
     assert {score.skipped for score in scores} == {("CR",)}
 
 
-def test_the_training_part_is_scored_without_any_test_sentence(downstream: Path, table_encoder: type) -> None:
-    evaluator = SentEvalTransfer(mode="fast", part="train", data_dir=str(downstream), check_sizes=False)
+def test_the_training_part_is_scored_without_any_test_sentence(
+    downstream: Path, table_encoder: type
+) -> None:
+    evaluator = SentEvalTransfer(
+        mode="fast", part="train", data_dir=str(downstream), check_sizes=False
+    )
     assert evaluator.traits.development
     prepared = evaluator.prepare()
     held_out = attrs.evolve(evaluator, part="held-out").prepare()
     for task in PAPERS:
-        own = {name: texts for name, texts in prepared.lists.items() if name.startswith(f"{task} ")}
+        own = {
+            name: texts
+            for name, texts in prepared.lists.items()
+            if name.startswith(f"{task} ")
+        }
         assert not any(name.endswith((" test", " all")) for name in own)
         test = set(held_out.lists[f"{task} test"].first)
         assert test.isdisjoint(text for texts in own.values() for text in texts.first)
@@ -293,7 +425,11 @@ def test_the_training_part_is_scored_without_any_test_sentence(downstream: Path,
     assert main[PAPERS.index("MR")].protocol["split"] == "cross-validation on train"
     for score in main:
         assert score.items is not None
-        other = next(s for s in evaluation.scores if (s.task, s.metric) == (score.task, "dev-accuracy"))
+        other = next(
+            s
+            for s in evaluation.scores
+            if (s.task, s.metric) == (score.task, "dev-accuracy")
+        )
         assert score.value == other.value
 
 
@@ -301,9 +437,16 @@ def test_the_training_part_is_scored_without_any_test_sentence(downstream: Path,
 def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
     downstream: Path, table_encoder: type, protocol: Literal["senteval", "logistic"]
 ) -> None:
-    evaluator = SentEvalTransfer(("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False)
+    evaluator = SentEvalTransfer(
+        ("MR",), protocol, "fast", data_dir=str(downstream), check_sizes=False
+    )
     whole = evaluator.prepare().evaluate(table_encoder()).scores[0]
-    held_out = attrs.evolve(evaluator, part="held-out").prepare().evaluate(table_encoder()).scores[0]
+    held_out = (
+        attrs.evolve(evaluator, part="held-out")
+        .prepare()
+        .evaluate(table_encoder())
+        .scores[0]
+    )
     assert whole.items is not None
     assert whole.items.groups is not None
     first = whole.items.x[whole.items.groups == 0]
@@ -314,8 +457,14 @@ def test_what_is_held_out_is_the_first_fold_of_the_published_accuracy(
     )
 
 
-def test_the_training_part_is_scored_as_the_penalty_is_chosen(downstream: Path, table_encoder: type) -> None:
-    evaluator = SentEvalTransfer(("TREC",), mode="fast", data_dir=str(downstream), check_sizes=False)
+def test_the_training_part_is_scored_as_the_penalty_is_chosen(
+    downstream: Path, table_encoder: type
+) -> None:
+    evaluator = SentEvalTransfer(
+        ("TREC",), mode="fast", data_dir=str(downstream), check_sizes=False
+    )
     published = evaluator.prepare().evaluate(table_encoder()).scores
     train = attrs.evolve(evaluator, part="train").prepare().evaluate(table_encoder())
-    assert train.primary == next(score.value for score in published if score.metric == "dev-accuracy")
+    assert train.primary == next(
+        score.value for score in published if score.metric == "dev-accuracy"
+    )

@@ -27,7 +27,9 @@ def drawn(rows: int, width: int, seed: int = 0) -> NDArray[np.float32]:
     return (3 + generator.normal(size=(rows, width)) @ mixing).astype(np.float32)
 
 
-def naive(fitted: NDArray[np.float32], vectors: NDArray[np.float32], width: int) -> list[list[float]]:
+def naive(
+    fitted: NDArray[np.float32], vectors: NDArray[np.float32], width: int
+) -> list[list[float]]:
     """Whiten one vector after the other; mean and covariance are sums in a loop."""
     rows = fitted.astype(np.float64)
     size = rows.shape[1]
@@ -42,13 +44,18 @@ def naive(fitted: NDArray[np.float32], vectors: NDArray[np.float32], width: int)
     values, components = np.linalg.eigh(covariance)
     largest = sorted(range(size), key=lambda k: -values[k])[:width]
     return [
-        [float((row.astype(np.float64) - mean) @ components[:, k] / values[k] ** 0.5) for k in largest]
+        [
+            float((row.astype(np.float64) - mean) @ components[:, k] / values[k] ** 0.5)
+            for k in largest
+        ]
         for row in vectors
     ]
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(40, 6), (40, 3), (7, 6)])
-def test_the_vectors_are_those_of_a_naive_loop_up_to_the_sign_of_a_component(rows: int, kept: int) -> None:
+def test_the_vectors_are_those_of_a_naive_loop_up_to_the_sign_of_a_component(
+    rows: int, kept: int
+) -> None:
     fitted, others = drawn(rows, 6), drawn(9, 6, seed=1)
     mean, kernel = fit_whitening(fitted, kept)
     ours, theirs = (others - mean) @ kernel, np.array(naive(fitted, others, kept))
@@ -76,12 +83,16 @@ def test_components_without_variance_are_left_out_and_cannot_be_asked_for() -> N
 @pytest.fixture
 def pairs(write: Write) -> STS:
     rows = "".join(f"a {k}\tb {k}\t{k % 6}\n" for k in range(30))
-    return STS(path=str(write("pairs.tsv", "sentence1\tsentence2\tscore\n" + rows)), split="dev")
+    return STS(
+        path=str(write("pairs.tsv", "sentence1\tsentence2\tscore\n" + rows)),
+        split="dev",
+    )
 
 
 def spearman_of(first: Any, second: Any) -> float:
     cosine = [
-        np.dot(a, b) / (np.linalg.norm(a) * np.linalg.norm(b)) for a, b in zip(first, second, strict=True)
+        np.dot(a, b) / (np.linalg.norm(a) * np.linalg.norm(b))
+        for a, b in zip(first, second, strict=True)
     ]
     return 100 * float(stats.spearmanr([k % 6 for k in range(30)], cosine).statistic)
 
@@ -91,7 +102,9 @@ def whole(pairs: STS, **fields: Any) -> Any:
     return attrs.evolve(pairs, whitening=Whitening(**fields)).prepare()
 
 
-def test_without_a_file_it_is_fitted_on_the_texts_of_the_task(pairs: STS, encoder: Any) -> None:
+def test_without_a_file_it_is_fitted_on_the_texts_of_the_task(
+    pairs: STS, encoder: Any
+) -> None:
     texts = [f"{side} {k}" for side in "ab" for k in range(30)]
     evaluation = whole(pairs, width=4).evaluate(encoder)
     vectors = encoder.encode(texts)
@@ -116,12 +129,18 @@ def test_without_a_file_it_is_fitted_on_the_texts_of_the_task(pairs: STS, encode
     assert [len(call) for call in encoder.calls] == [60, 60, 60]
 
 
-def test_a_file_is_what_it_is_fitted_on_and_the_score_says_so(pairs: STS, encoder: Any, write: Write) -> None:
+def test_a_file_is_what_it_is_fitted_on_and_the_score_says_so(
+    pairs: STS, encoder: Any, write: Write
+) -> None:
     content = "".join(f"another sentence {k}\n" for k in range(20))
     evaluation = whole(pairs, path=str(write("nli.txt", content))).evaluate(encoder)
     fitted = encoder.encode(content.splitlines())
-    white = naive(fitted, encoder.encode([f"{side} {k}" for side in "ab" for k in range(30)]), 5)
-    assert evaluation.scores[0].value == pytest.approx(spearman_of(white[:30], white[30:]))
+    white = naive(
+        fitted, encoder.encode([f"{side} {k}" for side in "ab" for k in range(30)]), 5
+    )
+    assert evaluation.scores[0].value == pytest.approx(
+        spearman_of(white[:30], white[30:])
+    )
     assert evaluation.scores[0].transform["whitening"] == {
         "fitted_on": "nli.txt",
         "texts": 20,
@@ -130,42 +149,66 @@ def test_a_file_is_what_it_is_fitted_on_and_the_score_says_so(pairs: STS, encode
     }
 
 
-def test_each_task_is_whitened_on_its_own_texts(write: Write, tmp_path: Path, encoder: Any) -> None:
+def test_each_task_is_whitened_on_its_own_texts(
+    write: Write, tmp_path: Path, encoder: Any
+) -> None:
     for part, other in (("dev", "test"), ("test", "dev")):
-        rows = "".join(f"g\tf\ty\t{k}\t{k % 6}.0\t{part} says {k}\t{other} says {k}\n" for k in range(30))
+        rows = "".join(
+            f"g\tf\ty\t{k}\t{k % 6}.0\t{part} says {k}\t{other} says {k}\n"
+            for k in range(30)
+        )
         write(f"downstream/STS/STSBenchmark/sts-{part}.csv", rows)
     fields = {"data_dir": str(tmp_path / "downstream"), "check_sizes": False}
-    both = SentEvalSTS(tasks=("STSB", "STSB-dev"), whitening=Whitening(), **fields).prepare()
+    both = SentEvalSTS(
+        tasks=("STSB", "STSB-dev"), whitening=Whitening(), **fields
+    ).prepare()
     scores = both.evaluate(encoder).scores
     for task, score in zip(("STSB", "STSB-dev"), scores, strict=True):
         (alone,) = (
-            SentEvalSTS(tasks=(task,), whitening=Whitening(), **fields).prepare().evaluate(encoder).scores
+            SentEvalSTS(tasks=(task,), whitening=Whitening(), **fields)
+            .prepare()
+            .evaluate(encoder)
+            .scores
         )
         assert (score.value, score.transform) == (alone.value, alone.transform)
     assert scores[0].transform != scores[1].transform
 
 
-def test_the_geometry_of_whitened_vectors_is_isotropic(pairs: STS, encoder: Any) -> None:
+def test_the_geometry_of_whitened_vectors_is_isotropic(
+    pairs: STS, encoder: Any
+) -> None:
     """Of n vectors of mean 0 the mean cosine is about 0, and no direction has more than its share."""
-    geometry = Geometry(path=pairs.path, measures=("anisotropy",), whitening=Whitening())
+    geometry = Geometry(
+        path=pairs.path, measures=("anisotropy",), whitening=Whitening()
+    )
     cosine, top = geometry.prepare().evaluate(encoder).scores
     assert abs(cosine.value) < 0.05
     assert top.value == pytest.approx(1 / 5, abs=1e-4)
 
 
-def test_an_evaluator_with_it_cites_it_and_looks_for_its_file(pairs: STS, tmp_path: Path) -> None:
+def test_an_evaluator_with_it_cites_it_and_looks_for_its_file(
+    pairs: STS, tmp_path: Path
+) -> None:
     assert pairs.traits.cites == ()
     traits = attrs.evolve(pairs, whitening=Whitening()).traits
     assert (traits.development, traits.cites) == (True, ("su2021whitening",))
-    (problem,) = attrs.evolve(pairs, whitening=Whitening(str(tmp_path / "none.txt"))).check()
+    (problem,) = attrs.evolve(
+        pairs, whitening=Whitening(str(tmp_path / "none.txt"))
+    ).check()
     assert "none.txt" in problem
     (problem,) = attrs.evolve(pairs, whitening=Whitening(str(tmp_path))).check()
     assert "is a directory" in problem
 
 
-def test_vectors_that_are_all_equal_score_0_and_say_so(pairs: STS, table_encoder: Any) -> None:
+def test_vectors_that_are_all_equal_score_0_and_say_so(
+    pairs: STS, table_encoder: Any
+) -> None:
     texts = [f"{side} {k}" for side in "ab" for k in range(30)]
-    score = whole(pairs).evaluate(table_encoder({text: [0.3, 0.1, 0.7] for text in texts})).scores[0]
+    score = (
+        whole(pairs)
+        .evaluate(table_encoder({text: [0.3, 0.1, 0.7] for text in texts}))
+        .scores[0]
+    )
     assert score.value == 0
     assert score.degenerate
 

@@ -91,16 +91,24 @@ class Stack(torch.nn.Module):
 
 
 def assemble(
-    engine: Any, seed: int = 0, dropout: float = 0.0, pooler: Any = None, head: Head | None = None
+    engine: Any,
+    seed: int = 0,
+    dropout: float = 0.0,
+    pooler: Any = None,
+    head: Head | None = None,
 ) -> Any:
     torch.manual_seed(seed)
     built = BuiltDense(7, 0.0)
     built.module = Stack(7, dropout)
     engine.seed(seed)
-    return engine.assemble(built, pooler or MeanPooler(), head or Head(projection=5, bias=True))
+    return engine.assemble(
+        built, pooler or MeanPooler(), head or Head(projection=5, bias=True)
+    )
 
 
-def trainer_of(engine: Any, encoders: Any, loss: Any, optimizer: Any = None, **options: Any) -> Any:
+def trainer_of(
+    engine: Any, encoders: Any, loss: Any, optimizer: Any = None, **options: Any
+) -> Any:
     if not isinstance(encoders, dict):
         encoders = {"encoder": encoders}
     settings = {
@@ -111,13 +119,18 @@ def trainer_of(engine: Any, encoders: Any, loss: Any, optimizer: Any = None, **o
         **options,
     }
     engine.seed(1)
-    return engine.trainer(encoders, Training(loss, optimizer or Sgd(lr=0.1), **settings))
+    return engine.trainer(
+        encoders, Training(loss, optimizer or Sgd(lr=0.1), **settings)
+    )
 
 
 def batch(rows: int, shift: int = 0) -> dict[str, Any]:
     """Rows of many lengths, no two columns alike."""
     texts = {
-        name: [f"{WORDS[(row + place + shift) % 6]} {'so ' * (row % 4)}{row}" for row in range(rows)]
+        name: [
+            f"{WORDS[(row + place + shift) % 6]} {'so ' * (row % 4)}{row}"
+            for row in range(rows)
+        ]
         for place, name in enumerate(COLUMNS)
     }
     return {name: HashTokenizer().encode(some, 32) for name, some in texts.items()}
@@ -129,24 +142,36 @@ def gradients(engine: Any) -> Any:
     for rows in (7, 2, 1):
         for micro_batch in (None, 1, 2):
             encoder = assemble(engine)
-            trainer = trainer_of(engine, encoder, Contrast(learned=True), micro_batch=micro_batch)
+            trainer = trainer_of(
+                engine, encoder, Contrast(learned=True), micro_batch=micro_batch
+            )
             found[f"{rows} rows, {micro_batch}"] = trainer.gradients(batch(rows))
     pair = {"zh": assemble(engine, 0), "en": assemble(engine, 1)}
     towers = {"anchor": "zh", "positive": "en", "negative": "zh"}
-    found["two towers"] = trainer_of(engine, pair, Contrast(), towers=towers).gradients(batch(5))
+    found["two towers"] = trainer_of(engine, pair, Contrast(), towers=towers).gradients(
+        batch(5)
+    )
     labelled = {**batch(5), "label": torch.tensor([0, 1, 2, 1, 0]).numpy()}
     del labelled["negative"]
-    found["classes"] = trainer_of(engine, assemble(engine), Classes()).gradients(labelled)
+    found["classes"] = trainer_of(engine, assemble(engine), Classes()).gradients(
+        labelled
+    )
     graded = {**batch(5), "score": np.array([0.1, 0.9, 0.5, 1.0, 0.0], np.float32)}
     del graded["negative"]
     for micro_batch in (None, 1):
-        trainer = trainer_of(engine, assemble(engine), Graded(), micro_batch=micro_batch)
+        trainer = trainer_of(
+            engine, assemble(engine), Graded(), micro_batch=micro_batch
+        )
         found[f"numbers, {micro_batch}"] = trainer.gradients(graded)
     for how in ("mean", "concatenate"):
         for micro_batch in (None, 1):
             options = {"micro_batch": micro_batch, "ensembles": {"encoder": (2, how)}}
-            trainer = trainer_of(engine, assemble(engine), Contrast(learned=True), **options)
-            found[f"{how} over two prompts, {micro_batch}"] = trainer.gradients(batch(6))
+            trainer = trainer_of(
+                engine, assemble(engine), Contrast(learned=True), **options
+            )
+            found[f"{how} over two prompts, {micro_batch}"] = trainer.gradients(
+                batch(6)
+            )
     return found
 
 
@@ -155,9 +180,17 @@ def steps(engine: Any, out: Path) -> Any:
     found = {}
     kinds = {
         "adamw": (Contrast(learned=True), AdamW(lr=1e-2, weight_decay=0.1), {}),
-        "adafactor": (Contrast(learned=True), Adafactor(lr=1e-2, scale_parameter=True), {"micro_batch": 2}),
+        "adafactor": (
+            Contrast(learned=True),
+            Adafactor(lr=1e-2, scale_parameter=True),
+            {"micro_batch": 2},
+        ),
         "memory": (Contrast(memory=9), AdamW(lr=1e-2), {"max_grad_norm": 0.3}),
-        "average": (Momentum(memory=9), Adafactor(lr=1e-2, weight_decay=0.1), {"max_grad_norm": 0.3}),
+        "average": (
+            Momentum(memory=9),
+            Adafactor(lr=1e-2, weight_decay=0.1),
+            {"max_grad_norm": 0.3},
+        ),
         "average in parts": (Momentum(memory=9), AdamW(lr=1e-2), {"micro_batch": 1}),
     }
     for name, (loss, optimizer, options) in kinds.items():
@@ -169,7 +202,9 @@ def steps(engine: Any, out: Path) -> Any:
         encoder.save(directory / "encoder")
         found[name] = {
             "steps": taken,
-            "weights": load_file(directory / "encoder" / "backbone" / "model.safetensors"),
+            "weights": load_file(
+                directory / "encoder" / "backbone" / "model.safetensors"
+            ),
             "head": load_file(directory / "encoder" / "modules.safetensors"),
             "state": load_file(directory / "state" / "state.safetensors"),
             "vectors": encoder.encode(padded(5)),
@@ -190,7 +225,9 @@ class Half(Transform):
 
     def fit(self, vectors: Any, backbone: Any) -> Any:
         rng = np.random.default_rng(0)
-        return rng.standard_normal(vectors.shape[1]), rng.standard_normal((vectors.shape[1], 3))
+        return rng.standard_normal(vectors.shape[1]), rng.standard_normal(
+            (vectors.shape[1], 3)
+        )
 
 
 def transformed(engine: Any, out: Path) -> Any:
@@ -235,8 +272,12 @@ def fields(engine: Any) -> Any:
     return {
         "plain": encoder.encode(padded(5)),
         "vectors": encoder.encode(pad(columns["anchor"], np.arange(5), 3)),
-        "gradients": trainer_of(engine, encoder, Contrast(learned=True)).gradients(columns),
-        "in parts": trainer_of(engine, encoder, Contrast(learned=True), micro_batch=1).gradients(columns),
+        "gradients": trainer_of(engine, encoder, Contrast(learned=True)).gradients(
+            columns
+        ),
+        "in parts": trainer_of(
+            engine, encoder, Contrast(learned=True), micro_batch=1
+        ).gradients(columns),
     }
 
 
@@ -265,7 +306,10 @@ def dropout(engine: Any) -> Any:
 def resumed(engine: Any, out: Path) -> Any:
     """Steps after a state was saved, and the same by a trainer that has loaded it."""
     found = {}
-    for name, optimizer in (("adamw", AdamW(lr=1e-2)), ("adafactor", Adafactor(lr=1e-2))):
+    for name, optimizer in (
+        ("adamw", AdamW(lr=1e-2)),
+        ("adafactor", Adafactor(lr=1e-2)),
+    ):
         options = {"optimizer": optimizer, "micro_batch": 2, "max_grad_norm": 0.5}
         loss = Momentum(memory=9, learned=True)
         trainer = trainer_of(engine, assemble(engine, dropout=0.3), loss, **options)
@@ -276,7 +320,10 @@ def resumed(engine: Any, out: Path) -> Any:
         other = trainer_of(engine, assemble(engine, 5, dropout=0.3), loss, **options)
         other.step(batch(7))
         other.load(out / name)
-        found[name] = there, [attrs.asdict(other.step(batch(7, step))) for step in range(3, 6)]
+        found[name] = (
+            there,
+            [attrs.asdict(other.step(batch(7, step))) for step in range(3, 6)],
+        )
     return found
 
 
@@ -284,7 +331,13 @@ def from_another(engine: Any, state: Path) -> Any:
     """Steps after a state that another number of processes has saved, and what is said of that."""
     said: list[str] = []
     engine.report_to(said.append)
-    trainer = trainer_of(engine, assemble(engine, 5), Contrast(memory=9), AdamW(lr=1e-2), max_grad_norm=0.3)
+    trainer = trainer_of(
+        engine,
+        assemble(engine, 5),
+        Contrast(memory=9),
+        AdamW(lr=1e-2),
+        max_grad_norm=0.3,
+    )
     trainer.load(state)
     return [attrs.asdict(trainer.step(batch(7, step))) for step in range(2)], said
 
@@ -292,7 +345,9 @@ def from_another(engine: Any, state: Path) -> Any:
 def refused(engine: Any) -> Any:
     """What fails in every process alike, and that the engine goes on."""
     encoder = assemble(engine)
-    with_nothing = Training(Contrast(), Sgd(), Constant(), 1, dict.fromkeys(COLUMNS, "encoder"))
+    with_nothing = Training(
+        Contrast(), Sgd(), Constant(), 1, dict.fromkeys(COLUMNS, "encoder")
+    )
     own = getattr(encoder, "own", encoder)
     for process_has in (together(engine, freeze, own),):
         assert process_has is None
@@ -344,7 +399,9 @@ def broken(engine: Any) -> list[str | None]:
 def break_last_row(encoder: Any) -> None:
     processes = encoder.engine.processes
     (weight,) = (
-        weight for name, weight in encoder.module.named_parameters() if name.endswith("words.weight")
+        weight
+        for name, weight in encoder.module.named_parameters()
+        if name.endswith("words.weight")
     )
     if not isinstance(weight, DTensor):
         weight.data[-1] = torch.nan
@@ -383,8 +440,13 @@ def main(out: Path, fields: Mapping[str, Any], fails: str | None = None) -> int:
     both: Any = runtime.build()
     if fails is not None:
         return failing(both, int(fails))
-    alone = TorchEngine(torch.device("cpu"), torch.float32, False, {"precision": "fp32"})
-    found: dict[str, Any] = {"one": scenarios(alone, out / "one"), "two": scenarios(both, out / "two")}
+    alone = TorchEngine(
+        torch.device("cpu"), torch.float32, False, {"precision": "fp32"}
+    )
+    found: dict[str, Any] = {
+        "one": scenarios(alone, out / "one"),
+        "two": scenarios(both, out / "two"),
+    }
     states = {
         "one": out / "one" / "steps" / "memory" / "state",
         "two": out / "two" / "steps" / "memory" / "state",

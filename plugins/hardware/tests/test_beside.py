@@ -13,7 +13,12 @@ from sentbed.protocols import BuildContext, Head
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 
-TEXTS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
+TEXTS = (
+    "a small house by the sea",
+    "rain",
+    "two birds sing in a tree today",
+    "they play chess",
+)
 Engines = Callable[..., TorchEngine]
 
 
@@ -38,7 +43,9 @@ def beside(encoders: list[TorchEncoder]) -> TorchEncoder:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_each_part_has_the_bits_of_its_own_encoder(dtype: torch.dtype, toys: Any, engine_of: Engines) -> None:
+def test_each_part_has_the_bits_of_its_own_encoder(
+    dtype: torch.dtype, toys: Any, engine_of: Engines
+) -> None:
     encoders = several(toys, engine_of(dtype), width=48)
     batch = toys.batch(*TEXTS)
     own = np.concatenate([encoder.encode(batch) for encoder in encoders], 1)
@@ -60,7 +67,10 @@ def test_the_backbone_is_passed_through_once(toys: Any, engine: TorchEngine) -> 
     assert len(passes) == 1
     # The copy of the weights is the first one's, also for each alone.
     assert together.replica() is encoders[0].replica()
-    assert all(encoder.replica().backbone is together.replica().backbone for encoder in encoders)
+    assert all(
+        encoder.replica().backbone is together.replica().backbone
+        for encoder in encoders
+    )
 
 
 def test_poolers_compute_as_for_encoding(toys: Any, engine: TorchEngine) -> None:
@@ -96,7 +106,9 @@ def test_fingerprints_are_those_of_each_and_shared_weights_are_hashed_once(
     assert len(set(own)) == len(encoders)
     hashed: list[int] = []
     digest = module._digest
-    monkeypatch.setattr(module, "_digest", lambda tensor: hashed.append(id(tensor)) or digest(tensor))
+    monkeypatch.setattr(
+        module, "_digest", lambda tensor: hashed.append(id(tensor)) or digest(tensor)
+    )
     assert beside(encoders).fingerprints() == own  # type: ignore[attr-defined]
     assert len(hashed) == len(set(hashed))
     backbone = {id(parameter) for parameter in encoders[0].module.backbone.parameters()}
@@ -126,7 +138,9 @@ def test_a_batch_that_does_not_fit_is_not_halved_for_several(
     encoders = several(toys, engine)
     room_for(10)
     budget = engine.token_budget
-    with pytest.raises(RunError, match=r"a batch of 32 tokens does not fit .* for 6 encoders at once"):
+    with pytest.raises(
+        RunError, match=r"a batch of 32 tokens does not fit .* for 6 encoders at once"
+    ):
         beside(encoders).encode(toys.batch(*TEXTS))
     assert (engine.token_budget, engine.most_tokens) == (budget, None)
 

@@ -22,7 +22,9 @@ def test_a_runtime_keeps_the_contract(runtime: type) -> None:
 
 @pytest.mark.parametrize("optimizer", offered(sentbed_hardware.optimizers()))
 def test_an_optimizer_keeps_the_contract(optimizer: type) -> None:
-    assert check_component(optimizer, kind="optimizer", example={"lr": 1e-3}).not_run == {}
+    assert (
+        check_component(optimizer, kind="optimizer", example={"lr": 1e-3}).not_run == {}
+    )
 
 
 @pytest.mark.parametrize("schedule", offered(sentbed_hardware.schedules()))

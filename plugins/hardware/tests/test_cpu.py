@@ -15,7 +15,11 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let the processor have these instruction sets only."""
 
     def have(*names: str) -> None:
-        capabilities = {"cpu_name": "Abacus", "avx2": True, **dict.fromkeys(names, True)}
+        capabilities = {
+            "cpu_name": "Abacus",
+            "avx2": True,
+            **dict.fromkeys(names, True),
+        }
         monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
 
     return have
@@ -36,7 +40,8 @@ def test_bf16_without_instructions_is_refused_with_what_to_do(processor: Any) ->
 def test_int8_without_instructions_is_refused_with_what_to_do(processor: Any) -> None:
     processor("avx512_bf16")
     with pytest.raises(
-        RuntimeUnavailableError, match=r"no int8 instructions \(none of `amx_int8`, `avx512_vnni`"
+        RuntimeUnavailableError,
+        match=r"no int8 instructions \(none of `amx_int8`, `avx512_vnni`",
     ):
         Cpu(precision="int8").build()
 
@@ -57,12 +62,17 @@ def test_int8_neither_trains_nor_is_compiled() -> None:
     (problem,) = Cpu(precision="int8", compile=True).check()
     assert problem == "`int8` is not compiled; set `compile = false`"
     (problem,) = Cpu(precision="int8", parallel="fsdp", devices=2).check()
-    assert problem == 'weights in `int8` are not spread over processes; set `parallel = "ddp"`'
+    assert (
+        problem
+        == 'weights in `int8` are not spread over processes; set `parallel = "ddp"`'
+    )
 
 
 @pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16"])
 @pytest.mark.parametrize("precision", ["bf16", "auto"])
-def test_bf16_is_taken_where_the_processor_has_it(processor: Any, name: str, precision: Any) -> None:
+def test_bf16_is_taken_where_the_processor_has_it(
+    processor: Any, name: str, precision: Any
+) -> None:
     processor(name)
     engine = Cpu(precision=precision).build()
     assert engine.dtype == torch.bfloat16
@@ -93,9 +103,12 @@ def test_the_number_of_threads_is_set(threads: int) -> None:
 
 
 @pytest.mark.skipif(
-    not hasattr(os, "sched_setaffinity"), reason="this system does not bind processes to cores"
+    not hasattr(os, "sched_setaffinity"),
+    reason="this system does not bind processes to cores",
 )
-def test_left_out_threads_are_the_cores_that_this_process_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_left_out_threads_are_the_cores_that_this_process_may_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
@@ -106,7 +119,9 @@ def test_left_out_threads_are_the_cores_that_this_process_may_use(monkeypatch: p
     assert torch.get_num_threads() == engine.describe()["threads"] == 1
 
 
-def test_left_out_threads_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_left_out_threads_are_those_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert Cpu().build().describe()["threads"] == 3
     assert Cpu(threads=2).build().describe()["threads"] == 2
@@ -122,7 +137,9 @@ def test_determinism_is_set_as_asked(deterministic: bool) -> None:
 
 def test_the_description_holds_what_the_manifest_needs(processor: Any) -> None:
     processor("avx512_bf16")
-    assert dict(Cpu(precision="auto", threads=1, deterministic=True).build().describe()) == {
+    assert dict(
+        Cpu(precision="auto", threads=1, deterministic=True).build().describe()
+    ) == {
         "runtime": "cpu",
         "device": "Abacus",
         "precision": "bf16",
@@ -143,8 +160,12 @@ def test_threads_are_given_only_where_the_recipe_does_not_say() -> None:
     assert Cpu(threads=2).with_threads(3) == Cpu(threads=2)
 
 
-@pytest.mark.parametrize(("given", "streams"), [({}, 2), ({"streams": 1}, 1), ({"streams": 3}, 2)])
-def test_streams_are_those_of_the_threads_unless_the_recipe_says(given: dict[str, int], streams: int) -> None:
+@pytest.mark.parametrize(
+    ("given", "streams"), [({}, 2), ({"streams": 1}, 1), ({"streams": 3}, 2)]
+)
+def test_streams_are_those_of_the_threads_unless_the_recipe_says(
+    given: dict[str, int], streams: int
+) -> None:
     engine = Cpu(threads=2, **given).build()
     assert isinstance(engine, TorchEngine)
     assert engine.streams == engine.describe()["streams"] == streams

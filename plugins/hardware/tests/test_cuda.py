@@ -40,13 +40,17 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
 
     def have(major: int = 9, count: int = 1, memory: int = 80 * GIB) -> list[int]:
         chosen: list[int] = []
-        about = SimpleNamespace(name="Colossus", major=major, minor=0, total_memory=memory)
+        about = SimpleNamespace(
+            name="Colossus", major=major, minor=0, total_memory=memory
+        )
         monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: True)
         monkeypatch.setattr(torch.cuda, "init", lambda: None)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
         monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: about)
-        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: major >= 8)
+        monkeypatch.setattr(
+            torch.cuda, "is_bf16_supported", lambda including_emulation: major >= 8
+        )
         zeros = torch.zeros
         monkeypatch.setattr(torch, "zeros", lambda size, device: zeros(size))
         return chosen
@@ -60,7 +64,9 @@ def refused(runtime: Cuda) -> str:
     return str(caught.value)
 
 
-def test_a_pytorch_without_cuda_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pytorch_without_cuda_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(torch.backends.cuda, "is_built", lambda: False)
     assert refused(Cuda()) == (
         f"this PyTorch ({torch.__version__}) is built without CUDA; install a build for your driver as "
@@ -99,7 +105,13 @@ def test_a_process_that_has_no_gpu_of_its_own_is_refused_with_what_to_do(
     gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpu(count=2)
-    torchrun = {"RANK": "6", "WORLD_SIZE": "8", "LOCAL_RANK": "2", "MASTER_ADDR": "node", "MASTER_PORT": "1"}
+    torchrun = {
+        "RANK": "6",
+        "WORLD_SIZE": "8",
+        "LOCAL_RANK": "2",
+        "MASTER_ADDR": "node",
+        "MASTER_PORT": "1",
+    }
     for name, value in torchrun.items():
         monkeypatch.setenv(name, value)
     assert refused(Cuda()) == (
@@ -122,7 +134,11 @@ def test_the_precision_is_the_one_asked_for_and_auto_is_bf16_where_it_is(
 ) -> None:
     chosen = gpu(major)
     engine = Cuda(precision=precision).build()
-    assert (engine.dtype, engine.device, chosen) == (dtype, torch.device("cuda", 0), [0])
+    assert (engine.dtype, engine.device, chosen) == (
+        dtype,
+        torch.device("cuda", 0),
+        [0],
+    )
     names = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
     assert engine.describe()["precision"] == names[dtype]
 
@@ -152,14 +168,18 @@ def test_tf32_is_set_so_that_every_part_of_torch_can_ask_for_it(gpu: Any) -> Non
 
 
 @pytest.mark.parametrize("deterministic", [True, False])
-def test_determinism_is_set_as_asked(deterministic: bool, gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_determinism_is_set_as_asked(
+    deterministic: bool, gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gpu()
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
     engine = Cuda(deterministic=deterministic).build()
     assert torch.are_deterministic_algorithms_enabled() == deterministic
     assert engine.describe()["deterministic"] == deterministic
-    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (":4096:8" if deterministic else None)
+    assert os.environ.get("CUBLAS_WORKSPACE_CONFIG") == (
+        ":4096:8" if deterministic else None
+    )
 
 
 # --- how much at a time -------------------------------------------------------------------------------------
@@ -176,7 +196,9 @@ def test_determinism_is_set_as_asked(deterministic: bool, gpu: Any, monkeypatch:
         (8, 4, 80, 131072),
     ],
 )
-def test_the_budget_follows_width_and_memory(width: int, number: int, memory: int, tokens: int) -> None:
+def test_the_budget_follows_width_and_memory(
+    width: int, number: int, memory: int, tokens: int
+) -> None:
     assert budget(width, number, memory * GIB) == tokens
 
 
@@ -184,7 +206,10 @@ def test_the_narrowest_budget_of_all_encoders_holds_and_one_that_is_given_stays(
     toys: Any, gpu: Any, assemble: Callable[..., Any]
 ) -> None:
     gpu(memory=GIB)
-    found, given = (CudaEngine(torch.device("cpu"), torch.float32, False, {}, n) for n in (None, 777))
+    found, given = (
+        CudaEngine(torch.device("cpu"), torch.float32, False, {}, n)
+        for n in (None, 777)
+    )
     budgets = []
     for width in (8, 512, 8):
         backbone = toys.backbone(width=width).build(BuildContext(tuple))
@@ -203,7 +228,9 @@ def encoder(assemble: Callable[..., Any]) -> Any:
     return assemble(on=CudaEngine(torch.device("cpu"), torch.float32, False, {}, 4096))
 
 
-def test_batches_are_taken_ahead_and_vectors_come_in_order(toys: Any, encoder: Any) -> None:
+def test_batches_are_taken_ahead_and_vectors_come_in_order(
+    toys: Any, encoder: Any
+) -> None:
     taken: list[int] = []
 
     def batches() -> Iterator[TokenBatch]:
@@ -217,14 +244,21 @@ def test_batches_are_taken_ahead_and_vectors_come_in_order(toys: Any, encoder: A
         before.append(len(taken))
         assert found.dtype == np.float32
         assert np.array_equal(found, vector)
-    assert before == [min(len(TEXTS), number + 1 + AHEAD) for number in range(len(TEXTS))]
+    assert before == [
+        min(len(TEXTS), number + 1 + AHEAD) for number in range(len(TEXTS))
+    ]
 
 
 def test_texts_are_encoded_as_on_a_processor(
-    toys: Any, encoder: Any, assemble: Callable[..., Any], room_for: Callable[[int], list[int]]
+    toys: Any,
+    encoder: Any,
+    assemble: Callable[..., Any],
+    room_for: Callable[[int], list[int]],
 ) -> None:
     tokenizer, plain = encoder.backbone.tokenizer, assemble()
-    expected, found = (np.full((len(TEXTS), encoder.width), np.nan, np.float32) for _ in range(2))
+    expected, found = (
+        np.full((len(TEXTS), encoder.width), np.nan, np.float32) for _ in range(2)
+    )
     encode_into(expected, TEXTS, tokenizer, plain, 32, 4096)
     # The batches that are planned do not fit; the engine halves them.
     tried = room_for(8)
@@ -241,7 +275,11 @@ def test_texts_are_encoded_as_on_a_processor(
 
 @pytest.mark.parametrize(
     ("dtype", "kind"),
-    [(torch.float32, FittingTrainer), (torch.bfloat16, FittingTrainer), (torch.float16, ScalingTrainer)],
+    [
+        (torch.float32, FittingTrainer),
+        (torch.bfloat16, FittingTrainer),
+        (torch.float16, ScalingTrainer),
+    ],
 )
 def test_fp16_is_trained_with_a_scale(
     toys: Any, dtype: torch.dtype, kind: type, assemble: Callable[..., Any]
@@ -252,4 +290,6 @@ def test_fp16_is_trained_with_a_scale(
 
 def test_several_machines_need_a_place_to_meet() -> None:
     assert list(Cuda(devices=8).check()) == []
-    assert [problem.split(",")[0] for problem in Cuda(nodes=2).check()] == ["`nodes` is 2"]
+    assert [problem.split(",")[0] for problem in Cuda(nodes=2).check()] == [
+        "`nodes` is 2"
+    ]

@@ -19,12 +19,16 @@ SCRIPT = Path(__file__).with_name("several_processes.py")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed"),
+    pytest.mark.skipif(
+        not torch.distributed.is_available(), reason="needs torch.distributed"
+    ),
 ]
 
 
 @pytest.fixture(scope="module", params=["ddp", "fsdp"])
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
     """What one process finds, and two of them."""
     place = tmp_path_factory.mktemp("processes")
     runtime = {"devices": 2, "parallel": request.param}
@@ -49,7 +53,9 @@ def close(found: Any, expected: Any, tolerance: float, path: str = "") -> None:
             close(found[number], value, tolerance, f"{path}/{number}")
     elif isinstance(expected, torch.Tensor | np.ndarray | float):
         assert np.asarray(found).shape == np.asarray(expected).shape, path
-        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=path)
+        np.testing.assert_allclose(
+            found, expected, rtol=tolerance, atol=tolerance, err_msg=path
+        )
     else:
         assert found == expected, path
 
@@ -64,7 +70,9 @@ def numbers_of(gradients: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 def test_loss_and_gradient_are_those_of_one_process(found: dict[str, Any]) -> None:
     assert len(found["one"]["gradients"]) == 17
     moving = [
-        np.abs(value).max() for name, value in numbers_of(found["one"]["gradients"]) if "unused" not in name
+        np.abs(value).max()
+        for name, value in numbers_of(found["one"]["gradients"])
+        if "unused" not in name
     ]
     assert np.mean(np.array(moving) > 1e-3) > 0.7
     close(found["two"]["gradients"], found["one"]["gradients"], 1e-5)
@@ -80,7 +88,11 @@ def test_five_steps_end_at_the_weights_of_one_process(found: dict[str, Any]) -> 
 
 def test_a_state_holds_what_that_of_one_process_holds(found: dict[str, Any]) -> None:
     for case, expected in found["one"]["steps"].items():
-        there = {name: value for name, value in expected["state"].items() if not name.startswith("random.")}
+        there = {
+            name: value
+            for name, value in expected["state"].items()
+            if not name.startswith("random.")
+        }
         here = found["two"]["steps"][case]["state"]
         close({name: here[name] for name in there}, there, 1e-4, case)
         assert {name for name in here if name not in there} == {
@@ -89,7 +101,9 @@ def test_a_state_holds_what_that_of_one_process_holds(found: dict[str, Any]) -> 
         assert any(name.startswith("optimizer.") for name in there)
 
 
-def test_the_memory_of_a_loss_is_the_same_in_all_processes(found: dict[str, Any]) -> None:
+def test_the_memory_of_a_loss_is_the_same_in_all_processes(
+    found: dict[str, Any],
+) -> None:
     for case in ("memory", "average", "average in parts"):
         (one,) = found["one"]["steps"][case]["states"]
         first, second = found["two"]["steps"][case]["states"]
@@ -106,7 +120,9 @@ def test_vectors_are_those_of_one_process_in_their_order(found: dict[str, Any]) 
             close(found["two"]["steps"][case][what], expected[what], 1e-4)
 
 
-def test_a_broken_weight_is_found_in_whatever_process_it_is(found: dict[str, Any]) -> None:
+def test_a_broken_weight_is_found_in_whatever_process_it_is(
+    found: dict[str, Any],
+) -> None:
     before, after = found["one"]["broken"]
     assert before is None
     assert after.endswith("words.weight")
@@ -120,13 +136,17 @@ def test_a_transform_is_that_of_one_process(found: dict[str, Any]) -> None:
     close(found["two"]["transformed"], expected, 1e-5)
 
 
-def test_hidden_tokens_and_layers_of_texts_are_sent_with_them(found: dict[str, Any]) -> None:
+def test_hidden_tokens_and_layers_of_texts_are_sent_with_them(
+    found: dict[str, Any],
+) -> None:
     expected = found["one"]["fields"]
     assert np.abs(expected["vectors"] - expected["plain"]).max(1).min() > 1e-3
     close(found["two"]["fields"], expected, 1e-5)
 
 
-def test_dropout_differs_between_processes_and_is_that_of_the_seed(found: dict[str, Any]) -> None:
+def test_dropout_differs_between_processes_and_is_that_of_the_seed(
+    found: dict[str, Any],
+) -> None:
     dropout = found["two"]["dropout"]
     (first, first_common), (second, second_common) = dropout["before"]
     assert not torch.equal(first[0], second[0])
@@ -140,13 +160,17 @@ def test_dropout_differs_between_processes_and_is_that_of_the_seed(found: dict[s
 
 @pytest.mark.parametrize("optimizer", ["adamw", "adafactor"])
 @pytest.mark.parametrize("processes", ["one", "two"])
-def test_a_restored_trainer_goes_on_to_the_bit(found: dict[str, Any], processes: str, optimizer: str) -> None:
+def test_a_restored_trainer_goes_on_to_the_bit(
+    found: dict[str, Any], processes: str, optimizer: str
+) -> None:
     expected, resumed = found[processes]["resumed"][optimizer]
     assert resumed == expected
     assert len({step["loss"] for step in expected}) == 3
 
 
-def test_a_state_of_another_number_of_processes_is_gone_on_from(found: dict[str, Any]) -> None:
+def test_a_state_of_another_number_of_processes_is_gone_on_from(
+    found: dict[str, Any],
+) -> None:
     steps, said = found["from another"]["one to one"]
     assert said == []
     drawn = "dropout is drawn anew"
@@ -161,11 +185,15 @@ def test_a_state_of_another_number_of_processes_is_gone_on_from(found: dict[str,
         close(again, steps, 1e-4, way)
 
 
-def test_the_local_gradient_is_the_full_one_divided_by_the_processes(found: dict[str, Any]) -> None:
+def test_the_local_gradient_is_the_full_one_divided_by_the_processes(
+    found: dict[str, Any],
+) -> None:
     local, full = found["local"], found["two"]["gradients"]
     assert local.keys() == full.keys()
     seen = set()
-    for (name, value), (_, expected) in zip(numbers_of(local), numbers_of(full), strict=True):
+    for (name, value), (_, expected) in zip(
+        numbers_of(local), numbers_of(full), strict=True
+    ):
         of_loss = ": loss." in name
         seen.add(of_loss)
         wanted = expected if of_loss else expected / 2
@@ -189,12 +217,17 @@ def test_local_gradients_are_those_that_gathered_constants_leave() -> None:
     found = []
     for rank in range(2):
         own = torch.arange(6) // 3 == rank
-        sides = [torch.where(own[:, None], some @ weight, (some @ weight).detach()) for some in rows]
+        sides = [
+            torch.where(own[:, None], some @ weight, (some @ weight).detach())
+            for some in rows
+        ]
         found += torch.autograd.grad(loss_of(*sides), weight)
     torch.testing.assert_close((found[0] + found[1]) / 2, full / 2)
 
 
-def test_what_fails_in_all_processes_is_an_error_after_which_they_go_on(found: dict[str, Any]) -> None:
+def test_what_fails_in_all_processes_is_an_error_after_which_they_go_on(
+    found: dict[str, Any],
+) -> None:
     message, vectors = found["one"]["refused"]
     assert message.startswith("nothing in this encoder can be trained")
     assert found["two"]["refused"][0] == message
@@ -203,7 +236,9 @@ def test_what_fails_in_all_processes_is_an_error_after_which_they_go_on(found: d
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path: Path, rank: int, parallel: str) -> None:
+def test_a_call_that_fails_in_one_process_ends_the_others(
+    tmp_path: Path, rank: int, parallel: str
+) -> None:
     runtime = json.dumps({"devices": 2, "parallel": parallel})
     command = [sys.executable, str(SCRIPT), str(tmp_path), runtime, str(rank)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -213,15 +248,23 @@ def test_a_call_that_fails_in_one_process_ends_the_others(tmp_path: Path, rank: 
         assert first == "raised: this one does not work"
     else:
         assert ended.returncode == 1
-        assert ended.stderr.splitlines() == ["error: process 1: ValueError: this one does not work"]
-        assert first.startswith("raised: process 1 has ended; if it left a message, that stands above; ")
+        assert ended.stderr.splitlines() == [
+            "error: process 1: ValueError: this one does not work"
+        ]
+        assert first.startswith(
+            "raised: process 1 has ended; if it left a message, that stands above; "
+        )
     if parallel == "ddp":
         assert second == "then: True"
     else:
-        assert second.startswith("then: the weights were spread over processes, and are gone with one: ")
+        assert second.startswith(
+            "then: the weights were spread over processes, and are gone with one: "
+        )
 
 
-def test_the_engine_says_how_many_processes_it_has_and_how_they_work(found: dict[str, Any]) -> None:
+def test_the_engine_says_how_many_processes_it_has_and_how_they_work(
+    found: dict[str, Any],
+) -> None:
     one, two = found["one"], found["two"]
     assert not {"processes", "parallel", "gradient"} & one["facts"].keys()
     assert (two["facts"]["processes"], two["facts"]["gradient"]) == (2, "full")
@@ -234,7 +277,9 @@ def test_fields_that_do_not_fit_are_named() -> None:
     assert list(Cpu(devices=4).check()) == []
     assert list(Cpu(nodes=2, rendezvous="node-1:29500").check()) == []
     (missing,) = Cpu(nodes=2).check()
-    assert missing.startswith("`nodes` is 2, and nothing says where they meet; add `rendezvous")
+    assert missing.startswith(
+        "`nodes` is 2, and nothing says where they meet; add `rendezvous"
+    )
     (wrong,) = Cpu(nodes=2, rendezvous="http://node-1").check()
     assert "expected HOST:PORT" in wrong
     (compiled,) = Cpu(devices=2, parallel="fsdp", compile=True).check()
@@ -242,7 +287,9 @@ def test_fields_that_do_not_fit_are_named() -> None:
 
 
 def test_a_process_that_stands_alone_does_not_pretend_to_be_two() -> None:
-    with pytest.raises(RuntimeUnavailableError, match="2 processes are asked for, and this is one"):
+    with pytest.raises(
+        RuntimeUnavailableError, match="2 processes are asked for, and this is one"
+    ):
         Cpu(devices=2).build()
 
 

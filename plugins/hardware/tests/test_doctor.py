@@ -21,7 +21,12 @@ from sentbed_common import Finding, Trial
 from sentbed_hardware import doctor, doctor_devices
 from sentbed_workbench.doctor import AREAS
 
-FLAGS = {"avx2": "avx2", "avx512_f": "avx512f", "avx512_bf16": "avx512_bf16", "amx_bf16": "amx_bf16"}
+FLAGS = {
+    "avx2": "avx2",
+    "avx512_f": "avx512f",
+    "avx512_bf16": "avx512_bf16",
+    "amx_bf16": "amx_bf16",
+}
 """Instruction sets in torch's words, and in Linux's."""
 
 
@@ -32,7 +37,9 @@ def by_name(findings: Any) -> dict[str, Finding]:
 def fake_torch(**cuda: Any) -> SimpleNamespace:
     """A torch that is built for CUDA 12.8."""
     return SimpleNamespace(
-        __version__="2.13.0", version=SimpleNamespace(cuda="12.8", hip=None), cuda=SimpleNamespace(**cuda)
+        __version__="2.13.0",
+        version=SimpleNamespace(cuda="12.8", hip=None),
+        cuda=SimpleNamespace(**cuda),
     )
 
 
@@ -52,7 +59,11 @@ def test_the_hook_returns_findings_every_time_that_it_is_called():
         assert {finding.area for finding in found} <= set(AREAS)
         names = {(finding.area, finding.what) for finding in found}
         assert {("runtimes", name) for name in ("cpu", "cuda")} <= names
-        assert {("devices", "cpu"), ("precisions", "cpu bf16"), ("processes", "gloo")} <= names
+        assert {
+            ("devices", "cpu"),
+            ("precisions", "cpu bf16"),
+            ("processes", "gloo"),
+        } <= names
     assert found[0] == Finding("runtimes", "cpu", "yes", f"torch {version('torch')}")
 
 
@@ -71,7 +82,9 @@ def test_a_torch_that_cannot_be_imported_is_a_finding(monkeypatch: pytest.Monkey
 @pytest.mark.skipif(not Path("/proc/cpuinfo").is_file(), reason="reads /proc/cpuinfo")
 def test_the_processor_has_the_instructions_that_linux_lists():
     lines = Path("/proc/cpuinfo").read_text().splitlines()
-    flags = next((line.split(":")[1].split() for line in lines if line.startswith("flags")), [])
+    flags = next(
+        (line.split(":")[1].split() for line in lines if line.startswith("flags")), []
+    )
     if not flags:
         pytest.skip("this processor lists no x86 flags")
     found = by_name(doctor_devices.processor(torch.cpu.get_capabilities()))
@@ -92,7 +105,9 @@ def test_bf16_without_its_instructions_is_limited():
     assert found["cpu bf16"] == Finding("precisions", "cpu bf16", "yes", "avx512_bf16")
 
 
-def test_a_kernel_is_there_when_it_computes_and_else_says_why_not(monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_is_there_when_it_computes_and_else_says_why_not(
+    monkeypatch: pytest.MonkeyPatch,
+):
     assert list(doctor_devices.attention(torch, "cpu", torch.float32)) == [
         Finding("attention", "cpu flash", "yes", "in float32")
     ]
@@ -105,9 +120,14 @@ def test_a_kernel_is_there_when_it_computes_and_else_says_why_not(monkeypatch: p
     assert unknown.status == "no"
 
 
-def test_why_a_kernel_cannot_be_taken_is_what_torch_warns_of(monkeypatch: pytest.MonkeyPatch):
+def test_why_a_kernel_cannot_be_taken_is_what_torch_warns_of(
+    monkeypatch: pytest.MonkeyPatch,
+):
     def refuse(*_: Any) -> None:
-        warnings.warn("Flash attention only supports sm80 (Triggered internally at x.cpp:3)", stacklevel=1)
+        warnings.warn(
+            "Flash attention only supports sm80 (Triggered internally at x.cpp:3)",
+            stacklevel=1,
+        )
         raise RuntimeError("No available kernel. Aborting execution.")
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", refuse)
@@ -118,9 +138,12 @@ def test_why_a_kernel_cannot_be_taken_is_what_torch_warns_of(monkeypatch: pytest
 # --- GPUs --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is built for CUDA")
+@pytest.mark.skipif(
+    torch.version.cuda is not None, reason="this torch is built for CUDA"
+)
 @pytest.mark.parametrize(
-    ("found", "where"), [("570.1", "NVIDIA driver 570.1"), (None, "no NVIDIA driver found")]
+    ("found", "where"),
+    [("570.1", "NVIDIA driver 570.1"), (None, "no NVIDIA driver found")],
 )
 def test_a_torch_without_cuda_says_so_and_names_the_build_to_install(
     driver: Callable[[str | None], None], found: str | None, where: str
@@ -128,16 +151,23 @@ def test_a_torch_without_cuda_says_so_and_names_the_build_to_install(
     driver(found)
     (cuda,) = doctor_devices.cuda(torch)
     assert (cuda.area, cuda.what, cuda.status) == ("runtimes", "cuda", "no")
-    assert cuda.detail == f"torch {torch.__version__} is built for processors only; {where}"
     assert (
-        "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu" in cuda.remedy
+        cuda.detail
+        == f"torch {torch.__version__} is built for processors only; {where}"
+    )
+    assert (
+        "`pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu"
+        in cuda.remedy
     )
 
 
-def test_a_driver_that_is_too_old_is_to_be_updated(driver: Callable[[str | None], None]):
+def test_a_driver_that_is_too_old_is_to_be_updated(
+    driver: Callable[[str | None], None],
+):
     def too_old() -> bool:
         warnings.warn(
-            "CUDA initialization: The NVIDIA driver on your system is too old (11040).", stacklevel=1
+            "CUDA initialization: The NVIDIA driver on your system is too old (11040).",
+            stacklevel=1,
         )
         return False
 
@@ -155,7 +185,12 @@ def test_a_driver_that_is_too_old_is_to_be_updated(driver: Callable[[str | None]
     ("found", "visible", "detail", "remedy"),
     [
         (None, None, "no NVIDIA driver found; no device", "install the NVIDIA driver"),
-        ("570.1", "", "NVIDIA driver 570.1; CUDA_VISIBLE_DEVICES=", "`unset CUDA_VISIBLE_DEVICES`"),
+        (
+            "570.1",
+            "",
+            "NVIDIA driver 570.1; CUDA_VISIBLE_DEVICES=",
+            "`unset CUDA_VISIBLE_DEVICES`",
+        ),
         ("570.1", None, "NVIDIA driver 570.1; no device", ""),
     ],
 )
@@ -180,12 +215,16 @@ CARDS = [("Old", 7, 5, 16), ("New", 9, 0, 80), ("New", 9, 0, 80)]
 
 
 @pytest.fixture
-def three_cards(monkeypatch: pytest.MonkeyPatch, driver: Callable[[str | None], None]) -> SimpleNamespace:
+def three_cards(
+    monkeypatch: pytest.MonkeyPatch, driver: Callable[[str | None], None]
+) -> SimpleNamespace:
     """A torch with one old card and two new ones; their attention kernels are recorded."""
 
     def properties(index: int) -> SimpleNamespace:
         name, major, minor, memory = CARDS[index]
-        return SimpleNamespace(name=name, major=major, minor=minor, total_memory=memory * 2**30)
+        return SimpleNamespace(
+            name=name, major=major, minor=minor, total_memory=memory * 2**30
+        )
 
     driver("570.1")
     made = fake_torch(
@@ -203,33 +242,54 @@ def three_cards(monkeypatch: pytest.MonkeyPatch, driver: Callable[[str | None], 
     return made
 
 
-def test_every_gpu_is_named_and_each_kind_has_its_precisions(three_cards: SimpleNamespace):
+def test_every_gpu_is_named_and_each_kind_has_its_precisions(
+    three_cards: SimpleNamespace,
+):
     found = by_name(doctor_devices.cuda(three_cards))
-    assert found["cuda"] == Finding("runtimes", "cuda", "yes", "3 devices, CUDA 12.8, NVIDIA driver 570.1")
+    assert found["cuda"] == Finding(
+        "runtimes", "cuda", "yes", "3 devices, CUDA 12.8, NVIDIA driver 570.1"
+    )
     assert found["cuda:0 bf16"].status == found["cuda:0 tf32"].status == "limited"
-    assert found["cuda:0 bf16"].detail == "compute capability 7.5, tensor cores compute it from 8.0 on"
-    assert [found[f"cuda:1 {name}"].status for name in ("bf16", "fp16", "tf32")] == ["yes"] * 3
+    assert (
+        found["cuda:0 bf16"].detail
+        == "compute capability 7.5, tensor cores compute it from 8.0 on"
+    )
+    assert [found[f"cuda:1 {name}"].status for name in ("bf16", "fp16", "tf32")] == [
+        "yes"
+    ] * 3
     assert found["cuda:0 fp16"].status == "yes"
     assert not any(name.startswith("cuda:2 ") for name in found)
 
 
 def test_kernels_are_tried_in_bf16_where_the_gpu_has_it(three_cards: SimpleNamespace):
-    found = [finding for finding in doctor_devices.cuda(three_cards) if finding.area == "attention"]
+    found = [
+        finding
+        for finding in doctor_devices.cuda(three_cards)
+        if finding.area == "attention"
+    ]
     assert [(finding.what, finding.detail) for finding in found] == [
         ("cuda:0", "torch.float16"),
         ("cuda:1", "torch.bfloat16"),
     ]
 
 
-def test_the_devices_of_a_machine_are_listed_with_their_memory(three_cards: SimpleNamespace):
-    found = [finding for finding in doctor_devices.cuda(three_cards) if finding.area == "devices"]
+def test_the_devices_of_a_machine_are_listed_with_their_memory(
+    three_cards: SimpleNamespace,
+):
+    found = [
+        finding
+        for finding in doctor_devices.cuda(three_cards)
+        if finding.area == "devices"
+    ]
     assert [finding.what for finding in found] == ["cuda:0", "cuda:1", "cuda:2"]
     assert found[0].detail == "Old, 16.0 GiB, compute capability 7.5"
 
 
 def test_a_gpu_that_fails_hides_no_other_finding(three_cards: SimpleNamespace):
     def taken(index: int) -> Any:
-        raise RuntimeError("CUDA error: all devices are busy or unavailable\nCompile with ...")
+        raise RuntimeError(
+            "CUDA error: all devices are busy or unavailable\nCompile with ..."
+        )
 
     three_cards.cuda.get_device_properties = taken
     runtime, failed = doctor_devices.cuda(three_cards)
@@ -238,7 +298,9 @@ def test_a_gpu_that_fails_hides_no_other_finding(three_cards: SimpleNamespace):
     assert failed.detail == "CUDA error: all devices are busy or unavailable"
 
 
-def test_a_torch_for_amd_has_no_tf32_and_no_compute_capability(three_cards: SimpleNamespace):
+def test_a_torch_for_amd_has_no_tf32_and_no_compute_capability(
+    three_cards: SimpleNamespace,
+):
     three_cards.version = SimpleNamespace(cuda=None, hip="6.4")
     found = by_name(doctor_devices.cuda(three_cards))
     assert found["cuda"].detail.startswith("3 devices, ROCm 6.4")
@@ -269,20 +331,29 @@ def test_a_compiler_and_the_headers_of_python_make_a_trial(tools: Path):
     program(tools, "clang++", "made-up clang 3")
     (tools / "Python.h").touch()
     found = by_name(doctor.compiling(torch))
-    assert found["C++ compiler"] == Finding("compile", "C++ compiler", "yes", "made-up clang 3")
+    assert found["C++ compiler"] == Finding(
+        "compile", "C++ compiler", "yes", "made-up clang 3"
+    )
     assert found["Python.h"].status == "yes"
     assert isinstance(found["torch.compile"], Trial)
 
 
-def test_without_a_compiler_there_is_nothing_to_try(tools: Path, monkeypatch: pytest.MonkeyPatch):
+def test_without_a_compiler_there_is_nothing_to_try(
+    tools: Path, monkeypatch: pytest.MonkeyPatch
+):
     found = by_name(doctor.compiling(torch))
-    assert [found[name].status for name in ("C++ compiler", "Python.h", "torch.compile")] == ["no"] * 3
+    assert [
+        found[name].status for name in ("C++ compiler", "Python.h", "torch.compile")
+    ] == ["no"] * 3
     assert "apt install g++" in found["C++ compiler"].remedy
     assert "-dev`" in found["Python.h"].remedy
     assert not isinstance(found["torch.compile"], Trial)
     program(tools, "g++", "found")
     monkeypatch.setenv("CXX", "icpx")
-    assert by_name(doctor.compiling(torch))["C++ compiler"].detail == "CXX=icpx is not there or does not run"
+    assert (
+        by_name(doctor.compiling(torch))["C++ compiler"].detail
+        == "CXX=icpx is not there or does not run"
+    )
 
 
 def test_the_compiler_is_the_one_that_this_machine_has():
@@ -290,20 +361,28 @@ def test_the_compiler_is_the_one_that_this_machine_has():
     if compiler is None:
         pytest.skip("this machine has no g++")
     found = by_name(doctor.compiling(torch))["C++ compiler"]
-    said = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    said = subprocess.run(
+        [compiler, "--version"], capture_output=True, text=True
+    ).stdout
     assert found.detail == said.splitlines()[0]
 
 
-def test_what_was_compiled_is_compared_with_what_was_not(monkeypatch: pytest.MonkeyPatch):
+def test_what_was_compiled_is_compared_with_what_was_not(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(torch, "compile", lambda function: function)
     found = doctor.compile_one()
     assert found["device"] == ("cuda" if torch.cuda.is_available() else "cpu")
-    monkeypatch.setattr(torch, "compile", lambda function: lambda values: function(values) + 1)
+    monkeypatch.setattr(
+        torch, "compile", lambda function: lambda values: function(values) + 1
+    )
     with pytest.raises(RunError, match="the compiled function returned"):
         doctor.compile_one()
 
 
-def test_the_trial_compiles_without_what_was_compiled_before(monkeypatch: pytest.MonkeyPatch):
+def test_the_trial_compiles_without_what_was_compiled_before(
+    monkeypatch: pytest.MonkeyPatch,
+):
     def elsewhere(function: Any, _: float, **variables: str) -> Mapping[str, Any]:
         assert function is doctor.compile_one
         directory = Path(variables["TORCHINDUCTOR_CACHE_DIR"])
@@ -325,13 +404,21 @@ def test_backends_are_those_that_torch_was_built_with():
 
 
 def test_a_torch_without_processes_says_so():
-    built = SimpleNamespace(__version__="2.13.0", distributed=SimpleNamespace(is_available=lambda: False))
+    built = SimpleNamespace(
+        __version__="2.13.0", distributed=SimpleNamespace(is_available=lambda: False)
+    )
     (found,) = doctor.processes(built)
     assert (found.what, found.status) == ("torch.distributed", "no")
 
 
 def test_the_first_line_of_a_command_is_none_where_it_fails() -> None:
-    assert doctor_devices.first_line(sys.executable, "-c", "print(' one '); print('two')") == "one"
-    assert doctor_devices.first_line(sys.executable, "-c", "print(1); raise SystemExit(3)") is None
+    assert (
+        doctor_devices.first_line(sys.executable, "-c", "print(' one '); print('two')")
+        == "one"
+    )
+    assert (
+        doctor_devices.first_line(sys.executable, "-c", "print(1); raise SystemExit(3)")
+        is None
+    )
     assert doctor_devices.first_line(sys.executable, "-c", "") is None
     assert doctor_devices.first_line("no-such-command-anywhere") is None

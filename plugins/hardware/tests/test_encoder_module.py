@@ -36,23 +36,37 @@ def by_hand(module: EncoderModule, batch: TokenBatch, head: Head) -> list[list[f
     mask = batch.attention_mask
     rows = []
     for index, ids in enumerate(batch.input_ids.tolist()):
-        kept = [i for column, i in enumerate(ids) if mask is None or mask[index, column]]
+        kept = [
+            i for column, i in enumerate(ids) if mask is None or mask[index, column]
+        ]
         states = [
             [
-                math.tanh(offset + sum(w * x for w, x in zip(unit, words[i], strict=True)))
+                math.tanh(
+                    offset + sum(w * x for w, x in zip(unit, words[i], strict=True))
+                )
                 for unit, offset in zip(weight, bias, strict=True)
             ]
             for i in kept
         ]
         vector = [sum(column) / len(states) for column in zip(*states, strict=True)]
-        layers = [part for part in module.projection.modules() if isinstance(part, torch.nn.Linear)]
+        layers = [
+            part
+            for part in module.projection.modules()
+            if isinstance(part, torch.nn.Linear)
+        ]
         assert len(layers) == len(head.hidden) + (head.projection is not None)
         for layer in layers:
             projected = []
             for unit, row in enumerate(layer.weight.tolist()):
                 offset = 0.0 if layer.bias is None else layer.bias[unit].item()
-                projected.append(offset + sum(w * x for w, x in zip(row, vector, strict=True)))
-            vector = projected if layer is layers[-1] else [*map(CURVES[head.activation], projected)]
+                projected.append(
+                    offset + sum(w * x for w, x in zip(row, vector, strict=True))
+                )
+            vector = (
+                projected
+                if layer is layers[-1]
+                else [*map(CURVES[head.activation], projected)]
+            )
         vector = vector[: head.dimensions]
         if head.normalize:
             length = math.hypot(*vector)
@@ -70,12 +84,17 @@ def by_hand(module: EncoderModule, batch: TokenBatch, head: Head) -> list[list[f
         Head(projection=11, bias=True),
         Head(projection=3, bias=True, normalize=True),
         Head(hidden=(9,), projection=3),
-        *(Head(hidden=(9, 5), activation=name, projection=3, bias=True) for name in CURVES),
+        *(
+            Head(hidden=(9, 5), activation=name, projection=3, bias=True)
+            for name in CURVES
+        ),
         Head(dimensions=4, normalize=True),
         Head(hidden=(9,), projection=5, dimensions=2, normalize=True),
     ],
 )
-def test_vectors_are_those_of_loops_by_hand(toys: Any, engine: TorchEngine, head: Head) -> None:
+def test_vectors_are_those_of_loops_by_hand(
+    toys: Any, engine: TorchEngine, head: Head
+) -> None:
     module, _ = module_of(toys, head)
     batch = toys.batch(*TEXTS)
     expected = torch.tensor(by_hand(module, batch, head))
@@ -84,7 +103,9 @@ def test_vectors_are_those_of_loops_by_hand(toys: Any, engine: TorchEngine, head
     torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(toys: Any) -> None:
+def test_the_width_is_the_projections_then_the_poolers_then_the_backbones(
+    toys: Any,
+) -> None:
     assert module_of(toys, Head())[0].width == 8
     assert module_of(toys, Head(), toys.first_dense(out=5))[0].width == 5
     module, _ = module_of(toys, Head(projection=3), toys.first_dense(out=5))
@@ -99,17 +120,24 @@ def test_parameters_are_counted_once_and_those_that_train_apart(toys: Any) -> No
     for name, value in module.backbone.named_parameters():
         value.requires_grad_(name.startswith("dense"))
     frozen = module.backbone.words.weight.numel()
-    assert module.parameter_counts == (sum(sizes.values()), sum(sizes.values()) - frozen)
+    assert module.parameter_counts == (
+        sum(sizes.values()),
+        sum(sizes.values()) - frozen,
+    )
     # Tied weights are one parameter.
     module.backbone.again = module.backbone.words
     assert module.parameter_counts[0] == sum(sizes.values())
 
 
 def test_weights_in_four_bits_count_one_by_one(toys: Any) -> None:
-    bitsandbytes = pytest.importorskip("bitsandbytes", reason="needs sentbed-backbones[qlora]")
+    bitsandbytes = pytest.importorskip(
+        "bitsandbytes", reason="needs sentbed-backbones[qlora]"
+    )
     module, _ = module_of(toys, Head())
     before = module.parameter_counts
-    module.backbone.packed = bitsandbytes.nn.Linear4bit(64, 64, bias=False, quant_type="nf4").to("cpu")
+    module.backbone.packed = bitsandbytes.nn.Linear4bit(
+        64, 64, bias=False, quant_type="nf4"
+    ).to("cpu")
     assert module.backbone.packed.weight.numel() == 64 * 64 // 2
     assert module.parameter_counts == (before[0] + 64 * 64, before[1])
 
@@ -131,19 +159,26 @@ def test_a_layer_that_is_in_training_only_changes_the_width_there_alone(
     assert (module.width, module.trained_width) == (backbone.width, 5)
     batch = engine.tensors(toys.batch(*TEXTS))
     mean = toys.mean().build(8)(module.backbone(*batch))
-    torch.testing.assert_close(module.train()(*batch), module.pooler.dense(mean), rtol=0, atol=0)
+    torch.testing.assert_close(
+        module.train()(*batch), module.pooler.dense(mean), rtol=0, atol=0
+    )
     torch.testing.assert_close(module.eval()(*batch), mean, rtol=0, atol=0)
 
 
 def test_a_projection_after_such_a_layer_is_refused(toys: Any) -> None:
     with pytest.raises(
-        ModelError, match=r"5 numbers in training and 8 when encoding, .* take `projection` out"
+        ModelError,
+        match=r"5 numbers in training and 8 when encoding, .* take `projection` out",
     ):
         module_of(toys, Head(projection=6), toys.trained_dense(out=5))
 
 
-def test_a_transform_reads_the_vector_of_encoding(toys: Any, engine: TorchEngine) -> None:
-    module, backbone = module_of(toys, Head(transform=Fixed()), toys.trained_dense(out=5))
+def test_a_transform_reads_the_vector_of_encoding(
+    toys: Any, engine: TorchEngine
+) -> None:
+    module, backbone = module_of(
+        toys, Head(transform=Fixed()), toys.trained_dense(out=5)
+    )
     assert module.transformed().width == backbone.width
     mean, matrix = a_fit(backbone.width)
     batch = engine.tensors(toys.batch(*TEXTS))
@@ -177,7 +212,13 @@ def a_fit(width: int = 6, to: int = 3) -> tuple[Any, Any]:
 def test_a_fitted_transform_stands_between_projection_and_cut(
     toys: Any, engine: TorchEngine, normalize: bool, dimensions: int | None
 ) -> None:
-    head = Head(projection=6, bias=True, normalize=normalize, dimensions=dimensions, transform=Fixed())
+    head = Head(
+        projection=6,
+        bias=True,
+        normalize=normalize,
+        dimensions=dimensions,
+        transform=Fixed(),
+    )
     module, _ = module_of(toys, head)
     batch = engine.tensors(toys.batch(*TEXTS))
     bare = module.transformed().eval()
@@ -190,17 +231,31 @@ def test_a_fitted_transform_stands_between_projection_and_cut(
     if normalize:
         expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
     fitted = module.transformed((mean, matrix)).eval()
-    np.testing.assert_allclose(fitted(*batch).detach().numpy(), expected, rtol=1e-5, atol=1e-6)
-    assert (bare.width, fitted.width, module.width) == (6, dimensions or 3, dimensions or 6)
+    np.testing.assert_allclose(
+        fitted(*batch).detach().numpy(), expected, rtol=1e-5, atol=1e-6
+    )
+    assert (bare.width, fitted.width, module.width) == (
+        6,
+        dimensions or 3,
+        dimensions or 6,
+    )
     assert (fitted.fitted_on, module.fitted_on) == ({}, None)
 
 
-def test_training_sees_no_transform_and_it_has_no_gradient(toys: Any, engine: TorchEngine) -> None:
+def test_training_sees_no_transform_and_it_has_no_gradient(
+    toys: Any, engine: TorchEngine
+) -> None:
     module, _ = module_of(toys, Head(projection=6, normalize=True, transform=Fixed()))
     batch = engine.tensors(toys.batch(*TEXTS))
     fitted = module.transformed(a_fit())
-    torch.testing.assert_close(fitted.train()(*batch), module.train()(*batch), rtol=0, atol=0)
-    own = {name: value.requires_grad for name, value in fitted.named_parameters() if "transform" in name}
+    torch.testing.assert_close(
+        fitted.train()(*batch), module.train()(*batch), rtol=0, atol=0
+    )
+    own = {
+        name: value.requires_grad
+        for name, value in fitted.named_parameters()
+        if "transform" in name
+    }
     assert own == {"transform.weight": False, "transform.bias": False}
 
 
@@ -223,21 +278,32 @@ def test_a_fit_draws_no_number(toys: Any) -> None:
         (3, "returned no mean and matrix"),
     ],
 )
-def test_a_fit_that_is_none_is_the_fault_of_its_component(toys: Any, fit: Any, said: str) -> None:
+def test_a_fit_that_is_none_is_the_fault_of_its_component(
+    toys: Any, fit: Any, said: str
+) -> None:
     module, _ = module_of(toys, Head(projection=6, transform=Fixed()))
-    with pytest.raises(PluginError, match=f"`fit` of the transform `fixed` of .* {said}"):
+    with pytest.raises(
+        PluginError, match=f"`fit` of the transform `fixed` of .* {said}"
+    ):
         module.transformed(fit)
 
 
 def test_dimensions_are_at_most_those_of_the_transform(toys: Any) -> None:
-    with pytest.raises(ModelError, match="keeps 4 dimensions of vectors that are 3 wide"):
+    with pytest.raises(
+        ModelError, match="keeps 4 dimensions of vectors that are 3 wide"
+    ):
         module_of(toys, Head(projection=6, dimensions=4, transform=Fixed()))
-    with pytest.raises(PluginError, match=r"`output_width` of the transform `fixed` of .* returned 'six'"):
+    with pytest.raises(
+        PluginError,
+        match=r"`output_width` of the transform `fixed` of .* returned 'six'",
+    ):
         module_of(toys, Head(projection=6, transform=Fixed("six")))  # type: ignore[arg-type]
 
 
 def test_more_dimensions_than_there_are_cannot_be_kept(toys: Any) -> None:
-    with pytest.raises(ModelError, match="keeps 9 dimensions of vectors that are 8 wide"):
+    with pytest.raises(
+        ModelError, match="keeps 9 dimensions of vectors that are 8 wide"
+    ):
         module_of(toys, Head(dimensions=9))
 
 
@@ -249,41 +315,61 @@ def test_more_dimensions_than_there_are_cannot_be_kept(toys: Any) -> None:
         ({"projection": 3, "dimensions": 4}, "keeps 4 of the 3 of `projection`"),
     ],
 )
-def test_fields_that_do_not_go_together_are_refused(fields: dict[str, Any], message: str) -> None:
+def test_fields_that_do_not_go_together_are_refused(
+    fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         Head(**fields)
 
 
 def test_a_projection_has_a_bias_only_where_asked(toys: Any) -> None:
     assert module_of(toys, Head(projection=3))[0].projection.bias is None
-    assert module_of(toys, Head(projection=3, bias=True))[0].projection.bias.shape == (3,)
+    assert module_of(toys, Head(projection=3, bias=True))[0].projection.bias.shape == (
+        3,
+    )
 
 
 def test_own_weights_are_those_of_pooler_and_head(toys: Any) -> None:
     module, _ = module_of(toys, Head(projection=3, bias=True), toys.first_dense())
-    names = {"pooler.dense.weight", "pooler.dense.bias", "projection.weight", "projection.bias"}
+    names = {
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+        "projection.weight",
+        "projection.bias",
+    }
     assert set(module.own_weights()) == names
     assert module_of(toys, Head(normalize=True))[0].own_weights() == {}
 
 
-def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(toys: Any, engine: TorchEngine) -> None:
+def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(
+    toys: Any, engine: TorchEngine
+) -> None:
     for pooler in (toys.first_dense(), toys.mean()):
         module, backbone = module_of(toys, Head(projection=3, normalize=True), pooler)
         seen: list[torch.dtype] = []
         module.pooler.register_forward_pre_hook(
             lambda _, args, seen=seen: seen.append(args[0].last_hidden_state.dtype)
         )
-        vectors = module.inference(backbone, torch.bfloat16)(*engine.tensors(toys.batch(*TEXTS)))
+        vectors = module.inference(backbone, torch.bfloat16)(
+            *engine.tensors(toys.batch(*TEXTS))
+        )
         assert seen == [torch.float32]
         assert vectors.dtype == torch.float32
-        torch.testing.assert_close(vectors, module(*engine.tensors(toys.batch(*TEXTS))), rtol=0, atol=0.05)
+        torch.testing.assert_close(
+            vectors, module(*engine.tensors(toys.batch(*TEXTS))), rtol=0, atol=0.05
+        )
 
 
 def test_the_form_for_encoding_gives_the_same_vectors_in_fp32(
     toys: Any, engine_of: Callable[..., TorchEngine]
 ) -> None:
-    module, backbone = module_of(toys, Head(projection=3, normalize=True), toys.first_dense())
+    module, backbone = module_of(
+        toys, Head(projection=3, normalize=True), toys.first_dense()
+    )
     tensors = engine_of().tensors(toys.batch(*TEXTS))
     torch.testing.assert_close(
-        module.inference(backbone, torch.float32)(*tensors), module(*tensors), rtol=0, atol=1e-6
+        module.inference(backbone, torch.float32)(*tensors),
+        module(*tensors),
+        rtol=0,
+        atol=1e-6,
     )

@@ -35,9 +35,13 @@ class TracedEngine(EncodingEngine):
         self.made += 1
         traceable = TraceableEncoder(module, backbone).eval()
 
-        def project(input_ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        def project(
+            input_ids: NDArray[np.int64], mask: NDArray[np.int64]
+        ) -> NDArray[np.float32]:
             with torch.inference_mode():
-                vectors: NDArray[np.float32] = traceable(*map(torch.from_numpy, (input_ids, mask))).numpy()
+                vectors: NDArray[np.float32] = traceable(
+                    *map(torch.from_numpy, (input_ids, mask))
+                ).numpy()
             return vectors
 
         return project
@@ -51,7 +55,9 @@ class Traced(Runtime):
     """Encodes with the traceable module."""
 
     name: ClassVar[str] = "traced"
-    traits = RuntimeTraits(untrainable="the runtime `traced` only encodes; train on `cpu`")
+    traits = RuntimeTraits(
+        untrainable="the runtime `traced` only encodes; train on `cpu`"
+    )
 
     def build(self) -> Engine:
         return TracedEngine()
@@ -74,7 +80,13 @@ HEADS = [
     Head(),
     Head(normalize=True),
     Head(projection=11, bias=True, dimensions=4, normalize=True),
-    Head(hidden=(9,), activation="gelu", projection=6, transform=Halving(), normalize=True),
+    Head(
+        hidden=(9,),
+        activation="gelu",
+        projection=6,
+        transform=Halving(),
+        normalize=True,
+    ),
 ]
 
 
@@ -92,13 +104,19 @@ def test_vectors_are_those_of_the_engine_on_pytorch(
         batch = toys.batch(*texts)
         vectors = ours.encode(batch)
         np.testing.assert_allclose(vectors, theirs.encode(batch), rtol=1e-5, atol=1e-6)
-        assert (vectors.dtype, vectors.shape) == (np.float32, (len(texts), theirs.width))
+        assert (vectors.dtype, vectors.shape) == (
+            np.float32,
+            (len(texts), theirs.width),
+        )
     assert (ours.width, ours.trained_width) == (theirs.width, theirs.trained_width)
     assert ours.parameter_counts == theirs.parameter_counts
 
 
 def test_a_transform_is_fitted_saved_and_loaded_and_the_weights_are_compiled_once(
-    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder], tmp_path: Path
+    toys: Any,
+    traced: TracedEngine,
+    assemble: Callable[..., TorchEncoder],
+    tmp_path: Path,
 ) -> None:
     batch, head = toys.batch(*TEXTS), HEADS[-1]
     encoder = assemble(head, on=traced)
@@ -131,7 +149,9 @@ def test_who_counts_operations_of_pytorch_sees_none_and_not_those_of_the_head_al
     assert counter.get_total_flops() == 0
     # A vector of zeros has no direction, and stays as it is.
     np.testing.assert_array_equal(vectors[0], [0, 0, 0])
-    np.testing.assert_allclose(vectors[1], np.array([6, 7, 8]) / np.sqrt(149), rtol=1e-6)
+    np.testing.assert_allclose(
+        vectors[1], np.array([6, 7, 8]) / np.sqrt(149), rtol=1e-6
+    )
 
 
 def test_changed_weights_are_compiled_anew(
@@ -148,7 +168,9 @@ def test_changed_weights_are_compiled_anew(
 
 
 def test_fingerprints_differ_by_weights_facts_and_protocol(
-    traced: TracedEngine, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+    traced: TracedEngine,
+    assemble: Callable[..., TorchEncoder],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     encoder = assemble(on=traced)
     assert encoder.fingerprint() == assemble(on=TracedEngine()).fingerprint()
@@ -167,27 +189,40 @@ def test_what_a_graph_does_not_read_is_an_error(
     toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder]
 ) -> None:
     batch = attrs.evolve(toys.batch(*TEXTS), prefix=np.array([1, 2]))
-    with pytest.raises(RunError, match="the batch has `prefix`, which the runtime `traced` does not read"):
+    with pytest.raises(
+        RunError,
+        match="the batch has `prefix`, which the runtime `traced` does not read",
+    ):
         assemble(on=traced).encode(batch)
 
 
 def test_another_shape_is_a_fault_of_the_engines_plugin(
-    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+    toys: Any,
+    traced: TracedEngine,
+    assemble: Callable[..., TorchEncoder],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(TracedEngine, "compiled", lambda *of: lambda ids, mask: np.zeros((len(ids), 2)))
+    monkeypatch.setattr(
+        TracedEngine, "compiled", lambda *of: lambda ids, mask: np.zeros((len(ids), 2))
+    )
     message = r"`compiled` of the engine `TracedEngine` .* returned float64 \(3, 2\), expected float32 \(3, "
     with pytest.raises(PluginError, match=message):
         assemble(on=traced).encode(toys.batch(*TEXTS))
 
 
 def test_nan_is_found_in_weights_and_in_vectors(
-    toys: Any, traced: TracedEngine, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+    toys: Any,
+    traced: TracedEngine,
+    assemble: Callable[..., TorchEncoder],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     encoder = assemble(Head(projection=3), on=traced)
     width = encoder.width
     wrong = np.full((3, width), np.nan, np.float32)
     encoder.made.project = lambda ids, mask: wrong
-    with pytest.raises(NotFiniteError, match="the vectors have NaN or infinite values; "):
+    with pytest.raises(
+        NotFiniteError, match="the vectors have NaN or infinite values; "
+    ):
         encoder.encode(toys.batch(*TEXTS))
     with torch.no_grad():
         encoder.module.projection.weight[0, 0] = torch.nan
@@ -203,7 +238,11 @@ PARTS = {"backbone": ["bert"], "pooler": ["mean"], "loss": ["info-nce"]}
 @pytest.mark.parametrize("rule", ["describe", "encode", "saved", "transform"])
 def test_the_suite_of_engines_passes(rule: str) -> None:
     pytest.importorskip("sentbed_backbones")
-    checks = [check for name, check in engine_suite(Traced(), parts=PARTS) if name.startswith(rule)]
+    checks = [
+        check
+        for name, check in engine_suite(Traced(), parts=PARTS)
+        if name.startswith(rule)
+    ]
     assert checks
     for check in checks:
         check()

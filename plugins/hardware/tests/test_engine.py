@@ -20,8 +20,18 @@ from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.adamw import AdamW
 
-ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
-POSITIVES = ("the house near water", "it rains all day long", "birds", "a game of chess is played here now")
+ANCHORS = (
+    "a small house by the sea",
+    "rain",
+    "two birds sing in a tree today",
+    "they play chess",
+)
+POSITIVES = (
+    "the house near water",
+    "it rains all day long",
+    "birds",
+    "a game of chess is played here now",
+)
 NEGATIVES = ("cars", "no rain fell", "fish swim", "nobody plays")
 
 
@@ -37,7 +47,10 @@ def test_bf16_encoding_is_near_fp32_and_returns_fp32(
 
 
 def test_encoding_after_a_step_uses_the_new_weights(
-    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
 ) -> None:
     encoder = assemble()
     batch = toys.batch(*ANCHORS)
@@ -50,14 +63,20 @@ def test_encoding_after_a_step_uses_the_new_weights(
     assert np.abs(after - before).max() > 0.01
 
 
-def test_vectors_do_not_depend_on_the_batch(toys: Any, assemble: Callable[..., TorchEncoder]) -> None:
+def test_vectors_do_not_depend_on_the_batch(
+    toys: Any, assemble: Callable[..., TorchEncoder]
+) -> None:
     encoder = assemble()
     together = encoder.encode(toys.batch(*POSITIVES))
     for row, text in enumerate(POSITIVES):
-        np.testing.assert_allclose(encoder.encode(toys.batch(text))[0], together[row], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(
+            encoder.encode(toys.batch(text))[0], together[row], rtol=0, atol=1e-6
+        )
 
 
-def test_the_width_is_that_of_the_vectors(toys: Any, assemble: Callable[..., TorchEncoder]) -> None:
+def test_the_width_is_that_of_the_vectors(
+    toys: Any, assemble: Callable[..., TorchEncoder]
+) -> None:
     for head, pooler, width in (
         (Head(), toys.mean(), 8),
         (Head(), toys.first_dense(out=5), 5),
@@ -68,7 +87,9 @@ def test_the_width_is_that_of_the_vectors(toys: Any, assemble: Callable[..., Tor
         assert encoder.encode(toys.batch(*ANCHORS)).shape == (4, width)
 
 
-def restore(toys: Any, engine: TorchEngine, saved: Path, head: Head, pooler: Any) -> TorchEncoder:
+def restore(
+    toys: Any, engine: TorchEngine, saved: Path, head: Head, pooler: Any
+) -> TorchEncoder:
     backbone = toys.backbone().build(BuildContext(tuple, saved / "backbone"))
     return engine.assemble(backbone, pooler, head, saved)
 
@@ -93,9 +114,14 @@ def test_a_saved_encoder_is_restored_with_identical_vectors(
         encoder.save(saved)
         torch.manual_seed(99)
         restored = restore(toys, engine, saved, head, pooler)
-        assert np.array_equal(restored.encode(toys.batch(*ANCHORS)), encoder.encode(toys.batch(*ANCHORS)))
+        assert np.array_equal(
+            restored.encode(toys.batch(*ANCHORS)), encoder.encode(toys.batch(*ANCHORS))
+        )
         expected = toys.weights_of(encoder)
-        assert all(torch.equal(value, expected[name]) for name, value in toys.weights_of(restored).items())
+        assert all(
+            torch.equal(value, expected[name])
+            for name, value in toys.weights_of(restored).items()
+        )
 
 
 def test_pooler_and_head_are_saved_beside_the_backbone(
@@ -104,7 +130,11 @@ def test_pooler_and_head_are_saved_beside_the_backbone(
     encoder = assemble(Head(projection=6), toys.first_dense())
     encoder.save(tmp_path / "saved")
     weights = load_file(tmp_path / "saved" / "modules.safetensors")
-    assert set(weights) == {"pooler.dense.weight", "pooler.dense.bias", "projection.weight"}
+    assert set(weights) == {
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+        "projection.weight",
+    }
     assert torch.equal(weights["projection.weight"], encoder.module.projection.weight)
     assert (tmp_path / "saved" / "backbone" / "model.safetensors").is_file()
 
@@ -118,12 +148,16 @@ def test_the_backbone_of_a_twin_is_linked_and_its_sums_are_known(
     other.twin = tmp_path / "one"
     known = other.save(tmp_path / "two")
     write_sums(tmp_path / "two", known)
-    assert known.keys() == {f"backbone/{path.name}" for path in (tmp_path / "one" / "backbone").iterdir()}
+    assert known.keys() == {
+        f"backbone/{path.name}" for path in (tmp_path / "one" / "backbone").iterdir()
+    }
     for name in known:
         assert (tmp_path / "two" / name).samefile(tmp_path / "one" / name)
     assert verified_sums(tmp_path / "two").keys() == {*known, "modules.safetensors"}
     found = restore(toys, engine, tmp_path / "two", Head(projection=3), toys.mean())
-    np.testing.assert_array_equal(found.encode(toys.batch(*ANCHORS)), other.encode(toys.batch(*ANCHORS)))
+    np.testing.assert_array_equal(
+        found.encode(toys.batch(*ANCHORS)), other.encode(toys.batch(*ANCHORS))
+    )
 
 
 @pytest.mark.parametrize("gone", ["one", "one/checksums.json", "one/backbone"])
@@ -138,7 +172,9 @@ def test_a_twin_that_has_been_removed_costs_nothing_but_time(
     other.twin = tmp_path / "one"
     assert other.save(tmp_path / "two") == {}
     found = restore(toys, engine, tmp_path / "two", Head(projection=3), toys.mean())
-    np.testing.assert_array_equal(found.encode(toys.batch(*ANCHORS)), other.encode(toys.batch(*ANCHORS)))
+    np.testing.assert_array_equal(
+        found.encode(toys.batch(*ANCHORS)), other.encode(toys.batch(*ANCHORS))
+    )
 
 
 def test_files_are_copied_where_they_cannot_be_linked(
@@ -154,13 +190,18 @@ def test_files_are_copied_where_they_cannot_be_linked(
     monkeypatch.setattr("os.link", refuse)
     known = other.save(tmp_path / "two")
     assert known == {name: sha256(tmp_path / "two" / name) for name in known} != {}
-    assert not any((tmp_path / "two" / name).samefile(tmp_path / "one" / name) for name in known)
+    assert not any(
+        (tmp_path / "two" / name).samefile(tmp_path / "one" / name) for name in known
+    )
 
 
 def two_heads(toys: Any, engine: TorchEngine) -> list[TorchEncoder]:
     """Two encoders on one built backbone."""
     backbone = toys.backbone().build(BuildContext(tuple))
-    return [engine.assemble(backbone, toys.mean(), head) for head in (Head(), Head(projection=3))]
+    return [
+        engine.assemble(backbone, toys.mean(), head)
+        for head in (Head(), Head(projection=3))
+    ]
 
 
 @pytest.fixture
@@ -170,7 +211,9 @@ def saved(assemble: Callable[..., TorchEncoder], tmp_path: Path) -> Path:
     return tmp_path / "saved"
 
 
-@pytest.mark.parametrize("head", [Head(), Head(projection=6, bias=True), Head(projection=7)])
+@pytest.mark.parametrize(
+    "head", [Head(), Head(projection=6, bias=True), Head(projection=7)]
+)
 def test_files_that_do_not_belong_to_the_recipe_are_refused(
     toys: Any, engine: TorchEngine, saved: Path, head: Head
 ) -> None:
@@ -178,8 +221,12 @@ def test_files_that_do_not_belong_to_the_recipe_are_refused(
         restore(toys, engine, saved, head, toys.mean())
     message = str(caught.value)
     assert message.startswith(f"`{saved / 'modules.safetensors'}` holds ")
-    assert message.endswith("the files of this encoder do not belong together, save it again")
-    found, expected = re.search(r"holds (.*), the pooler and head of its recipe have (.*);", message).groups()
+    assert message.endswith(
+        "the files of this encoder do not belong together, save it again"
+    )
+    found, expected = re.search(
+        r"holds (.*), the pooler and head of its recipe have (.*);", message
+    ).groups()
     assert found != expected
 
 
@@ -206,17 +253,27 @@ def test_a_modules_file_that_was_cut_off_is_a_model_error(
     ids=["nan", "inf", "int"],
 )
 def test_weights_of_pooler_and_head_that_are_no_finite_numbers_are_refused(
-    toys: Any, engine: TorchEngine, saved: Path, change: Callable[[torch.Tensor], torch.Tensor]
+    toys: Any,
+    engine: TorchEngine,
+    saved: Path,
+    change: Callable[[torch.Tensor], torch.Tensor],
 ) -> None:
     file = saved / "modules.safetensors"
     save_file({name: change(value) for name, value in load_file(file).items()}, file)
-    with pytest.raises(ModelError, match=r"`projection\.weight` in .* has NaN, infinite or whole numbers"):
+    with pytest.raises(
+        ModelError,
+        match=r"`projection\.weight` in .* has NaN, infinite or whole numbers",
+    ):
         restore(toys, engine, saved, Head(projection=6), toys.mean())
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # the compiler's own imports
-@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit:DeprecationWarning"
+)  # the compiler's own imports
+@pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler"
+)
 def test_compiled_encoding_is_that_without_and_compiles_once_a_bucket(
     toys: Any,
     engine_of: Callable[..., TorchEngine],
@@ -226,11 +283,22 @@ def test_compiled_encoding_is_that_without_and_compiles_once_a_bucket(
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     torch._dynamo.reset()
-    plain, compiled = (assemble(on=engine_of(compile=compile)) for compile in (False, True))
+    plain, compiled = (
+        assemble(on=engine_of(compile=compile)) for compile in (False, True)
+    )
     counts = []
-    for texts in (ANCHORS, POSITIVES, NEGATIVES[:3], ANCHORS[:1], ("word " * 20, "rain"), ("word " * 25,)):
+    for texts in (
+        ANCHORS,
+        POSITIVES,
+        NEGATIVES[:3],
+        ANCHORS[:1],
+        ("word " * 20, "rain"),
+        ("word " * 25,),
+    ):
         batch = toys.batch(*texts)
-        np.testing.assert_allclose(compiled.encode(batch), plain.encode(batch), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            compiled.encode(batch), plain.encode(batch), rtol=0, atol=1e-5
+        )
         counts.append(torch._dynamo.utils.counters["stats"]["unique_graphs"])
     assert [count - counts[0] for count in counts] == [0, 0, 0, 0, 1, 1]
     counters = compiled.engine.counters()
@@ -268,7 +336,9 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_said_so(
 
 
 def test_a_text_that_does_not_fit_alone_ends_the_run_with_what_to_do(
-    toys: Any, assemble: Callable[..., TorchEncoder], room_for: Callable[[int], list[int]]
+    toys: Any,
+    assemble: Callable[..., TorchEncoder],
+    room_for: Callable[[int], list[int]],
 ) -> None:
     encoder = assemble()
     batch = toys.batch(*POSITIVES)
@@ -290,10 +360,14 @@ def test_weights_that_do_not_fit_end_the_run_with_what_to_do(
 
     encoder = assemble()
     monkeypatch.setattr(encoder.backbone, "inference", full)
-    with pytest.raises(RunError, match=r'copy of the weights .* \(`dtype = "bf16"` of the backbone\)'):
+    with pytest.raises(
+        RunError, match=r'copy of the weights .* \(`dtype = "bf16"` of the backbone\)'
+    ):
         encoder.encode(toys.batch(*ANCHORS))
     monkeypatch.setattr(torch.nn.Module, "to", full)
-    with pytest.raises(RunError, match=r'^the weights do not fit .*`device_map = "auto"`\)$'):
+    with pytest.raises(
+        RunError, match=r'^the weights do not fit .*`device_map = "auto"`\)$'
+    ):
         assemble()
 
 
@@ -309,9 +383,13 @@ def test_other_errors_are_not_taken_for_want_of_memory(
         encoder.encode(toys.batch(*ANCHORS))
 
 
-def test_a_prefix_is_put_on_the_device_once_for_all_batches_of_a_list(toys: Any, engine: TorchEngine) -> None:
+def test_a_prefix_is_put_on_the_device_once_for_all_batches_of_a_list(
+    toys: Any, engine: TorchEngine
+) -> None:
     shared = np.array([4, 7, 9], np.int64)
-    first, second = (attrs.evolve(toys.batch(text), prefix=shared) for text in ANCHORS[:2])
+    first, second = (
+        attrs.evolve(toys.batch(text), prefix=shared) for text in ANCHORS[:2]
+    )
 
     def prefix_of(batch: TokenBatch) -> torch.Tensor:
         (_, _, prefix), _ = engine.arguments(batch)
@@ -320,7 +398,9 @@ def test_a_prefix_is_put_on_the_device_once_for_all_batches_of_a_list(toys: Any,
 
     assert prefix_of(first).tolist() == [4, 7, 9]
     assert prefix_of(first) is prefix_of(second)
-    assert prefix_of(attrs.evolve(first, prefix=np.array([4, 8], np.int64))).tolist() == [4, 8]
+    assert prefix_of(
+        attrs.evolve(first, prefix=np.array([4, 8], np.int64))
+    ).tolist() == [4, 8]
     tensors, _ = engine.arguments(toys.batch("rain"))
     assert len(tensors) == 2
 

@@ -28,7 +28,10 @@ def texts_of(seed: int, rows: int = ROWS) -> list[str]:
     """Random words, 1 to 14 a text, of which every fourth has up to 30."""
     draw = np.random.default_rng(seed)
     lengths = [draw.integers(1, 30 if row % 4 == 0 else 14) for row in range(rows)]
-    return [" ".join(f"word{draw.integers(99)}" for _ in range(length)) for length in lengths]
+    return [
+        " ".join(f"word{draw.integers(99)}" for _ in range(length))
+        for length in lengths
+    ]
 
 
 def batch_of(toys: Any, step: int) -> dict[str, TokenIds]:
@@ -49,7 +52,10 @@ def by_column(
     for chunk in chunks:
         for row, vector in zip(chunk.tolist(), forward(tokens, chunk), strict=True):
             rows[row] = vector
-    return {name: torch.stack(rows[i * ROWS : (i + 1) * ROWS]) for i, name in enumerate(some)}
+    return {
+        name: torch.stack(rows[i * ROWS : (i + 1) * ROWS])
+        for i, name in enumerate(some)
+    }
 
 
 def encode_in_one_graph(
@@ -111,9 +117,17 @@ def test_gradients_are_those_of_the_whole_batch_with_the_same_dropout(
         for seed, name in enumerate(sorted(set(towers.values())))
     }
     component = getattr(toys, kind)(**options)
-    trainer = toys.train(encoders, component, toys.recorder(lr=0.5), towers=towers, micro_batch=MICRO_BATCH)
+    trainer = toys.train(
+        encoders,
+        component,
+        toys.recorder(lr=0.5),
+        towers=towers,
+        micro_batch=MICRO_BATCH,
+    )
     keys = getattr(component, "keys", frozenset())
-    modules = {name: copy.deepcopy(encoder.module) for name, encoder in encoders.items()}
+    modules = {
+        name: copy.deepcopy(encoder.module) for name, encoder in encoders.items()
+    }
     averages = copy.deepcopy(modules)
     loss = component.build(6)
     state = loss.initial_state() if options.get("memory") else None
@@ -124,7 +138,9 @@ def test_gradients_are_those_of_the_whole_batch_with_the_same_dropout(
         drawn = torch.get_rng_state()
 
         torch.manual_seed(step)
-        inputs = encode_in_one_graph(modules, averages, engine, toys, columns, towers, keys)
+        inputs = encode_in_one_graph(
+            modules, averages, engine, toys, columns, towers, keys
+        )
         output = loss(inputs) if state is None else loss(inputs, state)
         state = output.state
         for module in (*modules.values(), loss):
@@ -133,19 +149,29 @@ def test_gradients_are_those_of_the_whole_batch_with_the_same_dropout(
 
         assert result.loss == pytest.approx(output.loss.item(), rel=1e-5)
         assert torch.equal(drawn, torch.get_rng_state())
-        expected = {f"{name}.{key}": p for name, m in modules.items() for key, p in m.named_parameters()}
-        expected |= {f"loss.{name}": p for name, p in loss.named_parameters() if p.requires_grad}
+        expected = {
+            f"{name}.{key}": p
+            for name, m in modules.items()
+            for key, p in m.named_parameters()
+        }
+        expected |= {
+            f"loss.{name}": p for name, p in loss.named_parameters() if p.requires_grad
+        }
         assert trainer.optimizer.gradients[-1].keys() == expected.keys()
         for name, gradient in trainer.optimizer.gradients[-1].items():
             assert expected[name].grad.norm() > 1e-4, name
-            assert (gradient - expected[name].grad).norm() < 1e-5 * expected[name].grad.norm(), name
+            assert (gradient - expected[name].grad).norm() < 1e-5 * expected[
+                name
+            ].grad.norm(), name
 
         # Both go on from the same weights, so that rounding does not add up.
         with torch.no_grad():
             for name, parameter in expected.items():
                 parameter.copy_(trainer.parameters[name])
             for name, module in modules.items():
-                for average, current in zip(averages[name].parameters(), module.parameters(), strict=True):
+                for average, current in zip(
+                    averages[name].parameters(), module.parameters(), strict=True
+                ):
                     average.mul_(options.get("momentum", 0.0)).add_(
                         current, alpha=1 - options.get("momentum", 0.0)
                     )
@@ -155,7 +181,12 @@ def test_without_dropout_gradients_are_those_of_a_plain_step(
     toys: Any, assemble: Callable[..., TorchEncoder]
 ) -> None:
     trainers = [
-        toys.train(assemble(), toys.loss(learned=True), toys.recorder(), micro_batch=micro_batch)
+        toys.train(
+            assemble(),
+            toys.loss(learned=True),
+            toys.recorder(),
+            micro_batch=micro_batch,
+        )
         for micro_batch in (None, 1, 3, MICRO_BATCH, ROWS - 1, ROWS)
     ]
     for trainer in trainers:
@@ -188,7 +219,9 @@ def test_no_graph_is_alive_where_a_chunk_begins(
 ) -> None:
     """Tensors that autograd keeps are counted while they live."""
     encoder = assemble(dropout=0.4)
-    trainer = toys.train(encoder, getattr(toys, kind)(memory=8), AdamW(lr=1e-2), micro_batch=MICRO_BATCH)
+    trainer = toys.train(
+        encoder, getattr(toys, kind)(memory=8), AdamW(lr=1e-2), micro_batch=MICRO_BATCH
+    )
     alive, most, at_start = 0, 0, []
 
     class Kept:
@@ -223,7 +256,8 @@ def test_no_graph_is_alive_where_a_chunk_begins(
                 # the compiler's own imports
                 pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
                 pytest.mark.skipif(
-                    not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler"
+                    not (shutil.which("g++") or shutil.which("clang++")),
+                    reason="needs a C++ compiler",
                 ),
             ],
         ),
@@ -270,7 +304,9 @@ def test_vectors_that_the_loss_does_not_use_cost_no_second_pass(
 ) -> None:
     tower = Tower("encoder", assemble())
     tokens = toys.tokens(*texts_of(0))
-    cached = BatchVectors(tower, tokens, list(plan_chunks(tokens.lengths, 1, MICRO_BATCH)))
+    cached = BatchVectors(
+        tower, tokens, list(plan_chunks(tokens.lengths, 1, MICRO_BATCH))
+    )
     cached.backward()
     assert all(parameter.grad is None for parameter in tower.parameters.values())
 
@@ -301,5 +337,7 @@ def test_a_chunk_has_at_most_the_tokens_and_texts_of_a_micro_batch(
     bottoms = [lengths[chunk].min() for chunk in chunks]
     assert all(bottom >= top for bottom, top in zip(bottoms, tops[1:], strict=False))
     # No more passes than three times what the bounds ask for: neither bound is met by single texts.
-    fewest = max(lengths.sum() / max(mean, lengths.max()), rows / (micro_batch * columns))
+    fewest = max(
+        lengths.sum() / max(mean, lengths.max()), rows / (micro_batch * columns)
+    )
     assert len(chunks) <= 3 * fewest + 1

@@ -27,7 +27,9 @@ def multiplier_of(
     return make(optimizer, *lengths).lr_lambdas[0]
 
 
-@pytest.mark.parametrize(("warmup", "total"), [(0, 50), (1, 50), (10, 50), (49, 50), (0, 1)])
+@pytest.mark.parametrize(
+    ("warmup", "total"), [(0, 50), (1, 50), (10, 50), (49, 50), (0, 1)]
+)
 def test_multipliers_are_those_of_transformers(warmup: int, total: int) -> None:
     pairs = [
         (Constant(warmup), multiplier_of(get_constant_schedule_with_warmup, warmup)),
@@ -36,12 +38,16 @@ def test_multipliers_are_those_of_transformers(warmup: int, total: int) -> None:
     ]
     for schedule, reference in pairs:
         for step in range(total + 1):
-            assert schedule.factor(step, total) == pytest.approx(reference(step), abs=1e-12), (schedule, step)
+            assert schedule.factor(step, total) == pytest.approx(
+                reference(step), abs=1e-12
+            ), (schedule, step)
 
 
 @pytest.mark.parametrize("warmup_init", [False, True])
 def test_the_relative_step_is_that_of_transformers_adafactor(warmup_init: bool) -> None:
-    optimizer = Adafactor([torch.zeros(1)], scale_parameter=False, warmup_init=warmup_init)
+    optimizer = Adafactor(
+        [torch.zeros(1)], scale_parameter=False, warmup_init=warmup_init
+    )
     schedule = RelativeStep(warmup_init)
     for step in (0, 1, 9, 100, 9_998, 9_999, 10_000, 10_001, 250_000):
         expected = optimizer._get_lr(optimizer.param_groups[0], {"step": step + 1})
@@ -50,7 +56,9 @@ def test_the_relative_step_is_that_of_transformers_adafactor(warmup_init: bool) 
     assert rates == pytest.approx([1e-6 if warmup_init else 0.01, 0.01, 0.005])
 
 
-def test_linear_after_hold_holds_a_tenth_and_falls_to_zero_as_sentence_t5_does() -> None:
+def test_linear_after_hold_holds_a_tenth_and_falls_to_zero_as_sentence_t5_does() -> (
+    None
+):
     factors = [LinearAfterHold().factor(step, 100) for step in range(101)]
     assert factors[:11] == [1.0] * 11
     assert factors[11] == pytest.approx(89 / 90)
@@ -60,7 +68,8 @@ def test_linear_after_hold_holds_a_tenth_and_falls_to_zero_as_sentence_t5_does()
 
 
 @pytest.mark.parametrize(
-    ("hold", "step", "expected"), [(0.25, 4, 1.0), (0.25, 10, 0.5), (5, 5, 1.0), (5, 11, 0.4), (0, 4, 0.75)]
+    ("hold", "step", "expected"),
+    [(0.25, 4, 1.0), (0.25, 10, 0.5), (5, 5, 1.0), (5, 11, 0.4), (0, 4, 0.75)],
 )
 def test_a_hold_below_one_is_a_share_of_the_steps_and_else_a_number(
     hold: float, step: int, expected: float
@@ -132,6 +141,8 @@ def test_multipliers_stay_within_zero_and_one_and_rise_before_they_fall(
         (Cosine, "floor", -0.1),
     ],
 )
-def test_values_out_of_range_are_refused(schedule: type, field: str, value: float) -> None:
+def test_values_out_of_range_are_refused(
+    schedule: type, field: str, value: float
+) -> None:
     with pytest.raises(ValueError, match=field):
         schedule(**{field: value})

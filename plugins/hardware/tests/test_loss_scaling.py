@@ -22,10 +22,14 @@ def engine() -> CudaEngine:
 
 
 @pytest.fixture
-def train(toys: Any, engine: CudaEngine, assemble: Callable[..., Any]) -> Callable[..., TorchTrainer]:
+def train(
+    toys: Any, engine: CudaEngine, assemble: Callable[..., Any]
+) -> Callable[..., TorchTrainer]:
     def make(kind: type[TorchTrainer] = ScalingTrainer, **options: Any) -> TorchTrainer:
         encoder = assemble(dropout=0.3, on=engine)
-        training = toys.train(encoder, toys.loss(learned=True), toys.recorder(), **options).training
+        training = toys.train(
+            encoder, toys.loss(learned=True), toys.recorder(), **options
+        ).training
         return kind(engine, {"encoder": encoder}, training)
 
     return make
@@ -69,12 +73,17 @@ def test_what_passes_the_encoder_is_scaled_and_the_gradient_is_not(
     trainer = train(micro_batch=micro_batch)
     seen: list[float] = []
     dense = trainer.towers["encoder"].module.backbone.dense
-    dense.register_full_backward_hook(lambda _, __, out: seen.append(float(out[0].abs().max())))
+    dense.register_full_backward_hook(
+        lambda _, __, out: seen.append(float(out[0].abs().max()))
+    )
     found = trainer.step(columns)
     assert found.loss == expected.loss
     assert found.grad_norm == pytest.approx(expected.grad_norm, rel=1e-6)
     # A power of two changes no bit.
-    assert all(torch.equal(gradients(trainer)[name], value) for name, value in gradients(plain).items())
+    assert all(
+        torch.equal(gradients(trainer)[name], value)
+        for name, value in gradients(plain).items()
+    )
     assert "loss.log_temperature" in gradients(trainer)
     assert max(seen) > 100
 
@@ -94,7 +103,10 @@ def test_a_gradient_that_overflows_is_computed_again_at_half_the_scale(
     assert scales == [FIRST, FIRST / 2, FIRST / 4, FIRST / 8]
     # Same dropout, nothing left behind: the step is the plain one, and it is taken.
     assert found.loss == expected.loss
-    assert all(torch.equal(gradients(trainer)[name], value) for name, value in gradients(plain).items())
+    assert all(
+        torch.equal(gradients(trainer)[name], value)
+        for name, value in gradients(plain).items()
+    )
     assert trainer.steps == 1
     trainer.step(columns)
     assert scales[4:] == [FIRST / 8]
@@ -161,9 +173,15 @@ def test_a_state_knows_the_scale(
     assert (restored.scale, restored.good_steps) == (FIRST / 4, 1)
 
 
-def test_several_processes_do_not_train_in_fp16(engine: CudaEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_do_not_train_in_fp16(
+    engine: CudaEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # They are told before they say anything to each other.
-    monkeypatch.setattr(TorchTrainer, "__init__", lambda self, engine, *_: setattr(self, "engine", engine))
+    monkeypatch.setattr(
+        TorchTrainer,
+        "__init__",
+        lambda self, engine, *_: setattr(self, "engine", engine),
+    )
     engine.processes.world = 2
     with pytest.raises(RunError, match=r'set `precision = "bf16"` or "fp32"$'):
         ScalingTrainer(engine, {}, None)

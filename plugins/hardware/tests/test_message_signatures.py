@@ -13,7 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import RunError
 from sentbed_hardware._common.meeting_point import MeetingPoint, is_this_machine
-from sentbed_hardware._common.message_signatures import KEY_VARIABLE, new_key, signed, verified
+from sentbed_hardware._common.message_signatures import (
+    KEY_VARIABLE,
+    new_key,
+    signed,
+    verified,
+)
 from torch._C._distributed_c10d import TCPStore
 
 HOSTILE_FIRST_PROCESS = """
@@ -48,11 +53,15 @@ def test_a_signed_message_is_read_as_it_was_sent(content: bytes) -> None:
 
 
 @given(st.binary(max_size=200), st.data())
-def test_a_message_with_any_byte_changed_is_refused(content: bytes, data: st.DataObject) -> None:
+def test_a_message_with_any_byte_changed_is_refused(
+    content: bytes, data: st.DataObject
+) -> None:
     message = bytearray(signed(content))
     place = data.draw(st.integers(0, len(message) - 1))
     message[place] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(RunError, match="without this machine's key, and it was not read"):
+    with pytest.raises(
+        RunError, match="without this machine's key, and it was not read"
+    ):
         verified(message)
 
 
@@ -87,7 +96,9 @@ def test_the_key_of_a_user_is_a_private_file_and_stays(
     assert bytes(verified(message)) == b"mine"
 
 
-def test_a_key_that_others_can_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_others_can_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(KEY_VARIABLE)
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
     file = tmp_path / f"process-{os.getuid()}.key"
@@ -97,7 +108,9 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, monkeypatch: pyte
         signed(b"")
 
 
-def test_machines_meet_by_a_counter_whatever_else_is_in_the_store(tmp_path: Path) -> None:
+def test_machines_meet_by_a_counter_whatever_else_is_in_the_store(
+    tmp_path: Path,
+) -> None:
     """The store is a stranger's, with what torch's own rendezvous would unpickle."""
     ran = tmp_path / "ran"
 

@@ -55,7 +55,9 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "sign of a zero": lambda m: m.weight.data[0, 0].neg_(),
     "shape": lambda m: setattr(m.weight, "data", m.weight.data.reshape(3, 2)),
     "dtype": lambda m: setattr(m.weight, "data", m.weight.data.bfloat16()),
-    "order in memory and values": lambda m: setattr(m.weight, "data", m.weight.data.reshape(3, 2).t()),
+    "order in memory and values": lambda m: setattr(
+        m.weight, "data", m.weight.data.reshape(3, 2).t()
+    ),
     "buffer": lambda m: m.kept.add_(1),
     "buffer that is not saved": lambda m: m.passing.logical_not_(),
     "tensor that is not registered": lambda m: m.loose.add_(1),
@@ -64,7 +66,9 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "data type of a computation": lambda m: setattr(m, "dtype_of_sums", torch.float64),
     "function": lambda m: setattr(m, "act", torch.nn.functional.gelu),
     "tensor in a list": lambda m: m.held[0].add_(1),
-    "function with arguments": lambda m: setattr(m, "step", functools.partial(torch.add, other=2)),
+    "function with arguments": lambda m: setattr(
+        m, "step", functools.partial(torch.add, other=2)
+    ),
     "value of an object": lambda m: setattr(m.settings, "scale", 0.25),
     "private number": lambda m: setattr(m, "_private", 0),
     "set": lambda m: m.names.add("d"),
@@ -75,7 +79,10 @@ CHANGES: dict[str, Callable[[Any], object]] = {
 
 def test_whatever_a_module_computes_with_is_in_its_fingerprint():
     found = {what: fingerprint(changed(how), None) for what, how in CHANGES.items()}
-    found |= {"nothing": fingerprint(Scaling(), None), "device": fingerprint(Scaling(), "cuda")}
+    found |= {
+        "nothing": fingerprint(Scaling(), None),
+        "device": fingerprint(Scaling(), "cuda"),
+    }
     assert None not in found.values()
     assert len(set(found.values())) == len(CHANGES) + 2
 
@@ -87,7 +94,9 @@ def test_what_changes_no_vector_is_not_in_the_fingerprint():
     assert fingerprint(module, None) == expected
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.bool]
+)
 def test_weights_of_any_type_are_hashed(dtype: torch.dtype):
     one, other = (torch.nn.Module() for _ in range(2))
     one.register_buffer("x", torch.tensor([1, 0, 1]).to(dtype))
@@ -96,17 +105,25 @@ def test_weights_of_any_type_are_hashed(dtype: torch.dtype):
 
 
 def test_weights_in_four_bits_are_hashed_with_their_scales():
-    bitsandbytes = pytest.importorskip("bitsandbytes", reason="needs sentbed-backbones[qlora]")
+    bitsandbytes = pytest.importorskip(
+        "bitsandbytes", reason="needs sentbed-backbones[qlora]"
+    )
     weight = torch.randn(64, 64, generator=torch.Generator().manual_seed(0))
 
     def quantised(factor: float) -> Any:
-        layer = bitsandbytes.nn.Linear4bit(64, 64, bias=False, compute_dtype=torch.float32, quant_type="nf4")
-        layer.weight = bitsandbytes.nn.Params4bit(factor * weight, requires_grad=False, quant_type="nf4")
+        layer = bitsandbytes.nn.Linear4bit(
+            64, 64, bias=False, compute_dtype=torch.float32, quant_type="nf4"
+        )
+        layer.weight = bitsandbytes.nn.Params4bit(
+            factor * weight, requires_grad=False, quant_type="nf4"
+        )
         return layer.to("cpu")
 
     one, same, double = quantised(1), quantised(1), quantised(2)
     assert torch.equal(one.weight.data, double.weight.data)
-    assert fingerprint(one, None) == fingerprint(same, None) != fingerprint(double, None)
+    assert (
+        fingerprint(one, None) == fingerprint(same, None) != fingerprint(double, None)
+    )
 
 
 def test_weights_that_are_elsewhere_have_no_fingerprint():

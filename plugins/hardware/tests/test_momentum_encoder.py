@@ -27,7 +27,9 @@ def moved(average: torch.nn.Module, module: torch.nn.Module, momentum: float) ->
     for name, value in average.state_dict().items():
         old, new = value.flatten().tolist(), current[name].flatten().tolist()
         if value.is_floating_point():
-            values = [momentum * a + (1 - momentum) * b for a, b in zip(old, new, strict=True)]
+            values = [
+                momentum * a + (1 - momentum) * b for a, b in zip(old, new, strict=True)
+            ]
             value.copy_(torch.tensor(values).view_as(value))
 
 
@@ -47,7 +49,10 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
     loss = toys.loss(memory=5).build(6)
     state = loss.initial_state()
     trainer = toys.train(
-        encoder, toys.momentum(momentum=momentum, memory=5), toys.sgd(lr=LR), micro_batch=micro_batch
+        encoder,
+        toys.momentum(momentum=momentum, memory=5),
+        toys.sgd(lr=LR),
+        micro_batch=micro_batch,
     )
     columns = {"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)}
     for step in range(6):
@@ -76,10 +81,14 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
             moved(average, module, momentum)
 
         assert result.loss == pytest.approx(output.loss.item(), rel=1e-4)
-        torch.testing.assert_close(toys.weights_of(encoder), dict(module.state_dict()), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            toys.weights_of(encoder), dict(module.state_dict()), rtol=1e-4, atol=1e-5
+        )
         followed = trainer.averages["encoder"].tensors
         for name, value in average.state_dict().items():
-            torch.testing.assert_close(followed[f"encoder.{name}"], value, rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(
+                followed[f"encoder.{name}"], value, rtol=1e-4, atol=1e-5
+            )
 
 
 def test_only_what_is_trained_is_held_twice(
@@ -87,23 +96,30 @@ def test_only_what_is_trained_is_held_twice(
 ) -> None:
     encoder = assemble(Head(projection=6), toys.norm())
     encoder.module.backbone.words.requires_grad_(False)
-    places = {name: value.data_ptr() for name, value in encoder.module.state_dict().items()}
+    places = {
+        name: value.data_ptr() for name, value in encoder.module.state_dict().items()
+    }
     trainer = toys.train(encoder, toys.momentum(), toys.sgd(lr=0.5))
     average = trainer.averages["encoder"]
     assert {
         name.removeprefix("encoder.") for name in average.tensors
     } == encoder.module.state_dict().keys() - {"backbone.words.weight"}
     trainer.step({"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)})
-    assert {name: value.data_ptr() for name, value in encoder.module.state_dict().items()} == places
+    assert {
+        name: value.data_ptr() for name, value in encoder.module.state_dict().items()
+    } == places
     module = copy.deepcopy(encoder.module)
     module.load_state_dict(
-        {name.removeprefix("encoder."): v for name, v in average.tensors.items()}, strict=False
+        {name.removeprefix("encoder."): v for name, v in average.tensors.items()},
+        strict=False,
     )
     module.backbone.eval()
     with torch.no_grad():
         expected = module(*engine.tensors(toys.batch(*KEYS)))
     trainer.step({"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)})
-    torch.testing.assert_close(trainer.loss.seen[1]["positive"], expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        trainer.loss.seen[1]["positive"], expected, rtol=0, atol=1e-6
+    )
 
 
 def test_the_weights_are_back_in_place_after_an_error(
@@ -123,5 +139,8 @@ def test_the_weights_are_back_in_place_after_an_error(
     tokens = toys.tokens(*KEYS)
     with pytest.raises(KeyboardInterrupt):
         average.encode(tokens, [torch.arange(3).numpy()])
-    assert all(torch.equal(value, before[name]) for name, value in toys.weights_of(encoder).items())
+    assert all(
+        torch.equal(value, before[name])
+        for name, value in toys.weights_of(encoder).items()
+    )
     assert encoder.module.backbone.training

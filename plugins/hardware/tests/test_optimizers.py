@@ -11,7 +11,11 @@ from sentbed_hardware.adamw import AdamW
 def parameters_with_gradient() -> list[tuple[str, torch.nn.Parameter]]:
     generator = torch.Generator().manual_seed(0)
     found = []
-    for name, shape in (("dense.weight", (3, 4)), ("dense.bias", (4,)), ("temperature", ())):
+    for name, shape in (
+        ("dense.weight", (3, 4)),
+        ("dense.bias", (4,)),
+        ("temperature", ()),
+    ):
         parameter = torch.nn.Parameter(torch.randn(shape, generator=generator))
         parameter.grad = torch.randn(shape, generator=generator)
         found.append((name, parameter))
@@ -30,7 +34,9 @@ def test_adamw_takes_the_step_of_its_equations() -> None:
             second = 0.95 * second + 0.05 * gradient**2
             if theta.ndim >= 2:
                 theta = theta - 0.01 * 0.1 * theta
-            update = (first / (1 - 0.8**step)) / ((second / (1 - 0.95**step)).sqrt() + 1e-6)
+            update = (first / (1 - 0.8**step)) / (
+                (second / (1 - 0.95**step)).sqrt() + 1e-6
+            )
             theta = theta - 0.01 * update
         expected[name] = theta.float()
     torch_optimizer = optimizer.build(parameters)
@@ -58,7 +64,9 @@ def test_adamw_takes_parameters_of_one_kind(kept: list[int]) -> None:
     before = [parameter.detach().clone() for _, parameter in parameters]
     AdamW(lr=0.1).build(parameters).step()
     for (_, parameter), value in zip(parameters, before, strict=True):
-        torch.testing.assert_close(parameter.data, value - 0.1 * parameter.grad.sign(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            parameter.data, value - 0.1 * parameter.grad.sign(), rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("scaled", [False, True])
@@ -67,19 +75,28 @@ def test_adafactor_takes_the_step_of_its_equations(scaled: bool) -> None:
     parameters = parameters_with_gradient()[:2]
     expected = {}
     for name, parameter in parameters:
-        theta, square = parameter.detach().double(), parameter.grad.double() ** 2 + 1e-30
+        theta, square = (
+            parameter.detach().double(),
+            parameter.grad.double() ** 2 + 1e-30,
+        )
         if theta.ndim == 2:
-            square = square.mean(1, keepdim=True) * square.mean(0, keepdim=True) / square.mean()
+            square = (
+                square.mean(1, keepdim=True)
+                * square.mean(0, keepdim=True)
+                / square.mean()
+            )
         # The gradient repeats, so the decayed means of its squares stay as they are.
         update = parameter.grad.double() / square.sqrt()
         update = update / max(1.0, update.pow(2).mean().sqrt().item() / 0.5)
         for _ in range(2):
-            rate = 0.01 * (max(1e-3, theta.pow(2).mean().sqrt().item()) if scaled else 1.0)
+            rate = 0.01 * (
+                max(1e-3, theta.pow(2).mean().sqrt().item()) if scaled else 1.0
+            )
             theta = theta - rate * (0.1 * theta + update)
         expected[name] = theta.float()
-    optimizer = Adafactor(lr=0.01, clip_threshold=0.5, weight_decay=0.1, scale_parameter=scaled).build(
-        parameters
-    )
+    optimizer = Adafactor(
+        lr=0.01, clip_threshold=0.5, weight_decay=0.1, scale_parameter=scaled
+    ).build(parameters)
     for _ in range(2):
         optimizer.step()
     for name, parameter in parameters:
@@ -93,7 +110,9 @@ def test_adafactor_follows_the_rate_that_a_schedule_sets() -> None:
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     optimizer.step()
-    assert all(torch.equal(p, value) for (_, p), value in zip(parameters, before, strict=True))
+    assert all(
+        torch.equal(p, value) for (_, p), value in zip(parameters, before, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,17 +129,25 @@ def test_adafactor_follows_the_rate_that_a_schedule_sets() -> None:
         (Adafactor, "weight_decay", -0.1),
     ],
 )
-def test_values_out_of_range_are_refused(optimizer: type, field: str, value: float) -> None:
+def test_values_out_of_range_are_refused(
+    optimizer: type, field: str, value: float
+) -> None:
     parameters: dict[str, Any] = {"lr": 1e-3, field: value}
     with pytest.raises(ValueError, match=field):
         optimizer(**parameters)
 
 
-@pytest.mark.parametrize(("rate", "is_usual"), [(1e-8, False), (1e-7, True), (2e-2, True), (3.0, False)])
-def test_a_rate_far_outside_what_encoders_are_trained_with_is_remarked(rate: float, is_usual: bool) -> None:
+@pytest.mark.parametrize(
+    ("rate", "is_usual"), [(1e-8, False), (1e-7, True), (2e-2, True), (3.0, False)]
+)
+def test_a_rate_far_outside_what_encoders_are_trained_with_is_remarked(
+    rate: float, is_usual: bool
+) -> None:
     remarks = list(AdamW(lr=rate).remarks())
     if is_usual:
         assert remarks == []
     else:
         (remark,) = remarks
-        assert remark.startswith(f"`lr = {rate:g}` of the optimiser `adamw` is outside 1e-07 to 0.02: ")
+        assert remark.startswith(
+            f"`lr = {rate:g}` of the optimiser `adamw` is outside 1e-07 to 0.02: "
+        )

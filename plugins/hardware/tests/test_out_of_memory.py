@@ -25,7 +25,9 @@ def engine() -> CudaEngine:
 
 
 @pytest.fixture
-def train(toys: Any, engine: CudaEngine, assemble: Callable[..., Any]) -> Callable[..., FittingTrainer]:
+def train(
+    toys: Any, engine: CudaEngine, assemble: Callable[..., Any]
+) -> Callable[..., FittingTrainer]:
     """A trainer of weights from one seed, with dropout."""
 
     def make(pooler: Any = None, loss: Any = None, **options: Any) -> FittingTrainer:
@@ -77,13 +79,18 @@ def test_a_step_that_does_not_fit_is_that_of_a_smaller_micro_batch(
 
 
 def test_a_step_that_fits_is_that_of_the_plain_trainer(
-    toys: Any, engine: CudaEngine, columns: dict[str, TokenIds], train: Callable[..., FittingTrainer]
+    toys: Any,
+    engine: CudaEngine,
+    columns: dict[str, TokenIds],
+    train: Callable[..., FittingTrainer],
 ) -> None:
     torch.manual_seed(5)
     fitting = train()
     found = fitting.step(columns)
     torch.manual_seed(5)
-    plain = TorchTrainer(engine, {"encoder": train().towers["encoder"].encoder}, fitting.training)
+    plain = TorchTrainer(
+        engine, {"encoder": train().towers["encoder"].encoder}, fitting.training
+    )
     expected = plain.step(columns)
     assert (found.loss, found.grad_norm) == (expected.loss, expected.grad_norm)
     assert type(fitting) is FittingTrainer
@@ -120,7 +127,9 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
 
 
 def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
-    columns: dict[str, TokenIds], train: Callable[..., FittingTrainer], room_for: Callable[[int], list[int]]
+    columns: dict[str, TokenIds],
+    train: Callable[..., FittingTrainer],
+    room_for: Callable[[int], list[int]],
 ) -> None:
     room_for(1)
     with pytest.raises(RunError) as caught:
@@ -133,14 +142,18 @@ def test_a_row_that_does_not_fit_alone_ends_the_run_with_what_to_do(
 
 
 def test_an_optimiser_that_does_not_fit_is_no_business_of_the_batch(
-    columns: dict[str, TokenIds], train: Callable[..., FittingTrainer], monkeypatch: pytest.MonkeyPatch
+    columns: dict[str, TokenIds],
+    train: Callable[..., FittingTrainer],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def full(*_: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
     trainer = train()
     monkeypatch.setattr(trainer.optimizer, "step", full)
-    with pytest.raises(RunError, match=r"^the optimiser's state does not fit .*`adafactor`"):
+    with pytest.raises(
+        RunError, match=r"^the optimiser's state does not fit .*`adafactor`"
+    ):
         trainer.step(columns)
     assert trainer.training.micro_batch is None
 
@@ -154,7 +167,9 @@ def test_one_of_several_processes_does_not_take_a_step_again(
     trainer = train()
     tried = room_for(1)
     engine.processes.world = 2
-    with pytest.raises(RunError, match=r"one of the processes; set `micro_batch = 1` in the stage$"):
+    with pytest.raises(
+        RunError, match=r"one of the processes; set `micro_batch = 1` in the stage$"
+    ):
         trainer.step(columns)
     assert len(tried) == 1
 
@@ -200,18 +215,27 @@ def test_the_state_of_another_runtime_says_nothing_of_memory(
     assert trainer.training.micro_batch == 3
 
 
-def test_what_has_fitted_is_plain_json(train: Callable[..., FittingTrainer], tmp_path: Path) -> None:
+def test_what_has_fitted_is_plain_json(
+    train: Callable[..., FittingTrainer], tmp_path: Path
+) -> None:
     trainer = train(micro_batch=2)
     trainer.save(tmp_path / "asked")
     trainer.fits = 1
     trainer.save(tmp_path / "found")
-    texts = [(tmp_path / name / "fitting.json").read_text() for name in ("asked", "found")]
+    texts = [
+        (tmp_path / name / "fitting.json").read_text() for name in ("asked", "found")
+    ]
     # What the recipe asks for it may ask otherwise when it is resumed.
-    assert [json.loads(text) for text in texts] == [{"micro_batch": None}, {"micro_batch": 1}]
+    assert [json.loads(text) for text in texts] == [
+        {"micro_batch": None},
+        {"micro_batch": 1},
+    ]
 
 
 def test_gradients_for_a_test_fit_as_well(
-    columns: dict[str, TokenIds], train: Callable[..., FittingTrainer], room_for: Callable[[int], list[int]]
+    columns: dict[str, TokenIds],
+    train: Callable[..., FittingTrainer],
+    room_for: Callable[[int], list[int]],
 ) -> None:
     torch.manual_seed(5)
     loss, expected = train(micro_batch=1).gradients(columns)

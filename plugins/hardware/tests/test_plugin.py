@@ -8,7 +8,11 @@ import sentbed_hardware
 
 
 def test_the_entry_point_names_the_package() -> None:
-    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-hardware"]
+    found = [
+        point.value
+        for point in entry_points(group="sentbed")
+        if point.dist.name == "sentbed-hardware"
+    ]
     assert found == ["sentbed_hardware"]
 
 
@@ -16,7 +20,13 @@ def test_the_hooks_offer_the_components_by_name() -> None:
     assert list(sentbed_hardware.runtimes()) == ["cpu", "cuda"]
     assert list(sentbed_hardware.optimizers()) == ["adamw", "adafactor"]
     names = list(sentbed_hardware.schedules())
-    assert names == ["constant", "linear", "linear-after-hold", "cosine", "relative-step"]
+    assert names == [
+        "constant",
+        "linear",
+        "linear-after-hold",
+        "cosine",
+        "relative-step",
+    ]
 
 
 def test_importing_and_computing_a_schedule_loads_no_heavy_library() -> None:

@@ -29,15 +29,24 @@ SHAPES = {
 
 
 def bytes_of(state: Any) -> int:
-    tensors = [value for entry in state.values() for value in entry.values() if torch.is_tensor(value)]
+    tensors = [
+        value
+        for entry in state.values()
+        for value in entry.values()
+        if torch.is_tensor(value)
+    ]
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 @pytest.mark.parametrize(
-    "optimizer", [AdamW(lr=0.1), Adafactor(), Adafactor(scale_parameter=False)], ids=lambda o: o.name
+    "optimizer",
+    [AdamW(lr=0.1), Adafactor(), Adafactor(scale_parameter=False)],
+    ids=lambda o: o.name,
 )
 def test_the_state_has_as_many_bytes_as_the_optimizer_says(optimizer: Any) -> None:
-    parameters = [(name, torch.nn.Parameter(torch.ones(shape))) for name, shape in SHAPES.items()]
+    parameters = [
+        (name, torch.nn.Parameter(torch.ones(shape))) for name, shape in SHAPES.items()
+    ]
     real = optimizer.build(parameters)
     for _ in range(2):
         for _, parameter in parameters:
@@ -52,7 +61,9 @@ def test_adamw_holds_two_numbers_a_weight_and_adafactor_a_row_and_a_column() -> 
     assert Adafactor().state_bytes(matrix) == 4 * (1000 + 500 + 1)
 
 
-def test_the_processor_is_timed_in_its_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_processor_is_timed_in_its_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(resource_planning, "SECONDS", 0.01)
     monkeypatch.setattr(resource_planning, "SIZE", 128)
     before = torch.get_num_threads()
@@ -68,7 +79,9 @@ def test_the_processor_is_timed_in_its_precision(monkeypatch: pytest.MonkeyPatch
     assert torch.get_num_threads() == before
 
 
-def test_of_a_product_the_operations_are_counted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_product_the_operations_are_counted_by_hand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(resource_planning, "_fastest", lambda call: 0.5)
     monkeypatch.setattr(resource_planning, "SIZE", 16)
     assert resource_planning._products(torch.float32) == 2 * 16**3 / 0.5
@@ -93,7 +106,9 @@ def test_another_processor_cannot_be_timed() -> None:
     ],
     ids=str,
 )
-def test_a_device_is_found_by_its_name(runtime: Any, on: str, memory: float, flops: float) -> None:
+def test_a_device_is_found_by_its_name(
+    runtime: Any, on: str, memory: float, flops: float
+) -> None:
     device = runtime.outline(on)
     assert device.memory == memory
     assert device.flops == pytest.approx(flops)
@@ -149,7 +164,9 @@ class PairsModule(torch.nn.Module):
     def initial_state(self) -> dict[str, torch.Tensor]:
         return {"memory": torch.zeros(10, 3)}
 
-    def forward(self, inputs: dict[str, torch.Tensor], state: dict[str, torch.Tensor]) -> LossOutput:
+    def forward(
+        self, inputs: dict[str, torch.Tensor], state: dict[str, torch.Tensor]
+    ) -> LossOutput:
         scores = (inputs["anchor"] * self.scale) @ inputs["positive"].T
         return LossOutput(scores.exp().mean(), state=state)
 
@@ -171,6 +188,8 @@ def test_a_pooler_is_sketched_with_what_it_trains(toys: Any) -> None:
 
 def test_a_column_of_numbers_is_planned_for(toys: Any) -> None:
     columns = frozenset({"anchor", "positive", "score"})
-    small, large = (Cpu().sketch_loss(toys.graded(), 8, rows, columns) for rows in (4, 400))
+    small, large = (
+        Cpu().sketch_loss(toys.graded(), 8, rows, columns) for rows in (4, 400)
+    )
     assert small.trained == {}
     assert 0 < small.activation_bytes < large.activation_bytes

@@ -26,11 +26,16 @@ def _three_threads() -> None:
 
 
 def encoding() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("encode")}
+    return {
+        thread.name
+        for thread in threading.enumerate()
+        if thread.name.startswith("encode")
+    }
 
 
 @pytest.mark.parametrize(
-    ("threads", "streams"), [(1, 1), (2, 2), (3, 3), (4, 4), (5, 1), (6, 3), (8, 4), (10, 2), (64, 4)]
+    ("threads", "streams"),
+    [(1, 1), (2, 2), (3, 3), (4, 4), (5, 1), (6, 3), (8, 4), (10, 2), (64, 4)],
 )
 def test_no_thread_is_left_without_a_stream(threads: int, streams: int) -> None:
     assert streams_on(threads) == streams
@@ -42,7 +47,9 @@ def test_results_come_in_order(count: int) -> None:
         time.sleep(0.02 / (number + 1))
         return number**2
 
-    assert list(in_streams(slower_at_first, range(count), 3)) == [number**2 for number in range(count)]
+    assert list(in_streams(slower_at_first, range(count), 3)) == [
+        number**2 for number in range(count)
+    ]
     assert not encoding()
 
 
@@ -53,12 +60,21 @@ def test_as_many_run_at_a_time_as_there_are_streams() -> None:
     assert sorted(found) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
-def test_each_stream_has_its_share_of_the_threads_and_the_caller_keeps_its_own() -> None:
+def test_each_stream_has_its_share_of_the_threads_and_the_caller_keeps_its_own() -> (
+    None
+):
     torch.set_num_threads(6)
     found = list(
-        in_streams(lambda _: (threading.current_thread().name, torch.get_num_threads()), range(8), 3)
+        in_streams(
+            lambda _: (threading.current_thread().name, torch.get_num_threads()),
+            range(8),
+            3,
+        )
     )
-    assert [(name[:6], count) for name, count in found] == [*[("encode", 2)] * 6, *[("MainTh", 6)] * 2]
+    assert [(name[:6], count) for name, count in found] == [
+        *[("encode", 2)] * 6,
+        *[("MainTh", 6)] * 2,
+    ]
     assert torch.get_num_threads() == 6
     # A thread that begins to compute later has the caller's number, not that of a stream.
     later: list[int] = []
@@ -110,9 +126,13 @@ class Places(torch.nn.Module):
         self.reentrant = reentrant
         self.threads: list[str] = []
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> TokenStates:
         self.threads.append(threading.current_thread().name)
-        return TokenStates(input_ids[..., None] * torch.tensor([1.0, 0.5]), attention_mask)
+        return TokenStates(
+            input_ids[..., None] * torch.tensor([1.0, 0.5]), attention_mask
+        )
 
 
 class Remembers(torch.nn.Module):
@@ -124,12 +144,16 @@ class Remembers(torch.nn.Module):
         return self.states.mean(1)
 
 
-BATCHES = [TokenBatch(np.full((2, length), length), None) for length in (7, 6, 5, 4, 3, 2, 1)]
+BATCHES = [
+    TokenBatch(np.full((2, length), length), None) for length in (7, 6, 5, 4, 3, 2, 1)
+]
 
 
 @pytest.fixture
 def encoder(
-    engine: TorchEngine, assemble: Callable[..., TorchEncoder], monkeypatch: pytest.MonkeyPatch
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[bool, int], tuple[TorchEncoder, Places]]:
     def make(reentrant: bool, streams: int) -> tuple[TorchEncoder, Places]:
         engine.streams = streams
@@ -143,7 +167,9 @@ def encoder(
     return make
 
 
-EXPECTED = [np.full((2, 2), [float(length), length / 2]) for length in (7, 6, 5, 4, 3, 2, 1)]
+EXPECTED = [
+    np.full((2, 2), [float(length), length / 2]) for length in (7, 6, 5, 4, 3, 2, 1)
+]
 
 
 def test_an_encoder_runs_in_streams_and_its_pooler_in_one_at_a_time(
@@ -157,7 +183,9 @@ def test_an_encoder_runs_in_streams_and_its_pooler_in_one_at_a_time(
 
 @pytest.mark.parametrize(("reentrant", "streams"), [(False, 3), (True, 1)])
 def test_other_encoders_take_one_batch_after_the_other(
-    reentrant: bool, streams: int, encoder: Callable[[bool, int], tuple[TorchEncoder, Places]]
+    reentrant: bool,
+    streams: int,
+    encoder: Callable[[bool, int], tuple[TorchEncoder, Places]],
 ) -> None:
     made, places = encoder(reentrant, streams)
     np.testing.assert_array_equal(list(made.encode_batches(BATCHES)), EXPECTED)
@@ -186,14 +214,24 @@ print(keep_freed_memory(), faults(40) * resource.getpagesize())
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no mallopt")
-@pytest.mark.parametrize("own", [{}, {"MALLOC_TRIM_THRESHOLD_": "1000000"}], ids=["sentbed", "user"])
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="other C libraries have no mallopt"
+)
+@pytest.mark.parametrize(
+    "own", [{}, {"MALLOC_TRIM_THRESHOLD_": "1000000"}], ids=["sentbed", "user"]
+)
 def test_a_thread_keeps_the_memory_of_the_last_batch_unless_the_user_wants_otherwise(
     own: dict[str, str],
 ) -> None:
-    environment = {key: value for key, value in os.environ.items() if key not in MALLOC_VARIABLES} | own
+    environment = {
+        key: value for key, value in os.environ.items() if key not in MALLOC_VARIABLES
+    } | own
     ran = subprocess.run(
-        [sys.executable, "-c", FAULTS], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", FAULTS],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     kept, taken = ran.stdout.split()
     # A batch has three times 4 MB, forty of them 480 MB.

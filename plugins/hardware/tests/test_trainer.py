@@ -21,22 +21,40 @@ from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Linear
 from transformers.optimization import Adafactor as TransformersAdafactor
 
-ANCHORS = ("a small house by the sea", "rain", "two birds sing in a tree today", "they play chess")
+ANCHORS = (
+    "a small house by the sea",
+    "rain",
+    "two birds sing in a tree today",
+    "they play chess",
+)
 
 
 # training
 
 
 def adamw_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
-    decayed = [module.backbone.words.weight, module.backbone.dense.weight, module.projection.weight]
+    decayed = [
+        module.backbone.words.weight,
+        module.backbone.dense.weight,
+        module.projection.weight,
+    ]
     kept = [module.backbone.dense.bias, module.projection.bias]
-    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": kept, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6, fused=False, foreach=False)
+    groups = [
+        {"params": decayed, "weight_decay": 0.1},
+        {"params": kept, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(
+        groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6, fused=False, foreach=False
+    )
 
 
 def adafactor_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
     return TransformersAdafactor(
-        module.parameters(), lr=1.0, scale_parameter=False, relative_step=False, weight_decay=0.01
+        module.parameters(),
+        lr=1.0,
+        scale_parameter=False,
+        relative_step=False,
+        weight_decay=0.01,
     )
 
 
@@ -44,7 +62,10 @@ def adafactor_by_hand(module: torch.nn.Module) -> torch.optim.Optimizer:
     ("optimizer", "reference"),
     [
         (AdamW(lr=1e-2, beta2=0.98, eps=1e-6, weight_decay=0.1), adamw_by_hand),
-        (Adafactor(lr=1e-2, scale_parameter=False, weight_decay=0.01), adafactor_by_hand),
+        (
+            Adafactor(lr=1e-2, scale_parameter=False, weight_decay=0.01),
+            adafactor_by_hand,
+        ),
     ],
 )
 @pytest.mark.parametrize("max_grad_norm", [0.0, 0.3])
@@ -60,7 +81,12 @@ def test_five_steps_are_those_of_a_loop_by_hand(
     encoder = assemble(Head(projection=6, bias=True, normalize=True))
     module, loss = copy.deepcopy(encoder.module), toys.loss().build(6)
     trainer = toys.train(
-        encoder, toys.loss(), optimizer, schedule=Linear(2), total_steps=6, max_grad_norm=max_grad_norm
+        encoder,
+        toys.loss(),
+        optimizer,
+        schedule=Linear(2),
+        total_steps=6,
+        max_grad_norm=max_grad_norm,
     )
     by_hand = reference(module)
     before = toys.weights_of(encoder)
@@ -82,7 +108,9 @@ def test_five_steps_are_those_of_a_loop_by_hand(
         assert result.loss == pytest.approx(output.loss.item(), rel=1e-5)
         assert result.learning_rate == pytest.approx(1e-2 * rate)
         assert result.grad_norm == pytest.approx(norm, rel=1e-5)
-        assert result.metrics == {"accuracy": pytest.approx(output.metrics["accuracy"].item())}
+        assert result.metrics == {
+            "accuracy": pytest.approx(output.metrics["accuracy"].item())
+        }
     expected = module.state_dict()
     for name, value in toys.weights_of(encoder).items():
         torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-6)
@@ -100,12 +128,22 @@ def test_training_learns_which_pairs_belong_together(
 
 @pytest.mark.parametrize("max_grad_norm", [0.0, 1e-3, 1e3])
 def test_gradients_are_cut_to_the_norm_that_is_given(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds], max_grad_norm: float
+    toys: Any,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+    max_grad_norm: float,
 ) -> None:
     encoder = assemble()
     before = toys.weights_of(encoder)
-    result = toys.train(encoder, toys.loss(), toys.sgd(lr=0.5), max_grad_norm=max_grad_norm).step(columns)
-    moved = torch.cat([(value - before[name]).flatten() for name, value in toys.weights_of(encoder).items()])
+    result = toys.train(
+        encoder, toys.loss(), toys.sgd(lr=0.5), max_grad_norm=max_grad_norm
+    ).step(columns)
+    moved = torch.cat(
+        [
+            (value - before[name]).flatten()
+            for name, value in toys.weights_of(encoder).items()
+        ]
+    )
     expected = max_grad_norm if max_grad_norm == 1e-3 else result.grad_norm
     assert result.grad_norm > 0.01
     assert moved.norm().item() == pytest.approx(0.5 * expected, rel=1e-3)
@@ -122,16 +160,22 @@ def test_gradients_do_not_add_up_over_steps(
 def test_a_loss_trains_its_own_weights(
     toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
-    trainer = toys.train(assemble(), toys.loss(temperature=0.2, learned=True), toys.sgd(lr=0.1))
+    trainer = toys.train(
+        assemble(), toys.loss(temperature=0.2, learned=True), toys.sgd(lr=0.1)
+    )
     start = trainer.loss.log_temperature.item()
     reference = copy.deepcopy(trainer.loss)
     with torch.no_grad():
-        vectors = toys.forward(trainer.towers["encoder"].module, trainer.engine, columns)
+        vectors = toys.forward(
+            trainer.towers["encoder"].module, trainer.engine, columns
+        )
     reference(vectors).loss.backward()
     trainer.step(columns)
     slope = reference.log_temperature.grad.item()
     assert abs(slope) > 1e-3
-    assert trainer.loss.log_temperature.item() == pytest.approx(start - 0.1 * slope, rel=1e-5)
+    assert trainer.loss.log_temperature.item() == pytest.approx(
+        start - 0.1 * slope, rel=1e-5
+    )
 
 
 def test_a_parameter_of_the_loss_may_have_a_rate_and_a_decay_of_its_own(
@@ -139,8 +183,12 @@ def test_a_parameter_of_the_loss_may_have_a_rate_and_a_decay_of_its_own(
 ) -> None:
     own = ParameterSettings(lr=0.05, weight_decay=0.2)
     loss = toys.loss(temperature=0.2, learned=True, settings=own)
-    trainer = toys.train(assemble(), loss, AdamW(lr=0.01), schedule=Linear(), total_steps=4)
-    plain = toys.train(assemble(), toys.loss(temperature=0.2, learned=True), AdamW(lr=0.01))
+    trainer = toys.train(
+        assemble(), loss, AdamW(lr=0.01), schedule=Linear(), total_steps=4
+    )
+    plain = toys.train(
+        assemble(), toys.loss(temperature=0.2, learned=True), AdamW(lr=0.01)
+    )
     start = math.log(0.2)
     _, gradients = trainer.gradients(columns)
     slope = float(gradients["loss.log_temperature"])
@@ -156,15 +204,21 @@ def test_a_parameter_of_the_loss_may_have_a_rate_and_a_decay_of_its_own(
     trainer.step(columns)
     assert trainer.optimizer.param_groups[-1]["lr"] == pytest.approx(0.05 * 3 / 4)
     assert abs(trainer.loss.log_temperature.item() - before) > 0.02
-    others = {name: value for name, value in trainer.parameters.items() if "loss." not in name}
-    assert len(others) == sum(len(group["params"]) for group in trainer.optimizer.param_groups[:-1])
+    others = {
+        name: value for name, value in trainer.parameters.items() if "loss." not in name
+    }
+    assert len(others) == sum(
+        len(group["params"]) for group in trainer.optimizer.param_groups[:-1]
+    )
 
 
 def test_a_decay_that_the_optimizer_does_not_have_is_refused(
     toys: Any, assemble: Callable[..., TorchEncoder]
 ) -> None:
     loss = toys.loss(learned=True, settings=ParameterSettings(weight_decay=0.1))
-    with pytest.raises(RunError, match=r"`loss.log_temperature` has a weight decay .* `toy-sgd` has no"):
+    with pytest.raises(
+        RunError, match=r"`loss.log_temperature` has a weight decay .* `toy-sgd` has no"
+    ):
         toys.train(assemble(), loss, toys.sgd())
 
 
@@ -177,17 +231,24 @@ def test_frozen_weights_stay(
     toys.train(encoder, toys.loss(), AdamW(lr=1e-2, weight_decay=0.5)).step(columns)
     after = toys.weights_of(encoder)
     assert torch.equal(after["backbone.words.weight"], before["backbone.words.weight"])
-    assert not torch.equal(after["backbone.dense.weight"], before["backbone.dense.weight"])
+    assert not torch.equal(
+        after["backbone.dense.weight"], before["backbone.dense.weight"]
+    )
 
 
 def test_dropout_is_on_in_training_drawn_from_the_seed_and_off_in_encoding(
-    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
 ) -> None:
     losses = []
     for seed in (1, 1, 2):
         encoder = assemble(dropout=0.5)
         engine.seed(seed)
-        losses.append(toys.train(encoder, toys.loss(), AdamW(lr=1e-2)).step(columns).loss)
+        losses.append(
+            toys.train(encoder, toys.loss(), AdamW(lr=1e-2)).step(columns).loss
+        )
         first, again = (encoder.encode(toys.batch(*ANCHORS)) for _ in range(2))
         assert np.array_equal(first, again)
     assert losses[0] == losses[1] != losses[2]
@@ -224,7 +285,9 @@ def test_bf16_training_keeps_fp32_weights_states_and_vectors(
     encoder = assemble(on=engine_of(torch.bfloat16))
     exact = toys.train(assemble(), toys.loss(), AdamW(lr=1e-2)).step(columns)
     products: list[torch.dtype] = []
-    encoder.module.backbone.dense.register_forward_hook(lambda *args: products.append(args[2].dtype))
+    encoder.module.backbone.dense.register_forward_hook(
+        lambda *args: products.append(args[2].dtype)
+    )
     trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
     results = [trainer.step(columns) for _ in range(5)]
     assert set(products) == {torch.bfloat16}
@@ -234,8 +297,12 @@ def test_bf16_training_keeps_fp32_weights_states_and_vectors(
         assert parameter.dtype == torch.float32
         assert torch.isfinite(parameter).all()
         moments = trainer.optimizer.state[parameter]
-        assert {moments[key].dtype for key in ("exp_avg", "exp_avg_sq")} == {torch.float32}
-    assert {value.dtype for seen in trainer.loss.seen for value in seen.values()} == {torch.float32}
+        assert {moments[key].dtype for key in ("exp_avg", "exp_avg_sq")} == {
+            torch.float32
+        }
+    assert {value.dtype for seen in trainer.loss.seen for value in seen.values()} == {
+        torch.float32
+    }
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -254,9 +321,15 @@ def test_bf16_training_projects_in_fp32_as_encoding_does(
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         states = module.backbone(*engine.tensors(toys.batch(*ANCHORS)))
     with torch.no_grad():
-        expected = module.projection(module.pooler(states._replace(last_hidden_state=states[0].float())))
-        expected = torch.nn.functional.normalize(expected, dim=-1) if normalize else expected
-    torch.testing.assert_close(trainer.loss.seen[0]["anchor"], expected, rtol=0, atol=1e-5)
+        expected = module.projection(
+            module.pooler(states._replace(last_hidden_state=states[0].float()))
+        )
+        expected = (
+            torch.nn.functional.normalize(expected, dim=-1) if normalize else expected
+        )
+    torch.testing.assert_close(
+        trainer.loss.seen[0]["anchor"], expected, rtol=0, atol=1e-5
+    )
 
 
 # encoding
@@ -267,7 +340,11 @@ def test_the_loss_is_built_for_the_width_of_the_vectors(
 ) -> None:
     widths: list[int] = []
     build = toys.loss.build
-    monkeypatch.setattr(toys.loss, "build", lambda self, width: widths.append(width) or build(self, width))
+    monkeypatch.setattr(
+        toys.loss,
+        "build",
+        lambda self, width: widths.append(width) or build(self, width),
+    )
     toys.train(assemble(Head(projection=3)), toys.loss(), AdamW(lr=1e-2))
     toys.train(assemble(Head(projection=3, dimensions=2)), toys.loss(), AdamW(lr=1e-2))
     assert widths == [3, 3]
@@ -277,7 +354,9 @@ def test_the_loss_is_built_for_the_width_of_the_vectors(
 
 
 SHORT = tuple(f"text {number}" for number in range(16))
-LONG = tuple(" ".join(f"word{number * place}" for place in range(1, 30)) for number in range(16))
+LONG = tuple(
+    " ".join(f"word{number * place}" for place in range(1, 30)) for number in range(16)
+)
 MIXED = tuple(text for pair in zip(SHORT, LONG, strict=True) for text in pair)
 
 
@@ -301,11 +380,15 @@ def test_the_loss_gets_each_text_in_its_place_whatever_shares_its_forward_pass(
 ) -> None:
     encoder = assemble()
     names = ("anchor", "positive", "negative")
-    columns = {name: toys.tokens(*column) for name, column in zip(names, texts, strict=False)}
+    columns = {
+        name: toys.tokens(*column) for name, column in zip(names, texts, strict=False)
+    }
     with torch.no_grad():
         expected = toys.forward(encoder.module, engine, columns)
     lengths: list[int] = []
-    encoder.module.backbone.register_forward_pre_hook(lambda _, args: lengths.append(args[0].shape[1]))
+    encoder.module.backbone.register_forward_pre_hook(
+        lambda _, args: lengths.append(args[0].shape[1])
+    )
     trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
     trainer.step(columns)
     assert len(lengths) == len(set(lengths)) == passes
@@ -367,8 +450,12 @@ def test_passes_of_a_step_share_the_weights_that_are_cast_to_bf16(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # the compiler's own imports
-@pytest.mark.skipif(not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler")
+@pytest.mark.filterwarnings(
+    "ignore:.torch.jit:DeprecationWarning"
+)  # the compiler's own imports
+@pytest.mark.skipif(
+    not (shutil.which("g++") or shutil.which("clang++")), reason="needs a C++ compiler"
+)
 def test_compiled_steps_are_those_without_compiling(
     toys: Any,
     engine_of: Callable[..., TorchEngine],
@@ -379,7 +466,9 @@ def test_compiled_steps_are_those_without_compiling(
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     encoders = [assemble(on=engine_of(compile=compile)) for compile in (False, True)]
-    trainers = [toys.train(encoder, toys.loss(), AdamW(lr=1e-2)) for encoder in encoders]
+    trainers = [
+        toys.train(encoder, toys.loss(), AdamW(lr=1e-2)) for encoder in encoders
+    ]
     shorter = {name: columns[name] for name in ("anchor", "positive")}
     for batch in (columns, shorter):
         plain, compiled = (trainer.step(batch) for trainer in trainers)
@@ -404,10 +493,15 @@ BOTH = {"anchor": "zh", "positive": "en", "negative": "en"}
 
 
 def test_each_column_is_encoded_by_its_tower_and_both_are_trained(
-    toys: Any, engine: TorchEngine, pair: dict[str, TorchEncoder], columns: dict[str, TokenIds]
+    toys: Any,
+    engine: TorchEngine,
+    pair: dict[str, TorchEncoder],
+    columns: dict[str, TokenIds],
 ) -> None:
     modules = {name: copy.deepcopy(encoder.module) for name, encoder in pair.items()}
-    stale = {name: encoder.encode(toys.batch(*ANCHORS)) for name, encoder in pair.items()}
+    stale = {
+        name: encoder.encode(toys.batch(*ANCHORS)) for name, encoder in pair.items()
+    }
     trainer = toys.train(pair, toys.loss(), toys.recorder(lr=0.5), towers=BOTH)
     trainer.step(columns)
     vectors = {}
@@ -415,12 +509,16 @@ def test_each_column_is_encoded_by_its_tower_and_both_are_trained(
         vectors |= toys.forward(modules[tower], engine, {column: columns[column]})
     assert list(trainer.loss.seen[0]) == list(columns)
     for column, expected in vectors.items():
-        torch.testing.assert_close(trainer.loss.seen[0][column], expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(
+            trainer.loss.seen[0][column], expected, rtol=0, atol=1e-6
+        )
     toys.loss().build(6)(vectors).loss.backward()
     (gradients,) = trainer.optimizer.gradients
     for tower, module in modules.items():
         for name, parameter in module.named_parameters():
-            torch.testing.assert_close(gradients[f"{tower}.{name}"], parameter.grad, rtol=1e-4, atol=1e-7)
+            torch.testing.assert_close(
+                gradients[f"{tower}.{name}"], parameter.grad, rtol=1e-4, atol=1e-7
+            )
     for name, encoder in pair.items():
         assert np.abs(encoder.encode(toys.batch(*ANCHORS)) - stale[name]).max() > 1e-4
 
@@ -444,25 +542,37 @@ def test_given_vectors_reach_the_loss_as_they_are_and_get_no_gradient(
     given = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
     encoder = assemble()
     module = copy.deepcopy(encoder.module)
-    trainer = toys.train({"zh": encoder}, toys.loss(), toys.recorder(), towers={"positive": "zh"})
+    trainer = toys.train(
+        {"zh": encoder}, toys.loss(), toys.recorder(), towers={"positive": "zh"}
+    )
     passed: list[torch.Tensor] = []
-    trainer.loss.register_forward_pre_hook(lambda _, args: passed.append(args[0]["anchor"]))
+    trainer.loss.register_forward_pre_hook(
+        lambda _, args: passed.append(args[0]["anchor"])
+    )
     trainer.step({"anchor": given, "positive": columns["positive"]})
     assert np.array_equal(passed[0].numpy(), given)
-    assert (passed[0].dtype, passed[0].requires_grad, passed[0].grad) == (torch.float32, False, None)
+    assert (passed[0].dtype, passed[0].requires_grad, passed[0].grad) == (
+        torch.float32,
+        False,
+        None,
+    )
     assert list(trainer.loss.seen[0]) == ["anchor", "positive"]
     positive = toys.forward(module, encoder.engine, {"positive": columns["positive"]})
     toys.loss().build(6)({"anchor": torch.tensor(given), **positive}).loss.backward()
     (gradients,) = trainer.optimizer.gradients
     for name, parameter in module.named_parameters():
-        torch.testing.assert_close(gradients[f"zh.{name}"], parameter.grad, rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(
+            gradients[f"zh.{name}"], parameter.grad, rtol=1e-4, atol=1e-7
+        )
 
 
 def test_the_numbers_of_classes_reach_the_loss_and_its_floats_the_result(
     toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
 ) -> None:
     trainer = toys.train(assemble(), toys.classes(), AdamW(lr=3e-2))
-    batch = {name: columns[name] for name in ("anchor", "positive")} | {"label": np.array([0, 2, 1, 2])}
+    batch = {name: columns[name] for name in ("anchor", "positive")} | {
+        "label": np.array([0, 2, 1, 2])
+    }
     results = [trainer.step(batch) for _ in range(60)]
     assert results[0].loss > 0.5
     assert results[-1].loss < 0.1
@@ -481,7 +591,9 @@ def test_numbers_reach_the_loss_as_they_are(
     encoder = assemble()
     module = copy.deepcopy(encoder.module)
     batch = {name: columns[name] for name in ("anchor", "positive")}
-    trainer = toys.train(encoder, toys.graded(), toys.sgd(lr=0.5), micro_batch=micro_batch)
+    trainer = toys.train(
+        encoder, toys.graded(), toys.sgd(lr=0.5), micro_batch=micro_batch
+    )
     graded = {**batch, "score": np.array(scores, np.float32)}
     loss, gradients = trainer.gradients(graded)
     vectors = toys.forward(module, engine, batch)
@@ -491,12 +603,17 @@ def test_numbers_reach_the_loss_as_they_are(
     (total / 4).backward()
     assert loss == pytest.approx(total.item() / 4, rel=1e-5)
     for name, parameter in module.named_parameters():
-        torch.testing.assert_close(torch.from_numpy(gradients[f"encoder.{name}"]), parameter.grad)
+        torch.testing.assert_close(
+            torch.from_numpy(gradients[f"encoder.{name}"]), parameter.grad
+        )
     assert trainer.step(graded).metrics == {"score": pytest.approx(sum(scores) / 4)}
 
 
 def test_a_loss_with_state_is_given_what_it_returned(
-    toys: Any, engine: TorchEngine, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds]
+    toys: Any,
+    engine: TorchEngine,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
 ) -> None:
     encoder = assemble()
     module, loss = copy.deepcopy(encoder.module), toys.loss(memory=6).build(6)
@@ -518,19 +635,32 @@ def test_a_loss_with_state_is_given_what_it_returned(
 
 @pytest.mark.parametrize("micro_batch", [None, 2])
 def test_a_step_that_is_not_finite_changes_nothing(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds], micro_batch: int | None
+    toys: Any,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+    micro_batch: int | None,
 ) -> None:
     trainer = toys.train(
-        assemble(dropout=0.5), toys.momentum(learned=True, memory=6), AdamW(lr=1e-2), micro_batch=micro_batch
+        assemble(dropout=0.5),
+        toys.momentum(learned=True, memory=6),
+        AdamW(lr=1e-2),
+        micro_batch=micro_batch,
     )
 
     def held() -> dict[str, torch.Tensor]:
         moments = trainer.optimizer.state.items()
         found = {
             **trainer.parameters,
-            **{f"average {name}": value for name, value in trainer.averages["encoder"].tensors.items()},
+            **{
+                f"average {name}": value
+                for name, value in trainer.averages["encoder"].tensors.items()
+            },
             **{f"state {name}": value for name, value in trainer.state.items()},
-            **{f"{id(p)} {key}": value for p, state in moments for key, value in state.items()},
+            **{
+                f"{id(p)} {key}": value
+                for p, state in moments
+                for key, value in state.items()
+            },
         }
         return {name: value.detach().clone() for name, value in found.items()}
 
@@ -558,13 +688,22 @@ def test_the_numbers_of_texts_go_to_the_loss_as_they_are(
 @pytest.mark.parametrize(
     ("give", "said"),
     [
-        (lambda output: output.loss, "built a module that returned a `Tensor`, expected a `LossOutput`"),
+        (
+            lambda output: output.loss,
+            "built a module that returned a `Tensor`, expected a `LossOutput`",
+        ),
         (
             lambda output: LossOutput(output.loss[None]),
             r"returned a loss of the shape \(1,\), expected a scalar",
         ),
-        (lambda output: LossOutput(3.0), "returned a loss of the type float, expected a scalar tensor"),
-        (lambda output: LossOutput(output.loss.detach()), "returned a value without a gradient"),
+        (
+            lambda output: LossOutput(3.0),
+            "returned a loss of the type float, expected a scalar tensor",
+        ),
+        (
+            lambda output: LossOutput(output.loss.detach()),
+            "returned a value without a gradient",
+        ),
         (lambda output: LossOutput(output.loss), "has a state and returned none"),
     ],
 )
@@ -585,7 +724,9 @@ def test_a_loss_that_does_not_keep_its_contract_is_named(
 # what cannot be trained
 
 
-def test_towers_of_different_widths_are_refused(toys: Any, assemble: Callable[..., TorchEncoder]) -> None:
+def test_towers_of_different_widths_are_refused(
+    toys: Any, assemble: Callable[..., TorchEncoder]
+) -> None:
     pair = {"zh": assemble(Head(projection=6)), "en": assemble(Head())}
     with pytest.raises(RunError) as caught:
         toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
@@ -599,30 +740,49 @@ def test_an_encoder_without_anything_to_train_is_refused_by_name_where_there_are
     toys: Any, pair: dict[str, TorchEncoder]
 ) -> None:
     pair["en"].module.requires_grad_(False)
-    with pytest.raises(RunError, match="nothing in the encoder `en` can be trained: everything is frozen"):
+    with pytest.raises(
+        RunError,
+        match="nothing in the encoder `en` can be trained: everything is frozen",
+    ):
         toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
     with pytest.raises(RunError, match="nothing in this encoder can be trained"):
         toys.train(pair["en"], toys.loss(), AdamW(lr=1e-2))
 
 
-def test_weights_below_fp32_are_refused_by_name(toys: Any, pair: dict[str, TorchEncoder]) -> None:
+def test_weights_below_fp32_are_refused_by_name(
+    toys: Any, pair: dict[str, TorchEncoder]
+) -> None:
     pair["en"].module.backbone.dense.to(torch.bfloat16)
-    with pytest.raises(RunError, match=r"`en\.backbone\.dense\.weight` is held in torch\.bfloat16"):
+    with pytest.raises(
+        RunError, match=r"`en\.backbone\.dense\.weight` is held in torch\.bfloat16"
+    ):
         toys.train(pair, toys.loss(), AdamW(lr=1e-2), towers=BOTH)
 
 
 def test_fp16_weights_are_refused_under_bf16(
-    toys: Any, engine_of: Callable[..., TorchEngine], assemble: Callable[..., TorchEncoder]
+    toys: Any,
+    engine_of: Callable[..., TorchEngine],
+    assemble: Callable[..., TorchEncoder],
 ) -> None:
     encoder = assemble(on=engine_of(torch.bfloat16))
     encoder.module.backbone.requires_grad_(False).to(torch.float16)
-    with pytest.raises(RunError, match="weights of this encoder that are held in fp16 cannot be trained"):
+    with pytest.raises(
+        RunError,
+        match="weights of this encoder that are held in fp16 cannot be trained",
+    ):
         toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
 
 
-def test_an_encoder_that_only_encodes_keys_is_refused(toys: Any, pair: dict[str, TorchEncoder]) -> None:
+def test_an_encoder_that_only_encodes_keys_is_refused(
+    toys: Any, pair: dict[str, TorchEncoder]
+) -> None:
     with pytest.raises(RunError) as caught:
-        toys.train(pair, toys.momentum(), AdamW(lr=1e-2), towers={"anchor": "zh", "positive": "en"})
+        toys.train(
+            pair,
+            toys.momentum(),
+            AdamW(lr=1e-2),
+            towers={"anchor": "zh", "positive": "en"},
+        )
     assert str(caught.value) == (
         "nothing trains the encoder `en`: of its columns the loss `toy-momentum` sees only keys "
         "(`positive`), which a moving average encodes without gradient; train the encoder of another "

@@ -26,15 +26,27 @@ ONE = dict.fromkeys(TWO, "zh")
 
 def everything(trainer: TorchTrainer) -> dict[str, Any]:
     """What decides the steps to come, as far as a test can see it."""
-    found: dict[str, Any] = {name: p.detach().clone() for name, p in trainer.parameters.items()}
+    found: dict[str, Any] = {
+        name: p.detach().clone() for name, p in trainer.parameters.items()
+    }
     for tower in trainer.towers.values():
-        found |= {f"{tower.name} {name}": v.clone() for name, v in tower.module.state_dict().items()}
+        found |= {
+            f"{tower.name} {name}": v.clone()
+            for name, v in tower.module.state_dict().items()
+        }
     for name, average in trainer.averages.items():
-        found |= {f"average {name} {key}": value.clone() for key, value in average.tensors.items()}
-    found |= {f"state {name}": value.clone() for name, value in (trainer.state or {}).items()}
+        found |= {
+            f"average {name} {key}": value.clone()
+            for key, value in average.tensors.items()
+        }
+    found |= {
+        f"state {name}": value.clone() for name, value in (trainer.state or {}).items()
+    }
     for name, parameter in trainer.parameters.items():
         for key, value in trainer.optimizer.state[parameter].items():
-            found[f"moment {name} {key}"] = value.clone() if isinstance(value, torch.Tensor) else value
+            found[f"moment {name} {key}"] = (
+                value.clone() if isinstance(value, torch.Tensor) else value
+            )
     found["random"] = torch.get_rng_state()
     return found
 
@@ -44,28 +56,43 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     for name, value in found.items():
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, expected[name]), name
-            assert (value.dtype, value.stride()) == (expected[name].dtype, expected[name].stride()), name
+            assert (value.dtype, value.stride()) == (
+                expected[name].dtype,
+                expected[name].stride(),
+            ), name
         else:
             assert (type(value), value) == (type(expected[name]), expected[name]), name
 
 
 @pytest.fixture
-def made(toys: Any, assemble: Callable[..., TorchEncoder]) -> Callable[..., TorchTrainer]:
+def made(
+    toys: Any, assemble: Callable[..., TorchEncoder]
+) -> Callable[..., TorchTrainer]:
     """A trainer with everything that has state; another seed gives other weights."""
 
-    def make(seed: int, optimizer: Any = None, towers: Any = ONE, **options: Any) -> TorchTrainer:
+    def make(
+        seed: int, optimizer: Any = None, towers: Any = ONE, **options: Any
+    ) -> TorchTrainer:
         # A chunk of one text has no batch statistics.
         pooler = toys.norm() if options.get("micro_batch") is None else toys.mean()
         encoders = {
-            name: assemble(Head(projection=6, bias=True), pooler, dropout=0.3, seed=seed + place)
+            name: assemble(
+                Head(projection=6, bias=True), pooler, dropout=0.3, seed=seed + place
+            )
             for place, name in enumerate(dict.fromkeys(towers.values()))
         }
         return toys.train(
             encoders,
-            options.pop("loss", None) or toys.momentum(learned=True, memory=6, keys=frozenset({"negative"})),
+            options.pop("loss", None)
+            or toys.momentum(learned=True, memory=6, keys=frozenset({"negative"})),
             optimizer or AdamW(lr=1e-2, weight_decay=0.1),
             towers=towers,
-            **{"schedule": Linear(2), "total_steps": 9, "max_grad_norm": 0.5, **options},
+            **{
+                "schedule": Linear(2),
+                "total_steps": 9,
+                "max_grad_norm": 0.5,
+                **options,
+            },
         )
 
     return make
@@ -92,7 +119,12 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     towers: dict[str, str],
     micro_batch: int | None,
 ) -> None:
-    options = {"optimizer": optimizer, "schedule": schedule, "towers": towers, "micro_batch": micro_batch}
+    options = {
+        "optimizer": optimizer,
+        "schedule": schedule,
+        "towers": towers,
+        "micro_batch": micro_batch,
+    }
     trainer = made(0, **options)
     for _ in range(3):
         trainer.step(columns)
@@ -109,7 +141,11 @@ def test_a_restored_trainer_goes_on_to_the_bit(
     assert [restored.step(columns) for _ in range(4)] == expected
     assert_same(everything(restored), at_end)
     assert len({result.loss for result in expected}) == 4
-    assert any(not torch.equal(value, at_save[name]) for name, value in at_end.items() if "average" in name)
+    assert any(
+        not torch.equal(value, at_save[name])
+        for name, value in at_end.items()
+        if "average" in name
+    )
 
 
 def test_a_trainer_is_saved_before_its_first_step(
@@ -137,7 +173,10 @@ def test_saving_changes_nothing(
 
 
 def test_encoding_after_loading_uses_the_loaded_weights(
-    toys: Any, made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+    toys: Any,
+    made: Callable[..., TorchTrainer],
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
 ) -> None:
     trainer, restored = made(0), made(50)
     trainer.step(columns)
@@ -153,7 +192,12 @@ def test_the_generators_of_python_numpy_and_torch_go_on(
     made: Callable[..., TorchTrainer], tmp_path: Path
 ) -> None:
     def drawn() -> list[float]:
-        return [random.gauss(), random.random(), np.random.normal(), torch.rand(()).item()]
+        return [
+            random.gauss(),
+            random.random(),
+            np.random.normal(),
+            torch.rand(()).item(),
+        ]
 
     trainer = made(0)
     # An odd number of normals: each generator keeps one for later.
@@ -165,20 +209,30 @@ def test_the_generators_of_python_numpy_and_torch_go_on(
 
 
 def test_only_what_is_trained_is_written(
-    toys: Any, assemble: Callable[..., TorchEncoder], columns: dict[str, TokenIds], tmp_path: Path
+    toys: Any,
+    assemble: Callable[..., TorchEncoder],
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
 ) -> None:
     encoder = assemble()
     encoder.module.backbone.requires_grad_(False)
     trainer = toys.train(encoder, toys.momentum(), AdamW(lr=1e-2))
     trainer.step(columns)
     trainer.save(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"state.json", "state.safetensors"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "state.json",
+        "state.safetensors",
+    }
     weights = [f"encoder.projection.{part}" for part in ("weight", "bias")]
     assert set(load_file(tmp_path / "state.safetensors")) == {
         "random.0",
         *(f"weights.{name}" for name in weights),
         *(f"average.{name}" for name in weights),
-        *(f"optimizer.{name}.{key}" for name in weights for key in ("step", "exp_avg", "exp_avg_sq")),
+        *(
+            f"optimizer.{name}.{key}"
+            for name in weights
+            for key in ("step", "exp_avg", "exp_avg_sq")
+        ),
     }
 
 
@@ -191,7 +245,10 @@ class Nested(torch.optim.SGD):
             group["seen"] = group.get("seen", 0.1) * 1.1
             for parameter in group["params"]:
                 state = self.state[parameter]
-                state["parts"] = [(torch.full((2,), 0.1), 3), {"deep": parameter.detach().flatten().clone()}]
+                state["parts"] = [
+                    (torch.full((2,), 0.1), 3),
+                    {"deep": parameter.detach().flatten().clone()},
+                ]
                 state["word"], state["none"], state["flag"] = "x", None, True
 
 
@@ -209,15 +266,23 @@ class NestedDescent:
 
 
 def test_an_optimizer_may_hold_lists_tuples_and_numbers(
-    made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path, toys: Any
+    made: Callable[..., TorchTrainer],
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
+    toys: Any,
 ) -> None:
     loss = toys.loss()
     trainer, restored = (made(seed, NestedDescent(), loss=loss) for seed in (0, 50))
     trainer.step(columns)
     trainer.save(tmp_path)
     restored.load(tmp_path)
-    for first, second in zip(trainer.parameters.values(), restored.parameters.values(), strict=True):
-        found, expected = (some.optimizer.state[p] for some, p in ((restored, second), (trainer, first)))
+    for first, second in zip(
+        trainer.parameters.values(), restored.parameters.values(), strict=True
+    ):
+        found, expected = (
+            some.optimizer.state[p]
+            for some, p in ((restored, second), (trainer, first))
+        )
         assert found.keys() == expected.keys()
         assert [found[key] for key in ("word", "none", "flag")] == ["x", None, True]
         (pair, deep), (pair_before, deep_before) = found["parts"], expected["parts"]
@@ -225,7 +290,10 @@ def test_an_optimizer_may_hold_lists_tuples_and_numbers(
         assert torch.equal(pair[0], pair_before[0])
         assert pair[1] == 3
         assert torch.equal(deep["deep"], deep_before["deep"])
-    assert restored.optimizer.param_groups[0]["seen"] == trainer.optimizer.param_groups[0]["seen"]
+    assert (
+        restored.optimizer.param_groups[0]["seen"]
+        == trainer.optimizer.param_groups[0]["seen"]
+    )
 
 
 @pytest.mark.parametrize("extra", [{1, 2}, {1: 2.0}])
@@ -233,7 +301,9 @@ def test_a_state_that_cannot_be_saved_is_refused(
     made: Callable[..., TorchTrainer], tmp_path: Path, extra: Any
 ) -> None:
     kind = type(extra).__name__
-    with pytest.raises(RunError, match=rf"`group\.0\.extra` of the optimiser is a {kind}, which cannot"):
+    with pytest.raises(
+        RunError, match=rf"`group\.0\.extra` of the optimiser is a {kind}, which cannot"
+    ):
         made(0, NestedDescent(extra=extra)).save(tmp_path)
 
 
@@ -241,7 +311,10 @@ def test_a_state_that_cannot_be_saved_is_refused(
 
 
 def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
-    toys: Any, made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+    toys: Any,
+    made: Callable[..., TorchTrainer],
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
 ) -> None:
     trainer = made(0)
     trainer.step(columns)
@@ -252,13 +325,22 @@ def test_a_state_of_another_recipe_is_refused_and_changes_nothing(
             made(1, loss=toys.momentum(memory=7, **momentum)),
             "`state.memory` is (6, 6) float32 there and (7, 6)",
         ),
-        (made(1, loss=toys.momentum(**momentum)), "`state.memory` is (6, 6) float32 there and missing"),
+        (
+            made(1, loss=toys.momentum(**momentum)),
+            "`state.memory` is (6, 6) float32 there and missing",
+        ),
         (
             made(1, loss=toys.loss(learned=True, memory=6)),
             "`average.zh.backbone.dense.bias` is (8,) float32 there and missing",
         ),
-        (made(1, towers=TWO), "`weights.en.backbone.words.weight` is missing there and (64, 8) float32"),
-        (made(1, Adafactor(lr=1e-2)), "the optimiser AdamW over groups of [3, 5] parameters, the recipe has"),
+        (
+            made(1, towers=TWO),
+            "`weights.en.backbone.words.weight` is missing there and (64, 8) float32",
+        ),
+        (
+            made(1, Adafactor(lr=1e-2)),
+            "the optimiser AdamW over groups of [3, 5] parameters, the recipe has",
+        ),
     ]
     for other, message in others:
         before = everything(other)
@@ -293,13 +375,21 @@ def test_files_of_two_states_are_refused(
     trainer.step(columns)
     trainer.save(tmp_path / "second")
     (tmp_path / "first" / "state.json").replace(tmp_path / "second" / "state.json")
-    with pytest.raises(ModelError, match=r"`state\.safetensors` and `state\.json` in .* are of two states"):
+    with pytest.raises(
+        ModelError,
+        match=r"`state\.safetensors` and `state\.json` in .* are of two states",
+    ):
         trainer.load(tmp_path / "second")
 
 
-@pytest.mark.parametrize("damage", ["another key", "another tensor", "dropped", "a parameter dropped"])
+@pytest.mark.parametrize(
+    "damage", ["another key", "another tensor", "dropped", "a parameter dropped"]
+)
 def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
-    damage: str, made: Callable[..., TorchTrainer], columns: dict[str, TokenIds], tmp_path: Path
+    damage: str,
+    made: Callable[..., TorchTrainer],
+    columns: dict[str, TokenIds],
+    tmp_path: Path,
 ) -> None:
     trainer, restored = made(0), made(50)
     trainer.step(columns)
@@ -318,9 +408,7 @@ def test_an_optimizers_tensor_that_is_not_where_it_was_written_is_damage(
     else:
         del values["states"][name]
     file.write_text(json.dumps(values))
-    wrong = (
-        rf"`state\.json` in .* is damaged: `optimizer\.{re.escape(name)}\.\w+` of the optimiser is not where"
-    )
+    wrong = rf"`state\.json` in .* is damaged: `optimizer\.{re.escape(name)}\.\w+` of the optimiser is not where"
     with pytest.raises(ModelError, match=wrong):
         restored.load(tmp_path)
     assert_same(everything(restored), before)

@@ -38,7 +38,9 @@ TINY_OPT: Mapping[str, Any] = {
 def build(table: Mapping[str, Any]) -> Encoder:
     """Return the encoder of a table `[encoder]`; a tokenizer is trained on `SENTENCES`, weights are drawn."""
     plugins = load_plugins()
-    recipe, problems = structure(dict(table), EncoderRecipe, Document({}), plugins, Path.cwd())
+    recipe, problems = structure(
+        dict(table), EncoderRecipe, Document({}), plugins, Path.cwd()
+    )
     assert not problems, problems
     engine = plugins.find("runtime", "cpu").cls().build()
     engine.seed(8)

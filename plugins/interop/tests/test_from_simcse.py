@@ -24,10 +24,14 @@ WEIGHTS = "model.safetensors"
 
 
 @pytest.fixture
-def checkpoint(tiny_bert: Path, tmp_path: Path) -> Callable[..., tuple[Path, dict[str, torch.Tensor]]]:
+def checkpoint(
+    tiny_bert: Path, tmp_path: Path
+) -> Callable[..., tuple[Path, dict[str, torch.Tensor]]]:
     """Write a checkpoint; returns its directory and the MLP."""
 
-    def write(layer: str, prefix: str, name: str, kind: str = "bert") -> tuple[Path, dict[str, torch.Tensor]]:
+    def write(
+        layer: str, prefix: str, name: str, kind: str = "bert"
+    ) -> tuple[Path, dict[str, torch.Tensor]]:
         directory = tmp_path / "checkpoint"
         shutil.copytree(tiny_bert / "backbone", directory)
         states = load_file(directory / WEIGHTS)
@@ -36,9 +40,13 @@ def checkpoint(tiny_bert: Path, tmp_path: Path) -> Callable[..., tuple[Path, dic
         if kind == "roberta":
             torch.manual_seed(0)
             config["model_type"] = kind
-            model = transformers.RobertaModel(transformers.RobertaConfig(**config), add_pooling_layer=False)
+            model = transformers.RobertaModel(
+                transformers.RobertaConfig(**config), add_pooling_layer=False
+            )
             states = dict(model.state_dict())
-        config["architectures"] = [f"{kind.title()}ForCL" if prefix else f"{kind.title()}Model"]
+        config["architectures"] = [
+            f"{kind.title()}ForCL" if prefix else f"{kind.title()}Model"
+        ]
         (directory / "config.json").write_text(json.dumps(config))
         draw = torch.Generator().manual_seed(1)
         mlp = {
@@ -49,7 +57,9 @@ def checkpoint(tiny_bert: Path, tmp_path: Path) -> Callable[..., tuple[Path, dic
         weights |= {f"{layer}.{key}": value for key, value in mlp.items()}
         if prefix and name != WEIGHTS:
             # The head for masked words shares the embeddings, as in training with `do_mlm`.
-            weights["lm_head.decoder.weight"] = weights[f"{prefix}embeddings.word_embeddings.weight"]
+            weights["lm_head.decoder.weight"] = weights[
+                f"{prefix}embeddings.word_embeddings.weight"
+            ]
         if name == WEIGHTS:
             save_file(weights, directory / name, {"format": "pt"})
         else:
@@ -65,10 +75,14 @@ def by_hand(encoder: Encoder, mlp: dict[str, torch.Tensor] | None) -> Any:
     tokenizer = model.tokenizer.original
     rows = []
     for text in TEXTS:
-        ids = torch.tensor([tokenizer(text, truncation=True, max_length=20)["input_ids"]])
+        ids = torch.tensor(
+            [tokenizer(text, truncation=True, max_length=20)["input_ids"]]
+        )
         with torch.no_grad():
             first = model.model.eval()(input_ids=ids).last_hidden_state[0, 0]
-        rows.append(first if mlp is None else torch.tanh(mlp["weight"] @ first + mlp["bias"]))
+        rows.append(
+            first if mlp is None else torch.tanh(mlp["weight"] @ first + mlp["bias"])
+        )
     return torch.stack(rows).numpy()
 
 
@@ -79,7 +93,11 @@ def test_it_keeps_the_rules_of_components() -> None:
 @pytest.mark.parametrize("name", [WEIGHTS, "pytorch_model.bin"])
 @pytest.mark.parametrize(
     ("layer", "prefix", "kind"),
-    [("mlp.dense", "bert.", "bert"), ("mlp.dense", "roberta.", "roberta"), ("pooler.dense", "", "bert")],
+    [
+        ("mlp.dense", "bert.", "bert"),
+        ("mlp.dense", "roberta.", "roberta"),
+        ("pooler.dense", "", "bert"),
+    ],
 )
 def test_both_layouts_give_the_vectors_of_simcse(
     layer: str, prefix: str, kind: str, name: str, checkpoint: Any, tmp_path: Path
@@ -89,38 +107,63 @@ def test_both_layouts_give_the_vectors_of_simcse(
     encoder = FromSimCSE(max_length=20).read(directory)
     assert encoder.recipe.pooler.name == "cls-mlp"
     assert encoder.recipe.backbone.model == str(directory)  # type: ignore[attr-defined]
-    stored = {"safetensors": load_file, "bin": torch.load}[name.rpartition(".")[2]](directory / name)
+    stored = {"safetensors": load_file, "bin": torch.load}[name.rpartition(".")[2]](
+        directory / name
+    )
     held = encoder.backbone.model.state_dict()  # type: ignore[attr-defined]
-    assert held.keys() == {key.removeprefix(prefix) for key in stored if not key.startswith(("lm_", layer))}
+    assert held.keys() == {
+        key.removeprefix(prefix) for key in stored if not key.startswith(("lm_", layer))
+    }
     for key, value in held.items():
         torch.testing.assert_close(value, stored[prefix + key], rtol=0, atol=0)
-    np.testing.assert_allclose(encoder.encode(TEXTS), by_hand(encoder, mlp), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.encode(TEXTS), by_hand(encoder, mlp), rtol=0, atol=1e-5
+    )
     encoder.save(tmp_path / "saved")
     shutil.rmtree(directory)
-    np.testing.assert_array_equal(Encoder.load(tmp_path / "saved").encode(TEXTS), encoder.encode(TEXTS))
+    np.testing.assert_array_equal(
+        Encoder.load(tmp_path / "saved").encode(TEXTS), encoder.encode(TEXTS)
+    )
 
 
 def test_an_unsupervised_model_uses_the_mlp_in_training_only(checkpoint: Any) -> None:
     directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
     encoder = FromSimCSE(mlp_only_train=True, max_length=20).read(directory)
-    np.testing.assert_allclose(encoder.encode(TEXTS), by_hand(encoder, None), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.encode(TEXTS), by_hand(encoder, None), rtol=0, atol=1e-5
+    )
     pooler: Any = encoder.placed.module.pooler  # type: ignore[attr-defined]
     torch.testing.assert_close(pooler.dense.weight.detach(), mlp["weight"])
 
 
-def test_the_command_finds_a_checkpoint_of_training(checkpoint: Any, tmp_path: Path) -> None:
+def test_the_command_finds_a_checkpoint_of_training(
+    checkpoint: Any, tmp_path: Path
+) -> None:
     directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
-    command = ["import", str(directory), str(tmp_path / "imported"), "--set", "max_length=20"]
+    command = [
+        "import",
+        str(directory),
+        str(tmp_path / "imported"),
+        "--set",
+        "max_length=20",
+    ]
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     encoder = Encoder.load(tmp_path / "imported")
-    np.testing.assert_allclose(encoder.encode(TEXTS), by_hand(encoder, mlp), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        encoder.encode(TEXTS), by_hand(encoder, mlp), rtol=0, atol=1e-5
+    )
 
 
-def test_a_pickle_with_more_than_tensors_is_refused_and_not_run(checkpoint: Any, tmp_path: Path) -> None:
+def test_a_pickle_with_more_than_tensors_is_refused_and_not_run(
+    checkpoint: Any, tmp_path: Path
+) -> None:
     directory, _ = checkpoint("mlp.dense", "bert.", "pytorch_model.bin")
     torch.save({"weight": Touch(tmp_path / "ran")}, directory / "pytorch_model.bin")
-    with pytest.raises(ModelError, match=r"`pytorch_model.bin` of .* it asks for `.*`, and only tensors are"):
+    with pytest.raises(
+        ModelError,
+        match=r"`pytorch_model.bin` of .* it asks for `.*`, and only tensors are",
+    ):
         FromSimCSE().read(directory)
     assert not (tmp_path / "ran").exists()
 
@@ -135,22 +178,38 @@ class Touch:
         return Path.touch, (self.file,)
 
 
-def test_what_is_no_simcse_model_is_refused(checkpoint: Any, tiny_bert: Path, tiny_t5: Path) -> None:
+def test_what_is_no_simcse_model_is_refused(
+    checkpoint: Any, tiny_bert: Path, tiny_t5: Path
+) -> None:
     assert not FromSimCSE().recognises(tiny_bert / "backbone")
     assert not FromSimCSE().recognises(tiny_bert)
-    with pytest.raises(ModelError, match=r"has no MLP .*; write a recipe with this model and `pooler = "):
+    with pytest.raises(
+        ModelError,
+        match=r"has no MLP .*; write a recipe with this model and `pooler = ",
+    ):
         FromSimCSE().read(tiny_bert / "backbone")
-    with pytest.raises(ModelError, match="is a `t5`, and SimCSE's code trains `bert` and `roberta`"):
+    with pytest.raises(
+        ModelError, match="is a `t5`, and SimCSE's code trains `bert` and `roberta`"
+    ):
         FromSimCSE().read(tiny_t5 / "backbone")
     directory, mlp = checkpoint("mlp.dense", "bert.", WEIGHTS)
     weights = load_file(directory / WEIGHTS)
     weights["mlp.dense.weight"][0, 0] = float("nan")
     save_file(weights, directory / WEIGHTS, {"format": "pt"})
-    with pytest.raises(ModelError, match="NaN or infinite values as the weight of a layer"):
+    with pytest.raises(
+        ModelError, match="NaN or infinite values as the weight of a layer"
+    ):
         FromSimCSE().read(directory)
-    save_file({f"mlp.dense.{key}": value for key, value in mlp.items()}, directory / WEIGHTS)
-    with pytest.raises(ModelError, match=r"makes no encoder|do not fit|cannot be loaded"):
+    save_file(
+        {f"mlp.dense.{key}": value for key, value in mlp.items()}, directory / WEIGHTS
+    )
+    with pytest.raises(
+        ModelError, match=r"makes no encoder|do not fit|cannot be loaded"
+    ):
         FromSimCSE().read(directory)
     (directory / WEIGHTS).unlink()
-    with pytest.raises(ModelError, match=r"holds no weights \(`\*.safetensors` or `pytorch_model.bin`\)"):
+    with pytest.raises(
+        ModelError,
+        match=r"holds no weights \(`\*.safetensors` or `pytorch_model.bin`\)",
+    ):
         FromSimCSE().read(directory)

@@ -21,14 +21,19 @@ TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]
 
 
 def test_documents_and_queries_get_the_encoders_vectors(tiny_bert: Path):
-    embeddings, expected = SentbedEmbeddings(tiny_bert), Encoder.load(tiny_bert).encode(TEXTS)
+    embeddings, expected = (
+        SentbedEmbeddings(tiny_bert),
+        Encoder.load(tiny_bert).encode(TEXTS),
+    )
     found = embeddings.embed_documents(TEXTS)
     assert type(found[0][0]) is float
     np.testing.assert_array_equal(np.array(found, np.float32), expected)
     np.testing.assert_allclose(embeddings.embed_query(TEXTS[0]), expected[0], atol=1e-6)
     assert embeddings.embed_documents([]) == []
     assert asyncio.run(embeddings.aembed_documents(TEXTS)) == found
-    assert asyncio.run(embeddings.aembed_query(TEXTS[2])) == embeddings.embed_query(TEXTS[2])
+    assert asyncio.run(embeddings.aembed_query(TEXTS[2])) == embeddings.embed_query(
+        TEXTS[2]
+    )
 
 
 def test_a_vector_store_finds_the_text(minilm: Path):
@@ -41,12 +46,16 @@ def test_a_vector_store_finds_the_text(minilm: Path):
     assert cosine == pytest.approx(float(a @ b), abs=1e-5)
 
 
-@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
+@pytest.mark.skipif(
+    not bf16_instructions(), reason="needs a processor with bf16 instructions"
+)
 def test_a_pickle_encodes_alike_without_the_weights(tiny_bert: Path):
     embeddings = SentbedEmbeddings(tiny_bert, precision="bf16")
     dumped = pickle.dumps(embeddings)
     assert len(dumped) < 1000
-    assert pickle.loads(dumped).embed_documents(TEXTS) == embeddings.embed_documents(TEXTS)
+    assert pickle.loads(dumped).embed_documents(TEXTS) == embeddings.embed_documents(
+        TEXTS
+    )
 
 
 def test_what_is_no_encoder_is_refused_at_once(tmp_path: Path):

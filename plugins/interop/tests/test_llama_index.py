@@ -35,8 +35,12 @@ def test_texts_and_queries_get_the_encoders_vectors(embedding: Kind, tiny_bert: 
     found = model.get_text_embedding_batch(TEXTS)
     assert type(found[0][0]) is float
     np.testing.assert_array_equal(np.array(found, np.float32), expected)
-    np.testing.assert_allclose(model.get_text_embedding(TEXTS[1]), expected[1], atol=1e-6)
-    np.testing.assert_allclose(model.get_query_embedding(TEXTS[0]), expected[0], atol=1e-6)
+    np.testing.assert_allclose(
+        model.get_text_embedding(TEXTS[1]), expected[1], atol=1e-6
+    )
+    np.testing.assert_allclose(
+        model.get_query_embedding(TEXTS[0]), expected[0], atol=1e-6
+    )
 
     async def later() -> list[object]:
         return [
@@ -58,7 +62,9 @@ def test_many_texts_are_handed_over_together(
     sizes = []
     encode = Encoder.encode
     monkeypatch.setattr(
-        Encoder, "encode", lambda self, texts: sizes.append(len(texts)) or encode(self, texts)
+        Encoder,
+        "encode",
+        lambda self, texts: sizes.append(len(texts)) or encode(self, texts),
     )
     embedding(tiny_bert).get_text_embedding_batch(TEXTS * 20)
     embedding(tiny_bert, embed_batch_size=50).get_text_embedding_batch(TEXTS * 20)
@@ -82,7 +88,9 @@ def test_an_index_finds_the_text(embedding: Kind, minilm: Path):
     assert found.score == pytest.approx(float(a @ b), abs=1e-5)
 
 
-@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
+@pytest.mark.skipif(
+    not bf16_instructions(), reason="needs a processor with bf16 instructions"
+)
 @pytest.mark.parametrize(
     "again",
     [
@@ -94,22 +102,34 @@ def test_an_index_finds_the_text(embedding: Kind, minilm: Path):
     ids=["pickle", "dict", "json", "copy"],
 )
 def test_it_can_be_made_again_of_what_is_written_of_it(
-    embedding: Kind, again: Callable[[SentbedEmbedding], SentbedEmbedding], tiny_bert: Path
+    embedding: Kind,
+    again: Callable[[SentbedEmbedding], SentbedEmbedding],
+    tiny_bert: Path,
 ):
     model = embedding(tiny_bert, precision="bf16", model_name="mine")
     found = again(model)
-    assert (found.encoder, found.precision, found.model_name) == (str(tiny_bert), "bf16", "mine")
-    assert found.get_text_embedding_batch(TEXTS) == model.get_text_embedding_batch(TEXTS)
+    assert (found.encoder, found.precision, found.model_name) == (
+        str(tiny_bert),
+        "bf16",
+        "mine",
+    )
+    assert found.get_text_embedding_batch(TEXTS) == model.get_text_embedding_batch(
+        TEXTS
+    )
 
 
 def test_a_pickle_leaves_the_weights_out(embedding: Kind, tiny_bert: Path):
     assert len(pickle.dumps(embedding(tiny_bert))) < 5000
 
 
-def test_another_encoder_that_is_set_is_the_one_that_encodes(embedding: Kind, tiny_bert: Path, tiny_t5: Path):
+def test_another_encoder_that_is_set_is_the_one_that_encodes(
+    embedding: Kind, tiny_bert: Path, tiny_t5: Path
+):
     model = embedding(tiny_bert)
     model.encoder = str(tiny_t5)
-    assert model.get_text_embedding(TEXTS[0]) == embedding(tiny_t5).get_text_embedding(TEXTS[0])
+    assert model.get_text_embedding(TEXTS[0]) == embedding(tiny_t5).get_text_embedding(
+        TEXTS[0]
+    )
 
 
 def test_what_is_no_encoder_is_refused_at_once(embedding: Kind, tmp_path: Path):

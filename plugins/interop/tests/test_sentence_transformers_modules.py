@@ -16,10 +16,14 @@ from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 
 
-def write_folder(folder: Path, transformer: str = "", pooling: str = "1_Pooling") -> Path:
+def write_folder(
+    folder: Path, transformer: str = "", pooling: str = "1_Pooling"
+) -> Path:
     """Write the settings of a folder without weights."""
     (folder / "1_Pooling").mkdir(parents=True, exist_ok=True)
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
+    (folder / "1_Pooling" / "config.json").write_text(
+        json.dumps({"pooling_mode_cls_token": True})
+    )
     (folder / "config.json").write_text("{}")
     modules = [
         {"path": transformer, "type": "sentence_transformers.models.Transformer"},
@@ -33,7 +37,11 @@ def test_modules_in_the_folder_are_read(tmp_path: Path) -> None:
     assert read_modules(write_folder(tmp_path / "folder")).pooler == "first"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     before=st.lists(st.sampled_from(["1_Pooling", ".", "x", ".."]), max_size=3),
     after=st.sampled_from(["theirs", "../theirs", "../../theirs"]),
@@ -42,16 +50,24 @@ def test_modules_in_the_folder_are_read(tmp_path: Path) -> None:
 def test_a_module_outside_of_the_folder_is_refused(
     before: list[str], after: str, is_absolute: bool, tmp_path: Path
 ) -> None:
-    shutil.copytree(write_folder(tmp_path / "folder") / "1_Pooling", tmp_path / "theirs", dirs_exist_ok=True)
+    shutil.copytree(
+        write_folder(tmp_path / "folder") / "1_Pooling",
+        tmp_path / "theirs",
+        dirs_exist_ok=True,
+    )
     path = "/".join([*before, "..", after])
     if is_absolute:
         path = str(tmp_path / "theirs")
     source = write_folder(tmp_path / "folder", pooling=path)
-    with pytest.raises(ModelError, match="which is not in the folder; nothing outside it is read"):
+    with pytest.raises(
+        ModelError, match="which is not in the folder; nothing outside it is read"
+    ):
         read_modules(source)
 
 
-@pytest.mark.parametrize("name", ["config.json", "1_Pooling/config.json", "tokenizer.json", "sentbed/tokens"])
+@pytest.mark.parametrize(
+    "name", ["config.json", "1_Pooling/config.json", "tokenizer.json", "sentbed/tokens"]
+)
 def test_a_link_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
     source = write_folder(tmp_path / "folder")
     (tmp_path / "private").write_text("{}")
@@ -62,7 +78,9 @@ def test_a_link_out_of_the_folder_is_refused(name: str, tmp_path: Path) -> None:
         read_modules(source)
 
 
-def test_a_directory_that_is_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_is_a_link_out_of_the_folder_is_refused(
+    tmp_path: Path,
+) -> None:
     source = write_folder(tmp_path / "folder")
     (source / "1_Pooling").rename(tmp_path / "theirs")
     (source / "1_Pooling").symlink_to(tmp_path / "theirs")
@@ -81,7 +99,10 @@ def test_a_link_in_a_circle_is_refused(tmp_path: Path) -> None:
     source = write_folder(tmp_path / "folder")
     (source / "sentence_bert_config.json").unlink(missing_ok=True)
     (source / "sentence_bert_config.json").symlink_to("sentence_bert_config.json")
-    with pytest.raises(ModelError, match=r"sentence_bert_config.json` (leads to no file|is a link out of)"):
+    with pytest.raises(
+        ModelError,
+        match=r"sentence_bert_config.json` (leads to no file|is a link out of)",
+    ):
         read_modules(source)
 
 
@@ -94,7 +115,9 @@ def test_a_module_whose_path_no_file_can_have_is_refused(tmp_path: Path) -> None
         read_modules(source)
 
 
-def test_more_modules_than_any_folder_has_are_refused_in_a_short_sentence(tmp_path: Path) -> None:
+def test_more_modules_than_any_folder_has_are_refused_in_a_short_sentence(
+    tmp_path: Path,
+) -> None:
     source = write_folder(tmp_path / "folder")
     entries = json.loads((source / "modules.json").read_text())
     (source / "modules.json").write_text(json.dumps(entries * 10_000))
@@ -109,7 +132,11 @@ def test_links_of_the_hub_cache_are_taken(tmp_path: Path) -> None:
     source = write_folder(tmp_path / "models--a--b" / "snapshots" / "0123")
     blobs = tmp_path / "models--a--b" / "blobs"
     blobs.mkdir()
-    for file in (source / "config.json", source / "1_Pooling" / "config.json", source / "modules.json"):
+    for file in (
+        source / "config.json",
+        source / "1_Pooling" / "config.json",
+        source / "modules.json",
+    ):
         file.rename(blobs / file.parent.name)
         file.symlink_to(os.path.relpath(blobs / file.parent.name, file.parent))
         if file.name == "config.json" and file.parent == source:
@@ -119,7 +146,9 @@ def test_links_of_the_hub_cache_are_taken(tmp_path: Path) -> None:
     assert read_modules(source).pooler == "first"
 
 
-def test_only_the_tokenizer_of_an_exported_folder_is_copied(tiny_opt_prompt: Path, tmp_path: Path) -> None:
+def test_only_the_tokenizer_of_an_exported_folder_is_copied(
+    tiny_opt_prompt: Path, tmp_path: Path
+) -> None:
     folder = tmp_path / "folder"
     export_encoder(tiny_opt_prompt, folder, "sentence-transformers")
     (folder / "sentbed" / "deep").mkdir()

@@ -35,7 +35,13 @@ def expected(directory: Path, texts: list[str]) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "column",
-    [list, tuple, np.array, pd.Series, lambda texts: pd.Series(texts, index=[4, 3, 2, 1])],
+    [
+        list,
+        tuple,
+        np.array,
+        pd.Series,
+        lambda texts: pd.Series(texts, index=[4, 3, 2, 1]),
+    ],
     ids=["list", "tuple", "array", "series", "labelled"],
 )
 def test_texts_become_the_encoders_vectors(column: Any, tiny_bert: Path):
@@ -65,26 +71,41 @@ def test_no_text_gives_no_row(tiny_bert: Path):
     ],
 )
 def test_what_is_no_text_is_refused(texts: Any, message: str, tiny_bert: Path):
-    for call in (SentbedVectorizer(tiny_bert).transform, SentbedVectorizer(tiny_bert).fit):
+    for call in (
+        SentbedVectorizer(tiny_bert).transform,
+        SentbedVectorizer(tiny_bert).fit,
+    ):
         with pytest.raises(ValueError, match=message):
             call(texts)
 
 
-@pytest.mark.parametrize("texts", [{"a": "The cat."}, {"a"}, frozenset("a"), None, 3], ids=repr)
+@pytest.mark.parametrize(
+    "texts", [{"a": "The cat."}, {"a"}, frozenset("a"), None, 3], ids=repr
+)
 def test_what_has_no_order_of_texts_is_refused(texts: Any, tiny_bert: Path):
-    for call in (SentbedVectorizer(tiny_bert).transform, SentbedVectorizer(tiny_bert).fit):
-        with pytest.raises(TypeError, match=f"expected a sequence of texts, found {type(texts).__name__}; "):
+    for call in (
+        SentbedVectorizer(tiny_bert).transform,
+        SentbedVectorizer(tiny_bert).fit,
+    ):
+        with pytest.raises(
+            TypeError,
+            match=f"expected a sequence of texts, found {type(texts).__name__}; ",
+        ):
             call(texts)
 
 
-def test_a_missing_encoder_and_an_unknown_precision_are_found_when_fitting(tiny_bert: Path, tmp_path: Path):
+def test_a_missing_encoder_and_an_unknown_precision_are_found_when_fitting(
+    tiny_bert: Path, tmp_path: Path
+):
     with pytest.raises(ModelError, match="is not an encoder"):
         SentbedVectorizer(tmp_path).fit(TEXTS)
     with pytest.raises(RecipeError, match="Did you mean `bf16`"):
         SentbedVectorizer(tiny_bert, precision="bf61").fit(TEXTS)
 
 
-@pytest.mark.skipif(not bf16_instructions(), reason="needs a processor with bf16 instructions")
+@pytest.mark.skipif(
+    not bf16_instructions(), reason="needs a processor with bf16 instructions"
+)
 def test_the_precision_is_the_runtimes(tiny_bert: Path):
     rough = SentbedVectorizer(tiny_bert, precision="bf16").transform(TEXTS)
     runtime = {"use": "cpu", "precision": "bf16"}
@@ -106,10 +127,14 @@ def test_a_clone_and_a_pickle_leave_the_weights_out(tiny_bert: Path):
     dumped = pickle.dumps(vectorizer)
     assert len(dumped) < 1000
     for other in (clone(vectorizer), pickle.loads(dumped)):
-        np.testing.assert_array_equal(other.transform(TEXTS), vectorizer.transform(TEXTS))
+        np.testing.assert_array_equal(
+            other.transform(TEXTS), vectorizer.transform(TEXTS)
+        )
 
 
-def test_another_encoder_that_is_set_is_the_one_that_encodes(tiny_bert: Path, tiny_t5: Path):
+def test_another_encoder_that_is_set_is_the_one_that_encodes(
+    tiny_bert: Path, tiny_t5: Path
+):
     vectorizer = SentbedVectorizer(tiny_bert).fit(TEXTS)
     vectorizer.set_params(encoder=tiny_t5)
     np.testing.assert_array_equal(vectorizer.transform(TEXTS), expected(tiny_t5, TEXTS))
@@ -125,10 +150,19 @@ def test_a_search_over_encoders_finds_the_one_that_tells_the_classes_apart(
         pooler={"use": "mean"},
         max_length=2,
     )
-    texts = ["The cat sleeps.", "A cat.", "The cat sits.", "Rain falls.", "Rain.", "Much rain falls."] * 2
+    texts = [
+        "The cat sleeps.",
+        "A cat.",
+        "The cat sits.",
+        "Rain falls.",
+        "Rain.",
+        "Much rain falls.",
+    ] * 2
     labels = [0, 0, 0, 1, 1, 1] * 2
     pipeline = make_pipeline(SentbedVectorizer(), LogisticRegression(C=100))
-    search = GridSearchCV(pipeline, {"sentbedvectorizer__encoder": [str(blind), str(tiny_bert)]}, cv=2)
+    search = GridSearchCV(
+        pipeline, {"sentbedvectorizer__encoder": [str(blind), str(tiny_bert)]}, cv=2
+    )
     search.fit(texts, labels)
     assert search.best_params_ == {"sentbedvectorizer__encoder": str(tiny_bert)}
     assert list(search.cv_results_["mean_test_score"]) == [0.5, 1.0]
@@ -151,7 +185,9 @@ class OfNumbers(SentbedVectorizer):
 
     def transform(self, X: Any) -> Any:  # noqa: N803
         rows = validate_data(self, X, reset=False)
-        return super().transform([" ".join(f"{value:.3f}" for value in row) for row in rows])
+        return super().transform(
+            [" ".join(f"{value:.3f}" for value in row) for row in rows]
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,11 +197,17 @@ class OfNumbers(SentbedVectorizer):
 
 
 @pytest.mark.slow
-def test_the_checks_of_a_transformer_of_numbers_pass_where_numbers_stand_for_texts(tiny_bert: Path):
+def test_the_checks_of_a_transformer_of_numbers_pass_where_numbers_stand_for_texts(
+    tiny_bert: Path,
+):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SkipTestWarning)
         results = check_estimator(OfNumbers(str(tiny_bert)), on_fail=None)
-    failed = {r["check_name"]: repr(r["exception"]) for r in results if r["status"] == "failed"}
+    failed = {
+        r["check_name"]: repr(r["exception"])
+        for r in results
+        if r["status"] == "failed"
+    }
     assert failed == {}
     assert sum(result["status"] == "passed" for result in results) > 25
 

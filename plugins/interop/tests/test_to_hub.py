@@ -75,7 +75,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sent0,sent1,hard_neg\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows)
     )
     (place / "sts.tsv").write_text(
-        "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{s}\n" for a, b, s in PAIRS)
+        "sentence1\tsentence2\tscore\n"
+        + "".join(f"{a}\t{b}\t{s}\n" for a, b, s in PAIRS)
     )
     (place / "recipe.toml").write_text(RECIPE.replace("PLACE", str(place)))
     directory = place / "run"
@@ -86,7 +87,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(run: Path) -> Path:
     target = run.parent / "folder"
-    export_encoder(run / "encoder", target, "hub", ["license=apache-2.0", "language=en"])
+    export_encoder(
+        run / "encoder", target, "hub", ["license=apache-2.0", "language=en"]
+    )
     return target
 
 
@@ -119,12 +122,20 @@ def rows_of(html: str, heading: str) -> list[list[str]]:
 
 def python_of(folder: Path) -> list[str]:
     tokens = MarkdownIt().parse(body(folder))
-    return [token.content for token in tokens if token.type == "fence" and token.info == "python"]
+    return [
+        token.content
+        for token in tokens
+        if token.type == "fence" and token.info == "python"
+    ]
 
 
 def test_front_matter_is_what_the_hub_reads(folder: Path, run: Path):
     data = ModelCard.load(folder / "README.md").data
-    assert (data.license, data.language, data.library_name) == ("apache-2.0", ["en"], "sentence-transformers")
+    assert (data.license, data.language, data.library_name) == (
+        "apache-2.0",
+        ["en"],
+        "sentence-transformers",
+    )
     assert data.pipeline_tag == "sentence-similarity"
     assert {"sentbed", "sentence-transformers"} <= set(data.tags)
     assert data.model_name == "pets_and-rain"
@@ -141,7 +152,10 @@ def test_front_matter_is_what_the_hub_reads(folder: Path, run: Path):
         )
         assert found.metric_value == pytest.approx(score["value"], abs=1e-4)
         assert found.metric_args["data"] == score["protocol"]["evaluator"]["data"]
-        assert (found.dataset_name, found.task_name) == (score["task"], score["evaluator"])
+        assert (found.dataset_name, found.task_name) == (
+            score["task"],
+            score["evaluator"],
+        )
     assert {one.metric_type for one in data.eval_results} >= {"spearmanr", "alignment"}
 
 
@@ -153,7 +167,8 @@ def test_the_front_matter_is_plain_yaml(folder: Path):
 def test_the_text_renders_with_every_score_and_its_protocol(folder: Path, run: Path):
     html = rendered(folder)
     assert not re.search(
-        r"\{\{|\{%|\{#", re.sub(r"^```.*?^```$", "", body(folder), flags=re.DOTALL | re.MULTILINE)
+        r"\{\{|\{%|\{#",
+        re.sub(r"^```.*?^```$", "", body(folder), flags=re.DOTALL | re.MULTILINE),
     )
     assert html.count("<table>") == 4
     assert "| --" not in html
@@ -161,8 +176,15 @@ def test_the_text_renders_with_every_score_and_its_protocol(folder: Path, run: P
     found = rows_of(html, "Scores")
     assert len(found) == len(scores)
     for row, score in zip(found, scores, strict=True):
-        assert row[:4] == [score["encoder"], score["evaluator"], score["task"], score["metric"]]
-        assert float(row[4].replace("−", "-")) == pytest.approx(score["value"], abs=6e-3)
+        assert row[:4] == [
+            score["encoder"],
+            score["evaluator"],
+            score["task"],
+            score["metric"],
+        ]
+        assert float(row[4].replace("−", "-")) == pytest.approx(
+            score["value"], abs=6e-3
+        )
         assert row[5].startswith(score["protocol"]["evaluator"]["id"])
         assert row[7:] == ["fp32", score["protocol"]["evaluator"]["data"][:12]]
 
@@ -172,15 +194,39 @@ def test_the_text_says_what_it_was_trained_on_and_with_what(folder: Path, run: P
     html = rendered(folder)
     digest = manifest["data"]["triplets"]["sha256"]
     assert rows_of(html, "Training") == [
-        ["triplets", "triplets", "triplets.csv", "6", digest[:12], "info-nce", "2 steps of 4 rows"]
+        [
+            "triplets",
+            "triplets",
+            "triplets.csv",
+            "6",
+            digest[:12],
+            "info-nce",
+            "2 steps of 4 rows",
+        ]
     ]
-    libraries = {name: manifest["libraries"][name] for name in ("torch", "transformers", "tokenizers")}
+    libraries = {
+        name: manifest["libraries"][name]
+        for name in ("torch", "transformers", "tokenizers")
+    }
     # The trackers are installed, and nothing of the run is theirs.
     ours = [
         "sentbed",
-        *(f"sentbed-{name}" for name in ["backbones", "data", "evaluators", "hardware", "losses", "poolers"]),
+        *(
+            f"sentbed-{name}"
+            for name in [
+                "backbones",
+                "data",
+                "evaluators",
+                "hardware",
+                "losses",
+                "poolers",
+            ]
+        ),
     ]
-    assert dict(rows_of(html, "Versions")) == dict.fromkeys(ours, sentbed.__version__) | libraries
+    assert (
+        dict(rows_of(html, "Versions"))
+        == dict.fromkeys(ours, sentbed.__version__) | libraries
+    )
     assert "not of sentbed" not in html
     assert "<h2>Limits</h2>" in html
     assert "licence" not in html
@@ -191,18 +237,26 @@ def test_the_recipe_is_the_run_without_places_of_this_machine(folder: Path, run:
     resolved = tomllib.loads((run / "resolved.toml").read_text())
     assert recipe["evaluate"][0]["path"] == "sts.tsv"
     assert recipe["stage"][0]["loss"] == resolved["stage"][0]["loss"]
-    fenced = [token for token in MarkdownIt().parse(body(folder)) if token.info == "toml"]
+    fenced = [
+        token for token in MarkdownIt().parse(body(folder)) if token.info == "toml"
+    ]
     assert tomllib.loads(fenced[0].content) == recipe
-    texts = [file for file in folder.rglob("*") if file.suffix in {".md", ".toml", ".json"}]
+    texts = [
+        file for file in folder.rglob("*") if file.suffix in {".md", ".toml", ".json"}
+    ]
     assert len(texts) > 5
     assert [file.name for file in texts if "secret-place" in file.read_text()] == []
 
 
-def test_the_code_of_the_card_runs(folder: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_code_of_the_card_runs(
+    folder: Path, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.chdir(shutil.copytree(folder, tmp_path / "folder"))
     blocks = python_of(folder)
     assert len(blocks) == 2
-    expected = Encoder.load(run / "encoder").encode(["A man plays a guitar.", "Someone is making music."])
+    expected = Encoder.load(run / "encoder").encode(
+        ["A man plays a guitar.", "Someone is making music."]
+    )
     for block in blocks:
         names: dict[str, Any] = {}
         exec(block, names)
@@ -221,8 +275,13 @@ def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
     target = tmp_path / "folder"
     export_encoder(saved, target, "hub")
     assert ModelCard.load(target / "README.md").data.library_name == "sentbed"
-    assert "cannot load this folder: the pooler <code>mean-first-last</code>" in rendered(target)
-    np.testing.assert_array_equal(Encoder.load(target).encode(TEXTS), Encoder.load(saved).encode(TEXTS))
+    assert (
+        "cannot load this folder: the pooler <code>mean-first-last</code>"
+        in rendered(target)
+    )
+    np.testing.assert_array_equal(
+        Encoder.load(target).encode(TEXTS), Encoder.load(saved).encode(TEXTS)
+    )
     monkeypatch.chdir(target)
     (block,) = python_of(target)
     exec(block, names := {})
@@ -232,17 +291,23 @@ def test_what_sentence_transformers_cannot_compute_is_there_for_sentbed(
 def test_a_part_of_a_stranger_is_said_to_be_needed(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(model_card, "catalog", lambda: catalog().keys() - {"sentbed-poolers"})
+    monkeypatch.setattr(
+        model_card, "catalog", lambda: catalog().keys() - {"sentbed-poolers"}
+    )
     export_encoder(tiny_bert, tmp_path / "folder", "hub")
     (said,) = re.findall(
-        "A part of the encoder comes from (.*?), which is not of sentbed", rendered(tmp_path / "folder")
+        "A part of the encoder comes from (.*?), which is not of sentbed",
+        rendered(tmp_path / "folder"),
     )
     assert said == "sentbed-poolers"
 
 
 def test_an_encoder_without_a_run_says_so(tiny_bert: Path, tmp_path: Path):
     export_encoder(tiny_bert, tmp_path / "folder", "hub")
-    data, html = ModelCard.load(tmp_path / "folder" / "README.md").data, rendered(tmp_path / "folder")
+    data, html = (
+        ModelCard.load(tmp_path / "folder" / "README.md").data,
+        rendered(tmp_path / "folder"),
+    )
     assert data.eval_results is None
     assert html.count("the encoder was exported without its run") == 2
     assert "No licence has been chosen" in html
@@ -252,7 +317,9 @@ def test_an_encoder_without_a_run_says_so(tiny_bert: Path, tmp_path: Path):
 def test_a_hub_model_and_hub_data_are_named(run: Path, copied: Path, tmp_path: Path):
     named = ('init = "random"', 'init = "pretrained"\nmodel = "someone/tiny-bert"')
     resolved = (copied / "resolved.toml").read_text().replace(*named)
-    resolved = re.sub(r'path = "/.*triplets.csv"', 'path = "hub:someone/triplets"', resolved)
+    resolved = re.sub(
+        r'path = "/.*triplets.csv"', 'path = "hub:someone/triplets"', resolved
+    )
     (copied / "resolved.toml").write_text(resolved)
     file = copied / "encoder" / "encoder.toml"
     file.write_text(file.read_text().replace(*named))
@@ -275,9 +342,13 @@ def test_names_stay_text(copied: Path, tmp_path: Path):
 
     change_json(copied / "report.json", change)
     recipe = (copied / "resolved.toml").read_text()
-    (copied / "resolved.toml").write_text(recipe.replace("[expected]", "# ```\n[expected]"))
+    (copied / "resolved.toml").write_text(
+        recipe.replace("[expected]", "# ```\n[expected]")
+    )
     with (copied / "resolved.toml").open("a") as stream:
-        stream.write('\n[expected.sts]\nvalue = 1.0\ndecides = false\nsource = "```\\n<script>"\n')
+        stream.write(
+            '\n[expected.sts]\nvalue = 1.0\ndecides = false\nsource = "```\\n<script>"\n'
+        )
     export_encoder(copied / "encoder", tmp_path / "folder", "hub", ["license=mit"])
     html = rendered(tmp_path / "folder")
     assert not re.search(r"<(img|script|b|a)\b", html)
@@ -299,9 +370,15 @@ def test_a_title_is_the_name(tiny_bert: Path, tmp_path: Path):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("language=english", "'english' is no language; write ISO 639 codes such as `en`"),
+        (
+            "language=english",
+            "'english' is no language; write ISO 639 codes such as `en`",
+        ),
         ('language=["en", "x"]', "'x' is no language"),
-        ("license=Apache 2.0", "the hub's words for licences are lower-case, such as `apache-2.0`"),
+        (
+            "license=Apache 2.0",
+            "the hub's words for licences are lower-case, such as `apache-2.0`",
+        ),
     ],
 )
 def test_options_that_the_hub_does_not_know_are_refused(
@@ -311,16 +388,25 @@ def test_options_that_the_hub_does_not_know_are_refused(
         export_encoder(tiny_bert, tmp_path / "folder", "hub", [option])
 
 
-def test_a_run_of_another_encoder_is_refused(run: Path, tiny_bert: Path, tmp_path: Path):
-    with pytest.raises(ModelError, match=r"of another encoder: they differ in `head.normalize`, `head.proj"):
+def test_a_run_of_another_encoder_is_refused(
+    run: Path, tiny_bert: Path, tmp_path: Path
+):
+    with pytest.raises(
+        ModelError,
+        match=r"of another encoder: they differ in `head.normalize`, `head.proj",
+    ):
         export_encoder(tiny_bert, tmp_path / "folder", "hub", [f"run={run}"])
     assert not (tmp_path / "folder").exists()
 
 
 def test_what_is_no_run_is_refused(tiny_bert: Path, tmp_path: Path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(RunError, match=r"not a run directory \(it has no `report.json`"):
-        export_encoder(tiny_bert, tmp_path / "folder", "hub", [f"run={tmp_path / 'empty'}"])
+    with pytest.raises(
+        RunError, match=r"not a run directory \(it has no `report.json`"
+    ):
+        export_encoder(
+            tiny_bert, tmp_path / "folder", "hub", [f"run={tmp_path / 'empty'}"]
+        )
 
 
 def test_a_moved_encoder_finds_its_run_by_the_option(run: Path, tmp_path: Path):
@@ -340,12 +426,18 @@ def two(copied: Path, tmp_path: Path) -> Path:
     text = (copied / "resolved.toml").read_text()
     own = re.search(r"^\[encoder\](.|\n(?!\[(?!encoder)))*", text, re.MULTILINE)
     assert own is not None
-    twice = [re.sub(r"^\[encoder", f"[encoders.{name}", own[0], flags=re.MULTILINE) for name in ("en", "zh")]
+    twice = [
+        re.sub(r"^\[encoder", f"[encoders.{name}", own[0], flags=re.MULTILINE)
+        for name in ("en", "zh")
+    ]
     (copied / "resolved.toml").write_text(text.replace(own[0], "\n".join(twice)))
 
     def rename(report: Any) -> None:
         names = ["en@start", "zh", "en+zh", "en"]
-        report["scores"] = [score | {"encoder": name} for score, name in zip(report["scores"], names)]  # noqa: B905
+        report["scores"] = [
+            score | {"encoder": name}
+            for score, name in zip(report["scores"], names, strict=False)
+        ]
 
     change_json(copied / "report.json", rename)
     return copied
@@ -367,12 +459,19 @@ def add_noise(encoder: Path) -> None:
     (encoder / "checksums.json").unlink()
     file = encoder / "backbone" / "model.safetensors"
     noise = np.random.default_rng(1)
-    weights = {name: noise.normal(size=w.shape).astype(w.dtype) for name, w in load_file(file).items()}
+    weights = {
+        name: noise.normal(size=w.shape).astype(w.dtype)
+        for name, w in load_file(file).items()
+    }
     save_file(weights, file, metadata={"format": "pt"})
 
 
-@pytest.mark.parametrize(("name", "expected"), [("en", ["en@start", "en+zh", "en"]), ("zh", ["zh", "en+zh"])])
-def test_one_of_several_encoders_gets_its_own_scores(name: str, expected: list[str], two: Path):
+@pytest.mark.parametrize(
+    ("name", "expected"), [("en", ["en@start", "en+zh", "en"]), ("zh", ["zh", "en+zh"])]
+)
+def test_one_of_several_encoders_gets_its_own_scores(
+    name: str, expected: list[str], two: Path
+):
     found = record_of(Encoder.load(two / "encoder" / name))
     assert found is not None
     assert [score.encoder for score in found.scores] == expected
@@ -388,12 +487,18 @@ def test_a_moved_encoder_is_known_by_its_prompt(two: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["saved", "moved"])
-def test_a_prompt_from_a_file_that_has_gone_is_the_runs(kept: bool, two: Path, tmp_path: Path):
+def test_a_prompt_from_a_file_that_has_gone_is_the_runs(
+    kept: bool, two: Path, tmp_path: Path
+):
     give_prompt(two, "zh", '"{text}"')
     resolved = (two / "resolved.toml").read_text()
-    (two / "resolved.toml").write_text(re.sub("^template = .*$", 'file = "/gone"', resolved, flags=re.M))
+    (two / "resolved.toml").write_text(
+        re.sub("^template = .*$", 'file = "/gone"', resolved, flags=re.M)
+    )
     place = two / "encoder" / "zh"
-    found = record_of(Encoder.load(place if kept else place.rename(tmp_path / "zh")), str(two))
+    found = record_of(
+        Encoder.load(place if kept else place.rename(tmp_path / "zh")), str(two)
+    )
     assert found is not None
     assert (found.encoder, found.compared) == ("zh", kept)
 
@@ -416,13 +521,19 @@ def test_an_encoder_that_may_be_any_of_several_is_refused(two: Path, tmp_path: P
 def test_other_weights_by_the_same_recipe_are_refused(run: Path, tmp_path: Path):
     other = shutil.copytree(run / "encoder", tmp_path / "other")
     add_noise(other)
-    with pytest.raises(ModelError, match="is of another encoder: they differ in their weights"):
+    with pytest.raises(
+        ModelError, match="is of another encoder: they differ in their weights"
+    ):
         export_encoder(other, tmp_path / "folder", "hub", [f"run={run}"])
     assert not (tmp_path / "folder").exists()
 
 
-def test_the_card_says_where_the_weights_could_not_be_compared(folder: Path, copied: Path, tmp_path: Path):
-    sentence = "The weights here could not be compared with those that the run has saved"
+def test_the_card_says_where_the_weights_could_not_be_compared(
+    folder: Path, copied: Path, tmp_path: Path
+):
+    sentence = (
+        "The weights here could not be compared with those that the run has saved"
+    )
     assert sentence not in body(folder)
     moved = (copied / "encoder").rename(tmp_path / "moved")
     export_encoder(moved, tmp_path / "folder", "hub", [f"run={copied}"])
@@ -436,16 +547,26 @@ def test_the_card_says_where_the_weights_could_not_be_compared(folder: Path, cop
         ("report.json", lambda text: text.replace('"evaluator": ', '"x": ', 1)),
         ("report.json", lambda text: re.sub('"distribution": ', '"x": ', text)),
         ("report.json", lambda _: "[]"),
-        ("report.json", lambda _: '{"name": "", "status": "", "scores": [3], "manifest": {}}'),
-        ("resolved.toml", lambda text: text.replace('use = "triplets"', 'x = "triplets"')),
+        (
+            "report.json",
+            lambda _: '{"name": "", "status": "", "scores": [3], "manifest": {}}',
+        ),
+        (
+            "resolved.toml",
+            lambda text: text.replace('use = "triplets"', 'x = "triplets"'),
+        ),
         ("resolved.toml", lambda text: text.replace('use = "mean"', 'x = "mean"')),
         ("resolved.toml", lambda _: 'encoder = "bert"'),
     ],
 )
-def test_a_damaged_run_is_refused(file: str, change: Callable[[str], str], copied: Path, tmp_path: Path):
+def test_a_damaged_run_is_refused(
+    file: str, change: Callable[[str], str], copied: Path, tmp_path: Path
+):
     (copied / file).write_text(change((copied / file).read_text()))
     with pytest.raises(RunError, match="is not a run directory"):
-        export_encoder(copied / "encoder", tmp_path / "folder", "hub", [f"run={copied}"])
+        export_encoder(
+            copied / "encoder", tmp_path / "folder", "hub", [f"run={copied}"]
+        )
 
 
 def test_the_sources_of_a_mix_are_on_the_card(copied: Path, tmp_path: Path):
@@ -471,7 +592,11 @@ def test_a_template_stays_as_it_is(two: Path, tmp_path: Path):
     export_encoder(two / "encoder" / "zh", tmp_path / "folder", "hub")
     recipe = tomllib.loads((tmp_path / "folder" / "recipe.toml").read_text())
     assert recipe["encoders"]["zh"]["prompt"]["template"] == TEMPLATE
-    limits = rendered(tmp_path / "folder").partition("<h2>Limits</h2>")[2].partition("<h2>")[0]
+    limits = (
+        rendered(tmp_path / "folder")
+        .partition("<h2>Limits</h2>")[2]
+        .partition("<h2>")[0]
+    )
     assert "no note" not in limits
 
 
@@ -481,7 +606,9 @@ def test_a_folder_that_would_give_other_vectors_is_an_error(
     from sentbed_interop._torch import sentence_transformers_check
 
     encode = sentence_transformers_check._encode
-    monkeypatch.setattr(sentence_transformers_check, "_encode", lambda *given: -encode(*given))
+    monkeypatch.setattr(
+        sentence_transformers_check, "_encode", lambda *given: -encode(*given)
+    )
     with pytest.raises(ModelError, match="the folder would give"):
         export_encoder(tiny_bert, tmp_path / "folder", "hub")
     assert not (tmp_path / "folder").exists()
@@ -491,7 +618,10 @@ def part(*cites: str) -> Any:
     import attrs
 
     return attrs.make_class(
-        "Part", [], bases=(Component,), class_body={"traits": ComponentTraits(cites=cites)}
+        "Part",
+        [],
+        bases=(Component,),
+        class_body={"traits": ComponentTraits(cites=cites)},
     )()
 
 
@@ -504,7 +634,9 @@ def test_a_part_cites_by_key_or_brings_its_own_entry():
 
 
 def test_a_citation_that_is_nothing_is_reported():
-    with pytest.raises(PluginError, match=r"`Part` cites 'gao2012', which is no key of"):
+    with pytest.raises(
+        PluginError, match=r"`Part` cites 'gao2012', which is no key of"
+    ):
         bibliography(part("gao2012"))
 
 

@@ -29,7 +29,10 @@ BERT = {"use": "bert", **TINY}
 MORE: dict[str, dict[str, Any]] = {
     "bert-mask": {"backbone": BERT, "pooler": {"use": "mask"}},
     "bert-layers": {"backbone": BERT, "pooler": {"use": "mean-first-last"}},
-    "bert-cls-lora": {"backbone": {**BERT, "lora": {"r": 4}}, "pooler": {"use": "cls-mlp"}},
+    "bert-cls-lora": {
+        "backbone": {**BERT, "lora": {"r": 4}},
+        "pooler": {"use": "cls-mlp"},
+    },
     "t5-decoder": {"backbone": {"use": "t5", **TINY}, "pooler": {"use": "decoder"}},
     "opt-filter": {
         "backbone": {"use": "opt", **TINY},
@@ -43,15 +46,22 @@ MORE: dict[str, dict[str, Any]] = {
     },
 }
 """Encoders beside those of the fixtures."""
-FIXTURES = {"bert-projection": "tiny_bert", "t5-mean": "tiny_t5", "opt-prompt": "tiny_opt_prompt"}
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in (*FIXTURES, "minilm", *MORE)]
+FIXTURES = {
+    "bert-projection": "tiny_bert",
+    "t5-mean": "tiny_t5",
+    "opt-prompt": "tiny_opt_prompt",
+}
+SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in (*FIXTURES, "minilm", *MORE)
+]
 """The first test of each exports it."""
 TEXTS = (
     "Two small birds sing in the old tree behind the house.",
     "A dog barks, loudly!",
     "",
     'Did he say "no"?',
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen " * 3,
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    * 3,
 )
 
 Exported = SimpleNamespace
@@ -60,7 +70,9 @@ Exported = SimpleNamespace
 
 @pytest.fixture(scope="module")
 def exported(
-    request: pytest.FixtureRequest, make_encoder: Any, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    make_encoder: Any,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Exported]:
     """Export an encoder, once a name."""
     import onnxruntime
@@ -80,19 +92,27 @@ def exported(
                     torch.nn.init.normal_(value, 0, 0.1, generator=draw)
             to = tmp_path_factory.mktemp("onnx")
             ToONNX().write(encoder, to)
-            session = onnxruntime.InferenceSession(to / "model.onnx", providers=["CPUExecutionProvider"])
-            made[name] = Exported(encoder=encoder, directory=directory, to=to, session=session)
+            session = onnxruntime.InferenceSession(
+                to / "model.onnx", providers=["CPUExecutionProvider"]
+            )
+            made[name] = Exported(
+                encoder=encoder, directory=directory, to=to, session=session
+            )
         return made[name]
 
     return export
 
 
 def run(session: Any, ids: Any, mask: Any) -> Any:
-    return session.run(None, {"input_ids": np.array(ids), "attention_mask": np.array(mask)})[0]
+    return session.run(
+        None, {"input_ids": np.array(ids), "attention_mask": np.array(mask)}
+    )[0]
 
 
 def assert_close(found: Any, expected: Any) -> None:
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(
+        found, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
+    )
 
 
 def test_it_keeps_the_rules_of_components() -> None:
@@ -100,12 +120,16 @@ def test_it_keeps_the_rules_of_components() -> None:
 
 
 @pytest.mark.parametrize("name", SLOW)
-def test_onnxruntime_gives_the_vectors_of_torch(name: str, exported: Callable[[str], Exported]) -> None:
+def test_onnxruntime_gives_the_vectors_of_torch(
+    name: str, exported: Callable[[str], Exported]
+) -> None:
     made = exported(name)
     encoder, longest = made.encoder, onnx_folder.longest_input(made.encoder)
     # No adapter is merged here, and no batch padded.
     module = encoder.placed.module.eval()
-    known = encoder.backbone.tokenizer.encode([" ".join(TEXTS)], 500).ids.astype(np.int64)
+    known = encoder.backbone.tokenizer.encode([" ".join(TEXTS)], 500).ids.astype(
+        np.int64
+    )
     draw = np.random.default_rng(1)
 
     def alone(ids: Any) -> Any:
@@ -132,7 +156,9 @@ def test_the_code_of_the_readme_gives_the_encoders_vectors(
     name: str, exported: Callable[[str], Exported], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = exported(name)
-    (code,) = re.findall("```python\n(.*?)```", (made.to / "README.md").read_text(), re.DOTALL)
+    (code,) = re.findall(
+        "```python\n(.*?)```", (made.to / "README.md").read_text(), re.DOTALL
+    )
     code, changed = re.subn(r"texts = \[\".*\]\n", f"texts = {list(TEXTS)!r}\n", code)
     assert changed == 1
     monkeypatch.chdir(made.to)
@@ -142,12 +168,21 @@ def test_the_code_of_the_readme_gives_the_encoders_vectors(
 
 
 @pytest.mark.slow
-def test_length_prompt_and_rules_are_told_to_programs(exported: Callable[[str], Exported]) -> None:
+def test_length_prompt_and_rules_are_told_to_programs(
+    exported: Callable[[str], Exported],
+) -> None:
     made = exported("opt-prompt")
     facts = json.loads((made.to / "sentbed_onnx.json").read_text())
     assert facts["template"] == 'This sentence : "{text}" means in one word:"'
-    assert (facts["text_rules"], facts["max_length"], facts["width"]) == ("prompt-eol", 24, 128)
-    assert (facts["inputs"], facts["output"]) == (["input_ids", "attention_mask"], "sentence_embedding")
+    assert (facts["text_rules"], facts["max_length"], facts["width"]) == (
+        "prompt-eol",
+        24,
+        128,
+    )
+    assert (facts["inputs"], facts["output"]) == (
+        ["input_ids", "attention_mask"],
+        "sentence_embedding",
+    )
     assert facts["pad_id"] == made.encoder.backbone.tokenizer.pad_id
     assert 0 < facts["difference"] < 1e-4
     assert [i.shape for i in made.session.get_inputs()] == [["batch", "length"]] * 2
@@ -157,11 +192,15 @@ def test_length_prompt_and_rules_are_told_to_programs(exported: Callable[[str], 
 @pytest.mark.slow
 def test_the_encoder_stays_as_it_was(exported: Callable[[str], Exported]) -> None:
     made = exported("bert-projection")
-    np.testing.assert_array_equal(made.encoder.encode(TEXTS), Encoder.load(made.directory).encode(TEXTS))
+    np.testing.assert_array_equal(
+        made.encoder.encode(TEXTS), Encoder.load(made.directory).encode(TEXTS)
+    )
 
 
 @pytest.mark.slow
-def test_the_graph_names_no_file_of_this_machine(exported: Callable[[str], Exported]) -> None:
+def test_the_graph_names_no_file_of_this_machine(
+    exported: Callable[[str], Exported],
+) -> None:
     content = (exported("bert-projection").to / "model.onnx").read_bytes()
     assert b"sentence_embedding" in content
     assert b".py" not in content
@@ -177,7 +216,10 @@ def test_much_lies_beside_the_graph(
     ToONNX(opset=18).write(made.encoder, tmp_path)
     assert (tmp_path / "model.onnx.data").stat().st_size > 1_000_000
     assert (tmp_path / "model.onnx").stat().st_size < 1_000_000
-    assert "`model.onnx.data`, which has to stay beside it" in (tmp_path / "README.md").read_text()
+    assert (
+        "`model.onnx.data`, which has to stay beside it"
+        in (tmp_path / "README.md").read_text()
+    )
 
 
 @pytest.mark.slow
@@ -186,13 +228,18 @@ def test_other_vectors_are_an_error_with_the_figure(
 ) -> None:
     made = exported("bert-projection")
     graph = (made.to / "model.onnx").read_bytes()
-    monkeypatch.setattr(onnx_folder, "write_graph", lambda _, path, *__: path.write_bytes(graph))
+    monkeypatch.setattr(
+        onnx_folder, "write_graph", lambda _, path, *__: path.write_bytes(graph)
+    )
     encoder = Encoder.load(made.directory)
     ToONNX().write(encoder, tmp_path)
     with torch.no_grad():
         encoder.placed.module.projection.weight[0] *= 1.01
     encoder.placed.weights_changed()
-    with pytest.raises(ModelError, match=r"differ from the encoder's by \d\.\de-03 of their largest value"):
+    with pytest.raises(
+        ModelError,
+        match=r"differ from the encoder's by \d\.\de-03 of their largest value",
+    ):
         ToONNX().write(encoder, tmp_path)
     with torch.no_grad():
         encoder.placed.module.projection.weight[0] = float("nan")
@@ -221,10 +268,15 @@ class Branches(torch.nn.Module):
             OfThisBatch(),
             r"a batch of 2 only: the backbone `bert` or the pooler `mean` .* `tensor.shape\[0\]`",
         ),
-        (Branches(), "the backbone `bert` or the pooler `mean` cannot be traced into a graph: "),
+        (
+            Branches(),
+            "the backbone `bert` or the pooler `mean` cannot be traced into a graph: ",
+        ),
     ],
 )
-def test_what_cannot_be_traced_is_refused(pooler: Any, message: str, tiny_bert: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_traced_is_refused(
+    pooler: Any, message: str, tiny_bert: Path, tmp_path: Path
+) -> None:
     encoder = Encoder.load(tiny_bert)
     encoder.placed.module.pooler = pooler
     with pytest.raises(ModelError, match=message):
@@ -234,7 +286,10 @@ def test_what_cannot_be_traced_is_refused(pooler: Any, message: str, tiny_bert: 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"dtype": "bf16"}, r'held in bf16, .*; set `dtype = "fp32"` in the encoder\'s `encoder.toml`'),
+        (
+            {"dtype": "bf16"},
+            r'held in bf16, .*; set `dtype = "fp32"` in the encoder\'s `encoder.toml`',
+        ),
         (
             {"quantization": "nf4"},
             r"held in 4 bits .*; write plain weights with `sentbed export ENCODER PLAIN`",
@@ -252,11 +307,15 @@ def test_weights_below_fp32_are_refused_with_the_alternative(
     assert not list(tmp_path.iterdir())
 
 
-def test_prompts_of_tasks_are_no_part_of_a_graph(tiny_bert: Path, tmp_path: Path) -> None:
+def test_prompts_of_tasks_are_no_part_of_a_graph(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     encoder = Encoder.load(tiny_bert)
     task_prompts = {"query": Prompt("query: {text}")}
     encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=task_prompts)
-    with pytest.raises(ModelError, match="has prompts for `query`, and the graph's tokenizer has one"):
+    with pytest.raises(
+        ModelError, match="has prompts for `query`, and the graph's tokenizer has one"
+    ):
         ToONNX().write(encoder, tmp_path)
 
 
@@ -266,7 +325,9 @@ def test_a_missing_package_is_named_before_anything_is_done(
     assert list(ToONNX().check()) == []
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name in PACKAGES[1:] else find(name)
+        importlib.util,
+        "find_spec",
+        lambda name: None if name in PACKAGES[1:] else find(name),
     )
     (problem,) = ToONNX().check()
     assert problem == (
@@ -279,10 +340,16 @@ def test_a_missing_package_is_named_before_anything_is_done(
 
 @pytest.mark.slow
 def test_the_command_writes_the_graph(tiny_bert: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["export", str(tiny_bert), str(tmp_path / "graph"), "--to", "onnx"])
+    result = CliRunner().invoke(
+        main, ["export", str(tiny_bert), str(tmp_path / "graph"), "--to", "onnx"]
+    )
     assert result.exit_code == 0, result.output
     onnxruntime = pytest.importorskip("onnxruntime")
-    session = onnxruntime.InferenceSession(tmp_path / "graph/model.onnx", providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        tmp_path / "graph/model.onnx", providers=["CPUExecutionProvider"]
+    )
     encoder = Encoder.load(tiny_bert)
     ids = encoder.tokenizer().encode(["A man sleeps."], 20).ids.astype(np.int64)
-    assert_close(run(session, [ids], [np.ones_like(ids)]), encoder.encode(["A man sleeps."]))
+    assert_close(
+        run(session, [ids], [np.ones_like(ids)]), encoder.encode(["A man sleeps."])
+    )

@@ -67,7 +67,9 @@ def export(source: Path | Encoder, output: Path, **options: Any) -> Path:
 
 def load(folder: Path) -> Any:
     """Load a folder with sentence-transformers."""
-    library = pytest.importorskip("sentence_transformers", reason="needs sentence-transformers")
+    library = pytest.importorskip(
+        "sentence_transformers", reason="needs sentence-transformers"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return library.SentenceTransformer(str(folder), device="cpu")
@@ -75,7 +77,9 @@ def load(folder: Path) -> Any:
 
 def vectors_of(folder: Path, texts: Sequence[str]) -> NDArray[np.float32]:
     """Encode with sentence-transformers, batches of mixed lengths."""
-    found: NDArray[np.float32] = load(folder).encode(list(texts), batch_size=16, show_progress_bar=False)
+    found: NDArray[np.float32] = load(folder).encode(
+        list(texts), batch_size=16, show_progress_bar=False
+    )
     return found
 
 
@@ -89,10 +93,14 @@ def apart(found: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
 def within(encoder: Encoder, texts: Sequence[str]) -> list[str]:
     """Return the texts that are neither empty nor cut."""
     cut = encoder.backbone.tokenizer.truncate(texts, encoder.recipe.max_length)
-    return [text for text, short in zip(texts, cut, strict=True) if text and text == short]
+    return [
+        text for text, short in zip(texts, cut, strict=True) if text and text == short
+    ]
 
 
-@pytest.mark.parametrize("name", ["tiny_bert", "tiny_t5", pytest.param("minilm", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["tiny_bert", "tiny_t5", pytest.param("minilm", marks=pytest.mark.slow)]
+)
 def test_vectors_without_a_prompt_are_the_encoders(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -102,19 +110,30 @@ def test_vectors_without_a_prompt_are_the_encoders(
     assert apart(vectors_of(folder, TEXTS), Encoder.load(source).encode(TEXTS)) < CLOSE
 
 
-def test_transformers_finds_every_weight_and_reports_none_as_missing(tiny_bert: Path, tmp_path: Path) -> None:
+def test_transformers_finds_every_weight_and_reports_none_as_missing(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     folder = export(tiny_bert, tmp_path / "folder")
-    model, found = transformers.AutoModel.from_pretrained(folder, output_loading_info=True)
+    model, found = transformers.AutoModel.from_pretrained(
+        folder, output_loading_info=True
+    )
     assert {key: list(value) for key, value in found.items() if value} == {}
     # The layer after [CLS] is there for transformers alone, and imported as what it is: nothing.
     assert not torch.any(model.pooler.dense.weight)
     own = load_file(tiny_bert / "backbone" / "model.safetensors")
     exported = load_file(folder / "model.safetensors")
-    assert {name for name in exported if name not in own} == {"pooler.dense.weight", "pooler.dense.bias"}
+    assert {name for name in exported if name not in own} == {
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+    }
     assert all(torch.equal(exported[name], value) for name, value in own.items())
 
 
-WHITENING = {"use": "whitening", "dimensions": 3, "data": {"use": "sample", "kind": "sentences"}}
+WHITENING = {
+    "use": "whitening",
+    "dimensions": 3,
+    "data": {"use": "sample", "kind": "sentences"},
+}
 
 
 @pytest.mark.parametrize(
@@ -125,8 +144,14 @@ WHITENING = {"use": "whitening", "dimensions": 3, "data": {"use": "sample", "kin
         ({"use": "cls-mlp", "mlp_only_train": True}, {"projection": 20}),
         ({"use": "last"}, {"normalize": True}),
         ({"use": "first"}, {"hidden": [24], "projection": 20, "normalize": True}),
-        ({"use": "cls-mlp"}, {"hidden": [24, 12], "activation": "gelu", "projection": 20, "bias": True}),
-        ({"use": "first"}, {"projection": 20, "bias": True, "dimensions": 7, "normalize": True}),
+        (
+            {"use": "cls-mlp"},
+            {"hidden": [24, 12], "activation": "gelu", "projection": 20, "bias": True},
+        ),
+        (
+            {"use": "first"},
+            {"projection": 20, "bias": True, "dimensions": 7, "normalize": True},
+        ),
         ({"use": "first"}, {"dimensions": 7, "normalize": True}),
         ({"use": "cls-mlp"}, {"dimensions": 7}),
         ({"use": "mean"}, {"normalize": True, "transform": WHITENING}),
@@ -134,7 +159,11 @@ WHITENING = {"use": "whitening", "dimensions": 3, "data": {"use": "sample", "kin
     ],
 )
 def test_poolers_and_heads_become_stock_modules(
-    pooler: dict[str, Any], head: dict[str, Any], build_encoder: Build, tables: Tables, tmp_path: Path
+    pooler: dict[str, Any],
+    head: dict[str, Any],
+    build_encoder: Build,
+    tables: Tables,
+    tmp_path: Path,
 ) -> None:
     encoder = build_encoder({**tables["bert"], "pooler": pooler, "head": head})
     folder = export(encoder, tmp_path / "folder")
@@ -153,7 +182,13 @@ def test_a_filter_of_the_output_embedding_becomes_a_dense_layer(
     encoder = build_encoder({**tables["opt"], "max_length": 40, "head": head})
     assert encoder.width == encoder.backbone.width // 4
     texts = within(encoder, TEXTS)
-    assert apart(vectors_of(export(encoder, tmp_path / "folder"), texts), encoder.encode(texts)) < CLOSE
+    assert (
+        apart(
+            vectors_of(export(encoder, tmp_path / "folder"), texts),
+            encoder.encode(texts),
+        )
+        < CLOSE
+    )
 
 
 DEMONSTRATION = {"text": "A jockey riding a horse.", "word": "Equestrian"}
@@ -171,11 +206,19 @@ def test_vectors_under_a_prompt_are_the_encoders(
     name: str, make_encoder: Make, tables: Tables, tmp_path: Path
 ) -> None:
     """Of every text that is not cut."""
-    source = make_encoder(f"opt {name}", **{**tables["opt"], "max_length": 40, **PROMPTS[name]})
+    source = make_encoder(
+        f"opt {name}", **{**tables["opt"], "max_length": 40, **PROMPTS[name]}
+    )
     encoder = Encoder.load(source)
     texts = within(encoder, TEXTS)
     assert len(texts) > len(SENTENCES)
-    assert apart(vectors_of(export(source, tmp_path / "folder"), texts), encoder.encode(texts)) < CLOSE
+    assert (
+        apart(
+            vectors_of(export(source, tmp_path / "folder"), texts),
+            encoder.encode(texts),
+        )
+        < CLOSE
+    )
 
 
 @pytest.mark.parametrize("use", ["causal", "bert", "t5"])
@@ -186,9 +229,17 @@ def test_every_kind_of_tokenizer_takes_a_prompt(
     template = "prompt-bert" if use == "bert" else "prompt-eol"
     pooler = {"use": "last" if use == "causal" else "mean"}
     prompt = {"template": template, "normalizer": "prompt-eol"}
-    encoder = build_encoder({"backbone": backbone, "pooler": pooler, "prompt": prompt, "max_length": 40})
+    encoder = build_encoder(
+        {"backbone": backbone, "pooler": pooler, "prompt": prompt, "max_length": 40}
+    )
     texts = within(encoder, TEXTS)
-    assert apart(vectors_of(export(encoder, tmp_path / "folder"), texts), encoder.encode(texts)) < CLOSE
+    assert (
+        apart(
+            vectors_of(export(encoder, tmp_path / "folder"), texts),
+            encoder.encode(texts),
+        )
+        < CLOSE
+    )
 
 
 def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
@@ -196,31 +247,52 @@ def test_a_long_text_keeps_the_prompt_and_the_readme_says_what_it_loses(
 ) -> None:
     folder = export(tiny_opt_prompt, tmp_path / "folder")
     model, encoder = load(folder), Encoder.load(tiny_opt_prompt)
-    found = model.tokenizer(LONG, truncation=True, max_length=model.max_seq_length)["input_ids"]
-    expected = encoder.tokenizer().encode([LONG], encoder.recipe.max_length).ids.tolist()
-    end = encoder.backbone.tokenizer.encode([' means in one word:"'], 99).ids.tolist()[1:]
+    found = model.tokenizer(LONG, truncation=True, max_length=model.max_seq_length)[
+        "input_ids"
+    ]
+    expected = (
+        encoder.tokenizer().encode([LONG], encoder.recipe.max_length).ids.tolist()
+    )
+    end = encoder.backbone.tokenizer.encode([' means in one word:"'], 99).ids.tolist()[
+        1:
+    ]
     assert found[-len(end) :] == expected[-len(end) :] == end
     readme = (folder / "README.md").read_text("utf-8")
-    assert "sentbed cuts a text to 24 tokens of its own. Here a longer one keeps a few more" in readme
+    assert (
+        "sentbed cuts a text to 24 tokens of its own. Here a longer one keeps a few more"
+        in readme
+    )
     assert "An empty text has another vector" in readme
 
 
 SPECIAL = "a </s> b"
 
 
-def test_what_differs_is_printed_and_true(tiny_opt_prompt: Path, tmp_path: Path) -> None:
+def test_what_differs_is_printed_and_true(
+    tiny_opt_prompt: Path, tmp_path: Path
+) -> None:
     encoder = Encoder.load(tiny_opt_prompt)
-    arguments = [str(tiny_opt_prompt), str(tmp_path / "folder"), "--to", "sentence-transformers"]
+    arguments = [
+        str(tiny_opt_prompt),
+        str(tmp_path / "folder"),
+        "--to",
+        "sentence-transformers",
+    ]
     result = CliRunner().invoke(main, ["export", *arguments])
     assert result.stdout == f"{tmp_path / 'folder'}\n"
     notes = result.stderr
     model = load(tmp_path / "folder")
     for word, text in (("cut", LONG), ("empty", EMPTY), ("special token", SPECIAL)):
         assert word in notes
-        assert apart(model.encode([text], show_progress_bar=False), encoder.encode([text])) > 100 * CLOSE
+        assert (
+            apart(model.encode([text], show_progress_bar=False), encoder.encode([text]))
+            > 100 * CLOSE
+        )
     # Text rules and seams are there twice.
     assert 'is given the text rules and ` "` and `"` anew' in notes
-    assert model.tokenizer.decode(model.tokenizer(SPECIAL)["input_ids"]).count('."') == 2
+    assert (
+        model.tokenizer.decode(model.tokenizer(SPECIAL)["input_ids"]).count('."') == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +303,11 @@ def test_what_differs_is_printed_and_true(tiny_opt_prompt: Path, tmp_path: Path)
     ],
 )
 def test_a_prompt_under_which_a_cut_text_would_be_another_is_refused(
-    change: dict[str, Any], reason: str, build_encoder: Build, tables: Tables, tmp_path: Path
+    change: dict[str, Any],
+    reason: str,
+    build_encoder: Build,
+    tables: Tables,
+    tmp_path: Path,
 ) -> None:
     with pytest.raises(ModelError, match=f"{reason}.*take `--to onnx`"):
         export(build_encoder({**tables["opt"], **change}), tmp_path / "folder")
@@ -250,12 +326,17 @@ def test_a_prompt_that_a_vocabulary_merges_everywhere_goes_into_the_normalizer_w
 
 
 @pytest.mark.parametrize("rules", ["none", "prompt-eol"])
-def test_signs_at_a_seam_merge_as_in_the_whole_prompt(byte_pairs: Tokenizer, rules: str) -> None:
+def test_signs_at_a_seam_merge_as_in_the_whole_prompt(
+    byte_pairs: Tokenizer, rules: str
+) -> None:
     """The vocabulary has tokens such as `."` and `'"`, which ids of pieces would miss."""
     template = 'This sentence : "{text}" means in one word:"'
     prompt = ResolvedPrompt(parse_template(template), rules)
     cut = next(iter(prompt_in_tokenizer.cuts(prompt, None)))
-    assert (cut.prefix[: cut.first], cut.suffix[cut.last :]) == ("This sentence :", ' means in one word:"')
+    assert (cut.prefix[: cut.first], cut.suffix[cut.last :]) == (
+        "This sentence :",
+        ' means in one word:"',
+    )
     changed = prompt_in_tokenizer.with_prompt(byte_pairs, prompt, cut)
     for text in filter(None, TEXTS):
         assert changed.encode(text).ids == byte_pairs.encode(prompt.apply(text)).ids
@@ -267,7 +348,9 @@ def byte_pairs() -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     texts = [
-        f'A "{sentence[:-1]}{end}" B' for sentence in SENTENCES for end in (".", "?", "'", "'.", ").", "..")
+        f'A "{sentence[:-1]}{end}" B'
+        for sentence in SENTENCES
+        for end in (".", "?", "'", "'.", ").", "..")
     ]
     trainer = trainers.BpeTrainer(
         vocab_size=700,
@@ -287,7 +370,11 @@ def test_adapters_are_merged(
     build_encoder: Build, tables: Tables, tiny_opt_prompt: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("peft", reason="needs the extra `lora`")
-    backbone = {"use": "opt", "model": str(tiny_opt_prompt / "backbone"), "lora": {"r": 2}}
+    backbone = {
+        "use": "opt",
+        "model": str(tiny_opt_prompt / "backbone"),
+        "lora": {"r": 2},
+    }
     encoder = build_encoder({**tables["opt"], "backbone": backbone})
     for name, weight in encoder.placed.module.named_parameters():
         if "lora_B" in name:
@@ -331,7 +418,9 @@ batch_size = 8
 steps = 3
 """
     (tmp_path / "recipe.toml").write_text(recipe, "utf-8")
-    run = CliRunner().invoke(main, ["run", str(tmp_path / "recipe.toml"), "--out", str(tmp_path / "run")])
+    run = CliRunner().invoke(
+        main, ["run", str(tmp_path / "recipe.toml"), "--out", str(tmp_path / "run")]
+    )
     assert run.exit_code == 0, run.output
     source = tmp_path / "run" / "encoder"
     folder = tmp_path / "folder"
@@ -342,11 +431,36 @@ steps = 3
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
-    "decoder": ("t5", {}, {"pooler": {"use": "decoder"}}, "it reads the decoder's output"),
-    "layers": ("bert", {}, {"pooler": {"use": "mean-first-last"}}, "it reads several layers"),
-    "mask": ("bert", {}, {"pooler": {"use": "mask"}}, "it reads the state of the mask token"),
-    "latents": ("bert", {}, {"pooler": {"use": "latent-attention"}}, "it has layers of its own"),
-    "averaged": ("bert", {"layers": "last-two"}, {}, r"the backbone averages the layers \[-2, -1\]"),
+    "decoder": (
+        "t5",
+        {},
+        {"pooler": {"use": "decoder"}},
+        "it reads the decoder's output",
+    ),
+    "layers": (
+        "bert",
+        {},
+        {"pooler": {"use": "mean-first-last"}},
+        "it reads several layers",
+    ),
+    "mask": (
+        "bert",
+        {},
+        {"pooler": {"use": "mask"}},
+        "it reads the state of the mask token",
+    ),
+    "latents": (
+        "bert",
+        {},
+        {"pooler": {"use": "latent-attention"}},
+        "it has layers of its own",
+    ),
+    "averaged": (
+        "bert",
+        {"layers": "last-two"},
+        {},
+        r"the backbone averages the layers \[-2, -1\]",
+    ),
 }
 """Which table, what else its backbone has and it has, and the reason that is given."""
 
@@ -357,15 +471,21 @@ def test_what_stock_modules_cannot_compute_is_refused(
 ) -> None:
     use, backbone, others, reason = REFUSED[name]
     table = tables[use]
-    build_encoder({**table, "backbone": {**table["backbone"], **backbone}, **others}).save(
-        tmp_path / "encoder"
-    )
-    with pytest.raises(ModelError, match=f"{reason}.*; train with .*, or take `--to onnx`"):
-        export_encoder(tmp_path / "encoder", tmp_path / "folder", "sentence-transformers")
+    build_encoder(
+        {**table, "backbone": {**table["backbone"], **backbone}, **others}
+    ).save(tmp_path / "encoder")
+    with pytest.raises(
+        ModelError, match=f"{reason}.*; train with .*, or take `--to onnx`"
+    ):
+        export_encoder(
+            tmp_path / "encoder", tmp_path / "folder", "sentence-transformers"
+        )
     assert not (tmp_path / "folder").exists()
 
 
-def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_pooler_that_says_what_it_is_not_is_found_out(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     @attrs.frozen
     class Liar(Pooler):
         """Says `max` and takes the mean."""
@@ -392,21 +512,31 @@ def test_a_pooler_that_says_what_it_is_not_is_found_out(tiny_bert: Path, tmp_pat
     ],
 )
 def test_a_model_that_transformers_does_not_know_is_refused(
-    change: dict[str, Any], sentence: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: dict[str, Any],
+    sentence: str,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     encoder = Encoder.load(tiny_bert)
 
     def save_changed(encoder: Encoder, path: Path) -> None:
         save_merged(encoder, path)
         file = path / "backbone" / "config.json"
-        file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | change), "utf-8")
+        file.write_text(
+            json.dumps(json.loads(file.read_text("utf-8")) | change), "utf-8"
+        )
 
-    monkeypatch.setattr("sentbed_interop._torch.sentence_transformers_folder.save_merged", save_changed)
+    monkeypatch.setattr(
+        "sentbed_interop._torch.sentence_transformers_folder.save_merged", save_changed
+    )
     with pytest.raises(ModelError, match=sentence):
         export(encoder, tmp_path / "folder")
 
 
-def test_only_stock_modules_and_their_files_are_written(tiny_bert: Path, tmp_path: Path) -> None:
+def test_only_stock_modules_and_their_files_are_written(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     folder = export(tiny_bert, tmp_path / "folder")
     modules = json.loads((folder / "modules.json").read_text("utf-8"))
     assert [one["type"].rsplit(".", 1)[1] for one in modules] == [
@@ -415,18 +545,38 @@ def test_only_stock_modules_and_their_files_are_written(tiny_bert: Path, tmp_pat
         "Dense",
         "Normalize",
     ]
-    assert {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()} == {
-        *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "README.md"),
-        *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+    assert {
+        file.relative_to(folder).as_posix()
+        for file in folder.rglob("*")
+        if file.is_file()
+    } == {
+        *(
+            "modules.json",
+            "sentence_bert_config.json",
+            "config_sentence_transformers.json",
+            "README.md",
+        ),
+        *(
+            "config.json",
+            "model.safetensors",
+            "tokenizer.json",
+            "tokenizer_config.json",
+        ),
         *("1_Pooling/config.json", "2_Dense/config.json", "2_Dense/model.safetensors"),
     }
 
 
-@pytest.mark.parametrize("mode", ["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"])
+@pytest.mark.parametrize(
+    "mode", ["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"]
+)
 def test_verification_pools_as_sentence_transformers_does(mode: str) -> None:
-    modules: Any = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    modules: Any = pytest.importorskip(
+        "sentence_transformers.sentence_transformer.modules"
+    )
     states = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(1))
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
     features = {"token_embeddings": states, "attention_mask": mask}
     expected = modules.Pooling(4, mode)(features)["sentence_embedding"]
-    torch.testing.assert_close(sentence_transformers_check.pool(states, mask, mode), expected)
+    torch.testing.assert_close(
+        sentence_transformers_check.pool(states, mask, mode), expected
+    )

@@ -13,12 +13,18 @@ from sentbed_jobs.local_pool import LocalPool
 @pytest.fixture(scope="module")
 def plugins() -> Plugins:
     """The plugin of this distribution alone."""
-    return load_plugins(distribution("sentbed-jobs").entry_points.select(group="sentbed"))
+    return load_plugins(
+        distribution("sentbed-jobs").entry_points.select(group="sentbed")
+    )
 
 
-def test_options_that_are_left_out_are_those_of_one_worker_in_this_process(plugins: Plugins):
+def test_options_that_are_left_out_are_those_of_one_worker_in_this_process(
+    plugins: Plugins,
+):
     said: list[str] = []
-    pool = executor_of("local", {"workers": 1, "cpus": None, "gpus": None}, plugins, said.append)
+    pool = executor_of(
+        "local", {"workers": 1, "cpus": None, "gpus": None}, plugins, said.append
+    )
     assert pool == LocalPool(1, None, 0, say=said.append)
 
 
@@ -47,5 +53,7 @@ def test_an_executor_whose_package_is_missing_says_how_to_get_it(
     plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(RuntimeUnavailableError, match=r"run `pip install 'sentbed-jobs\[ray\]'`"):
+    with pytest.raises(
+        RuntimeUnavailableError, match=r"run `pip install 'sentbed-jobs\[ray\]'`"
+    ):
         executor_of("ray", {}, plugins, print)

@@ -9,10 +9,17 @@ def found() -> dict[str, Finding]:
     return {finding.what: finding for finding in sentbed_jobs.plugin.findings()}
 
 
-def test_ray_is_found_by_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("sentbed_common.doctor_findings.version_of", {"ray": "2.60.0"}.get)
+def test_ray_is_found_by_its_version_or_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(
+        "sentbed_common.doctor_findings.version_of", {"ray": "2.60.0"}.get
+    )
     assert found()["ray"].detail == "2.60.0"
     monkeypatch.setattr("sentbed_common.doctor_findings.version_of", lambda _: None)
     missing = found()["ray"]
-    assert (missing.status, missing.remedy) == ("no", "`pip install 'sentbed-jobs[ray]'`")
+    assert (missing.status, missing.remedy) == (
+        "no",
+        "`pip install 'sentbed-jobs[ray]'`",
+    )
     assert found()["local"].status == "yes"

@@ -31,7 +31,9 @@ def gone(pid: int) -> bool:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_task_is_yielded_once_with_its_result(workers: int, work: Doubling):
-    assert sorted(LocalPool(workers).run(work, range(7))) == [(n, 2 * n) for n in range(7)]
+    assert sorted(LocalPool(workers).run(work, range(7))) == [
+        (n, 2 * n) for n in range(7)
+    ]
 
 
 def test_a_single_worker_is_this_process_and_takes_tasks_in_turn(work: Doubling):
@@ -57,7 +59,9 @@ def test_without_a_task_nothing_starts(work: Doubling):
     assert work.notes("started") == []
 
 
-def test_each_worker_sees_gpus_of_its_own(work: Doubling, monkeypatch: pytest.MonkeyPatch):
+def test_each_worker_sees_gpus_of_its_own(
+    work: Doubling, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
     list(LocalPool(2, gpus=2).run(work, [1, 2, -1]))
     # The worker in the place of the one that died sees what that one saw.
@@ -68,7 +72,11 @@ def test_each_worker_sees_gpus_of_its_own(work: Doubling, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("workers", [1, 2])
 def test_progress_within_a_task_arrives(workers: int, work: Doubling):
     told: list[tuple[int, int]] = []
-    list(LocalPool(workers).run(work, [5, 6], lambda task, amount: told.append((task, amount))))
+    list(
+        LocalPool(workers).run(
+            work, [5, 6], lambda task, amount: told.append((task, amount))
+        )
+    )
     assert sorted(told) == [(5, 1), (5, 1), (6, 1), (6, 1)]
 
 
@@ -90,7 +98,9 @@ def test_a_task_that_kills_every_worker_is_an_error_that_names_it(tmp_path: Path
     # Nothing is said of those that were not done before it had failed twice.
     assert set(done) <= {(1, 2), (2, 4)}
     assert done
-    assert str(caught.value).startswith("-1: 2 workers died of it, the last one was killed by SIGKILL")
+    assert str(caught.value).startswith(
+        "-1: 2 workers died of it, the last one was killed by SIGKILL"
+    )
     assert len(work.notes("died")) == 2
 
 
@@ -103,11 +113,17 @@ def test_a_task_that_kills_every_worker_gets_the_result_of_what_is_lost(tmp_path
         return 99
 
     tasks = [-1, 1, 2, -2, 3]
-    results = LocalPool(2, retries=1, say=lambda _: None).run(work, tasks, on_death=give_up)
+    results = LocalPool(2, retries=1, say=lambda _: None).run(
+        work, tasks, on_death=give_up
+    )
     assert dict(results) == {-1: 99, 1: 2, 2: 4, -2: 99, 3: 6}
     assert dict(lost).keys() == {-1, -2}
-    assert dict(lost)[-1].startswith("2 workers died of it, the last one was killed by SIGKILL (as Linux")
-    assert dict(lost)[-2].startswith("2 workers died of it, the last one ended with exit code 7;")
+    assert dict(lost)[-1].startswith(
+        "2 workers died of it, the last one was killed by SIGKILL (as Linux"
+    )
+    assert dict(lost)[-2].startswith(
+        "2 workers died of it, the last one ended with exit code 7;"
+    )
 
 
 def test_what_the_function_raises_is_not_lost(work: Doubling):
@@ -116,12 +132,17 @@ def test_what_the_function_raises_is_not_lost(work: Doubling):
 
 
 def test_a_worker_that_leaves_is_told_with_its_exit_code(work: Doubling):
-    with pytest.raises(RunError, match=r"^-2: 1 workers died of it, the last one ended with exit code 7;"):
+    with pytest.raises(
+        RunError,
+        match=r"^-2: 1 workers died of it, the last one ended with exit code 7;",
+    ):
         list(LocalPool(2, retries=0).run(work, [-2]))
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_the_function_raises_is_raised_here_and_not_tried_again(workers: int, work: Doubling):
+def test_what_the_function_raises_is_raised_here_and_not_tried_again(
+    workers: int, work: Doubling
+):
     with pytest.raises(DataError) as caught:
         list(LocalPool(workers).run(work, [-3]))
     assert str(caught.value) == "bad row @ corpus.jsonl:3"
@@ -132,7 +153,10 @@ def test_what_the_function_raises_is_raised_here_and_not_tried_again(workers: in
 
 @pytest.mark.parametrize(
     ("task", "error", "message"),
-    [(-4, RecipeError, "wrong @ runtime.use"), (-5, RuntimeError, "AwkwardError: hard to carry")],
+    [
+        (-4, RecipeError, "wrong @ runtime.use"),
+        (-5, RuntimeError, "AwkwardError: hard to carry"),
+    ],
 )
 def test_an_exception_that_cannot_be_carried_keeps_its_message(
     task: int, error: type[Exception], message: str, work: Doubling
@@ -143,7 +167,9 @@ def test_an_exception_that_cannot_be_carried_keeps_its_message(
     assert not isinstance(caught.value, AwkwardError)
 
 
-def test_an_error_at_the_start_of_a_worker_is_raised_here(work: Doubling, tmp_path: Path):
+def test_an_error_at_the_start_of_a_worker_is_raised_here(
+    work: Doubling, tmp_path: Path
+):
     (tmp_path / "broken").touch()
     with pytest.raises(DataError, match=r"^it cannot start$"):
         list(LocalPool(2).run(work, [1, 2, 3]))
@@ -191,12 +217,17 @@ def test_a_worker_that_somebody_else_told_to_end_died(work: Doubling):
     assert next(results) == (1, 2)
     asleep(work, 1)
     os.kill(int(work.notes("asleep")[0][0]), signal.SIGTERM)
-    with pytest.raises(RunError, match=r"^-8: 1 workers died of it, the last one ended with exit code 1;"):
+    with pytest.raises(
+        RunError,
+        match=r"^-8: 1 workers died of it, the last one ended with exit code 1;",
+    ):
         next(results)
     assert [what for what, _ in work.notes("ended")] == ["asked", "saved"]
 
 
-def test_workers_that_do_not_end_are_killed(work: Doubling, monkeypatch: pytest.MonkeyPatch):
+def test_workers_that_do_not_end_are_killed(
+    work: Doubling, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr("sentbed_jobs.local_pool.PATIENCE", 0.2)
     closed_while_busy(work, -9)
     assert work.notes("cleaned") == []
@@ -236,13 +267,22 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "task"), [(signal.SIGINT, -6), (signal.SIGKILL, -7)])
-def test_workers_end_with_the_process_that_started_them(number: signal.Signals, task: int, work: Doubling):
+@pytest.mark.parametrize(
+    ("number", "task"), [(signal.SIGINT, -6), (signal.SIGKILL, -7)]
+)
+def test_workers_end_with_the_process_that_started_them(
+    number: signal.Signals, task: int, work: Doubling
+):
     script = work.directory / "script.py"
     toy = str(Path(toy_work.__file__).parent)
-    script.write_text(SCRIPT.format(path=[toy], directory=str(work.directory), tasks=[task, task]))
+    script.write_text(
+        SCRIPT.format(path=[toy], directory=str(work.directory), tasks=[task, task])
+    )
     process = subprocess.Popen(
-        [sys.executable, script], stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, script],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     while len(work.notes("asleep")) < 2:
         assert process.poll() is None

@@ -27,9 +27,14 @@ def _cluster() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(toy_work.__file__).parent), *sys.path]))
+        patch.setenv(
+            "PYTHONPATH",
+            os.pathsep.join([str(Path(toy_work.__file__).parent), *sys.path]),
+        )
         before = signal.getsignal(signal.SIGTERM)
-        ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+        ray.init(
+            address="local", num_cpus=2, include_dashboard=False, log_to_driver=False
+        )
         yield
         ray.shutdown()
         signal.signal(signal.SIGTERM, before)
@@ -71,7 +76,9 @@ def test_a_task_that_kills_every_actor_gets_the_result_of_what_is_lost(work: Dou
         lost.append(message)
         return 100 * task
 
-    results = RayPool(1, retries=1, say=lambda _: None).run(work, [-1, 1, 2], on_death=give_up)
+    results = RayPool(1, retries=1, say=lambda _: None).run(
+        work, [-1, 1, 2], on_death=give_up
+    )
     assert dict(results) == {-1: -100, 1: 2, 2: 4}
     assert len(lost) == 1
     assert lost[0].startswith("2 workers died of it, the last one died (")
@@ -93,7 +100,8 @@ def test_closing_gives_the_cluster_back(work: Doubling):
 
 def test_more_workers_than_the_cluster_has_places_for_are_refused(work: Doubling):
     with pytest.raises(
-        RuntimeUnavailableError, match=r"machines with 2 CPUs and 0 GPUs; .* 1 workers .* 1 GPUs"
+        RuntimeUnavailableError,
+        match=r"machines with 2 CPUs and 0 GPUs; .* 1 workers .* 1 GPUs",
     ):
         list(RayPool(1, gpus=1).run(work, [1]))
     assert work.notes("started") == []
@@ -112,14 +120,23 @@ def test_more_workers_than_the_cluster_has_places_for_are_refused(work: Doubling
         ([16, 16], 4, 1, 8),
     ],
 )
-def test_workers_get_equal_parts_that_have_a_place(nodes: list[int], workers: int, gpus: int, cpus: int):
+def test_workers_get_equal_parts_that_have_a_place(
+    nodes: list[int], workers: int, gpus: int, cpus: int
+):
     resources = [{"CPU": float(count), "GPU": 2.0} for count in nodes]
-    assert reserved(resources, workers, None, gpus) == {"num_cpus": cpus, "num_gpus": gpus}
+    assert reserved(resources, workers, None, gpus) == {
+        "num_cpus": cpus,
+        "num_gpus": gpus,
+    }
 
 
-def test_an_address_where_no_cluster_is_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_an_address_where_no_cluster_is_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     ray.shutdown()
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(RuntimeUnavailableError, match=r"cannot reach Ray at `auto`.*`ray start --head`"):
+    with pytest.raises(
+        RuntimeUnavailableError, match=r"cannot reach Ray at `auto`.*`ray start --head`"
+    ):
         list(Ray(address="auto").build(print).run(Doubling(tmp_path), [1]))
     assert signal.getsignal(signal.SIGTERM) is before

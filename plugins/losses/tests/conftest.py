@@ -21,7 +21,11 @@ def draw() -> Callable[..., Vectors]:
     """
 
     def vectors(
-        rows: int = 5, width: int = 4, negatives: bool = True, seed: int = 0, noise: float = 0.5
+        rows: int = 5,
+        width: int = 4,
+        negatives: bool = True,
+        seed: int = 0,
+        noise: float = 0.5,
     ) -> Vectors:
         generator = torch.Generator().manual_seed(seed)
 
@@ -30,7 +34,10 @@ def draw() -> Callable[..., Vectors]:
             return torch.randn(rows, width, generator=generator).double()
 
         anchor = normal()
-        found = {"anchor": anchor, "positive": (anchor + noise * normal()).float().double()}
+        found = {
+            "anchor": anchor,
+            "positive": (anchor + noise * normal()).float().double(),
+        }
         return found | ({"negative": normal()} if negatives else {})
 
     return vectors
@@ -72,8 +79,13 @@ def explicit(
     def direction(
         query: str, target: str, negatives: Sequence[str], memory: Memory
     ) -> tuple[torch.Tensor, float]:
-        def harder(q: torch.Tensor, candidate: torch.Tensor, own: bool) -> torch.Tensor | float:
-            if query != "anchor" or parameters.hardness_of not in ("all", "own" if own else "others"):
+        def harder(
+            q: torch.Tensor, candidate: torch.Tensor, own: bool
+        ) -> torch.Tensor | float:
+            if query != "anchor" or parameters.hardness_of not in (
+                "all",
+                "own" if own else "others",
+            ):
                 return 1.0
             return torch.exp(parameters.hardness * similarity(q, candidate).detach())
 
@@ -81,29 +93,44 @@ def explicit(
         rows = list(zip(column(query), column(target), strict=True))
         for i, ((q, q_id), (own, own_id)) in enumerate(rows):
 
-            def leaves(candidate: tuple[torch.Tensor, int], own=own, ids=(q_id, own_id)) -> bool:
+            def leaves(
+                candidate: tuple[torch.Tensor, int], own=own, ids=(q_id, own_id)
+            ) -> bool:
                 if parameters.mask_duplicates and candidate[1] in ids:
                     return True
                 threshold = parameters.false_negative_threshold
-                return threshold is not None and similarity(own, candidate[0]).item() > threshold
+                return (
+                    threshold is not None
+                    and similarity(own, candidate[0]).item() > threshold
+                )
 
-            numerator = denominator = torch.exp((similarity(q, own) - parameters.margin) / t)
+            numerator = denominator = torch.exp(
+                (similarity(q, own) - parameters.margin) / t
+            )
             for j, candidate in enumerate(column(target)):
                 if j != i and not leaves(candidate):
-                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(q, candidate[0], False)
+                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(
+                        q, candidate[0], False
+                    )
                     denominator = denominator + term
                     count += 1
             for name in negatives:
                 for j, candidate in enumerate(column(name)):
-                    if j != i and (parameters.hard_negatives == "own" or leaves(candidate)):
+                    if j != i and (
+                        parameters.hard_negatives == "own" or leaves(candidate)
+                    ):
                         continue
                     weight = parameters.hard_negative_weight if j == i else 1
-                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(q, candidate[0], j == i)
+                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(
+                        q, candidate[0], j == i
+                    )
                     denominator = denominator + weight * term
                     count += 1
             for candidate in memory:
                 if not leaves(candidate):
-                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(q, candidate[0], False)
+                    term = torch.exp(similarity(q, candidate[0]) / t) * harder(
+                        q, candidate[0], False
+                    )
                     denominator = denominator + term
                     count += 1
             total = total - torch.log(numerator / denominator)

@@ -58,37 +58,53 @@ def library() -> Any:
 def direct(name: str, label: str | None = "score", **options: Any) -> Theirs:
     """The loss `name` given vectors and a label."""
 
-    def loss(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+    def loss(
+        library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
+    ) -> torch.Tensor:
         module = getattr(library, name)(Given(), **options)
-        found = module.compute_loss_from_embeddings(vectors, given[label] if label else None)
+        found = module.compute_loss_from_embeddings(
+            vectors, given[label] if label else None
+        )
         return sum(found.values()) if isinstance(found, dict) else found
 
     return loss
 
 
 def distilled(metric: str) -> Theirs:
-    def loss(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+    def loss(
+        library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
+    ) -> torch.Tensor:
         module = library.EmbedDistillLoss(Given(), distance_metric=metric)
-        return module.compute_loss_from_embeddings(vectors, [given[f"teacher_{n}"] for n in TEXTS])
+        return module.compute_loss_from_embeddings(
+            vectors, [given[f"teacher_{n}"] for n in TEXTS]
+        )
 
     return loss
 
 
-def divergence(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+def divergence(
+    library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
+) -> torch.Tensor:
     anchor = given["teacher_anchor"]
     scores = [(anchor * given[f"teacher_{name}"]).sum(dim=1) for name in TEXTS[1:]]
-    module = library.DistillKLDivLoss(Given(), student_temperature=0.7, teacher_temperature=1.5)
+    module = library.DistillKLDivLoss(
+        Given(), student_temperature=0.7, teacher_temperature=1.5
+    )
     return module.compute_loss_from_embeddings(vectors, torch.stack(scores, dim=1))
 
 
 def guided(**options: Any) -> Theirs:
-    def loss(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+    def loss(
+        library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
+    ) -> torch.Tensor:
         from tokenizers import Tokenizer, models
         from transformers import PreTrainedTokenizerFast
 
         model, guide = Given(), Guide()
         words = Tokenizer(models.WordLevel({"a": 0}, unk_token="a"))
-        model.tokenizer = guide.tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
+        model.tokenizer = guide.tokenizer = PreTrainedTokenizerFast(
+            tokenizer_object=words
+        )
         features = [
             {"vectors": value, "guide": given[f"teacher_{name}"]}
             for name, value in zip(TEXTS, vectors, strict=True)
@@ -98,7 +114,9 @@ def guided(**options: Any) -> Theirs:
     return loss
 
 
-def nested(library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]) -> torch.Tensor:
+def nested(
+    library: Any, vectors: list[torch.Tensor], given: dict[str, torch.Tensor]
+) -> torch.Tensor:
     model = Given()
     inner = library.MultipleNegativesRankingLoss(model, scale=2.0)
     loss = library.MatryoshkaLoss(model, inner, [6, 4, 2], [1.0, 0.5, 2.0])
@@ -130,15 +148,24 @@ CASES: list[tuple[Any, Theirs, int]] = [
     (Distill(distance="l2"), distilled("l2"), 3),
     (Distill(distance="cosine"), distilled("cosine"), 3),
     (
-        SimilarityKL(candidates="row", similarity="dot", temperature=0.7, teacher_temperature=1.5),
+        SimilarityKL(
+            candidates="row", similarity="dot", temperature=0.7, teacher_temperature=1.5
+        ),
         divergence,
         3,
     ),
     (Gist(temperature=0.5), guided(temperature=0.5), 3),
     (Gist(temperature=0.5, margin=0.2), guided(temperature=0.5, margin=0.2), 3),
     (
-        Gist(temperature=0.5, margin=0.3, margin_kind="relative", contrast_anchors=False),
-        guided(temperature=0.5, margin=0.3, margin_strategy="relative", contrast_anchors=False),
+        Gist(
+            temperature=0.5, margin=0.3, margin_kind="relative", contrast_anchors=False
+        ),
+        guided(
+            temperature=0.5,
+            margin=0.3,
+            margin_strategy="relative",
+            contrast_anchors=False,
+        ),
         3,
     ),
     (
@@ -148,20 +175,34 @@ CASES: list[tuple[Any, Theirs, int]] = [
     ),
     (
         InfoNCE(0.5, hardness=5.0),
-        direct(NCE, None, scale=2.0, hardness_mode="hard_negatives", hardness_strength=5.0),
+        direct(
+            NCE, None, scale=2.0, hardness_mode="hard_negatives", hardness_strength=5.0
+        ),
         3,
     ),
     (
         InfoNCE(0.5, hardness=3.0, hardness_of="others"),
-        direct(NCE, None, scale=2.0, hardness_mode="in_batch_negatives", hardness_strength=3.0),
+        direct(
+            NCE,
+            None,
+            scale=2.0,
+            hardness_mode="in_batch_negatives",
+            hardness_strength=3.0,
+        ),
         3,
     ),
     (
         InfoNCE(0.5, hardness=3.0, hardness_of="all"),
-        direct(NCE, None, scale=2.0, hardness_mode="all_negatives", hardness_strength=3.0),
+        direct(
+            NCE, None, scale=2.0, hardness_mode="all_negatives", hardness_strength=3.0
+        ),
         3,
     ),
-    (Matryoshka(InfoNCE(0.5), dimensions=(2, 6, 4), weights=(2.0, 1.0, 0.5)), nested, 3),
+    (
+        Matryoshka(InfoNCE(0.5), dimensions=(2, 6, 4), weights=(2.0, 1.0, 0.5)),
+        nested,
+        3,
+    ),
 ]
 
 
@@ -171,12 +212,17 @@ def test_values_and_gradients_are_theirs(
 ) -> None:
     generator = torch.Generator().manual_seed(7)
     drawn = {name: torch.randn(ROWS, WIDTH, generator=generator) for name in TEXTS}
-    teacher = {f"teacher_{name}": torch.randn(ROWS, WIDTH, generator=generator) for name in TEXTS}
+    teacher = {
+        f"teacher_{name}": torch.randn(ROWS, WIDTH, generator=generator)
+        for name in TEXTS
+    }
     names = TEXTS[:columns]
     ours = {name: drawn[name].clone().requires_grad_() for name in names}
     others = [drawn[name].double().requires_grad_() for name in names]
     found = loss.build(WIDTH)({**ours, **teacher, "score": SCORE}).loss
-    given = {name: value.double() for name, value in {**teacher, "score": SCORE}.items()}
+    given = {
+        name: value.double() for name, value in {**teacher, "score": SCORE}.items()
+    }
     expected = theirs(library, others, given)
     assert found.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
     found.backward()
@@ -185,7 +231,9 @@ def test_values_and_gradients_are_theirs(
         agrees(value.grad, other.grad)
 
 
-def test_several_hard_negatives_are_theirs(library: Any, agrees: Callable[..., None]) -> None:
+def test_several_hard_negatives_are_theirs(
+    library: Any, agrees: Callable[..., None]
+) -> None:
     generator = torch.Generator().manual_seed(7)
     names = ("anchor", "positive", "negative", "negative_2", "negative_3")
     drawn = {name: torch.randn(ROWS, WIDTH, generator=generator) for name in names}
@@ -229,7 +277,9 @@ class MeanOfBert(torch.nn.Module):
 
 
 @pytest.mark.parametrize("eps", [1e-8, 1e-4])
-def test_ten_steps_of_matryoshka_over_angle_are_theirs(library: Any, eps: float) -> None:
+def test_ten_steps_of_matryoshka_over_angle_are_theirs(
+    library: Any, eps: float
+) -> None:
     """With the `eps` that AdamW has by default, vectors agree, and weights do but for some by 3e-4.
 
     Those are the biases of attention's keys: they add the same number to all scores of a query, which a
@@ -240,10 +290,16 @@ def test_ten_steps_of_matryoshka_over_angle_are_theirs(library: Any, eps: float)
     ours, theirs = MeanOfBert(), MeanOfBert()
     loss = Matryoshka(Angle(), dimensions=(32, 16, 8)).build(32)
     their_loss = library.MatryoshkaLoss(theirs, library.AnglELoss(theirs), [32, 16, 8])
-    optimizers = [torch.optim.AdamW(model.parameters(), lr=1e-3, eps=eps) for model in (ours, theirs)]
+    optimizers = [
+        torch.optim.AdamW(model.parameters(), lr=1e-3, eps=eps)
+        for model in (ours, theirs)
+    ]
     generator = torch.Generator().manual_seed(1)
     for _ in range(10):
-        texts = [{"input_ids": torch.randint(200, (8, 7), generator=generator)} for _ in range(2)]
+        texts = [
+            {"input_ids": torch.randint(200, (8, 7), generator=generator)}
+            for _ in range(2)
+        ]
         score = torch.rand(8, generator=generator)
         for optimizer in optimizers:
             optimizer.zero_grad()
@@ -253,7 +309,9 @@ def test_ten_steps_of_matryoshka_over_angle_are_theirs(library: Any, eps: float)
         for optimizer in optimizers:
             optimizer.step()
     # Theirs replaces `forward` while it runs; it is as before now.
-    vectors, expected = (model(texts[0])["sentence_embedding"] for model in (ours, theirs))
+    vectors, expected = (
+        model(texts[0])["sentence_embedding"] for model in (ours, theirs)
+    )
     torch.testing.assert_close(vectors, expected, rtol=0, atol=2e-5)
     if eps > 1e-8:
         weights = dict(theirs.named_parameters())

@@ -47,7 +47,9 @@ LOSSES = [
     Queue(size=7, mask_duplicates=False),
     Queue(size=7, **EVERYTHING),
     Momentum(size=7, **EVERYTHING),
-    Momentum(size=7, in_batch=False, mask_duplicates=True, false_negative_threshold=0.8),
+    Momentum(
+        size=7, in_batch=False, mask_duplicates=True, false_negative_threshold=0.8
+    ),
     PairClassification(),
     NLISoftmax(),
     NLISoftmax(product=True),
@@ -59,7 +61,10 @@ LOSSES = [
     Pearson(),
     Matryoshka(InfoNCE(**EVERYTHING), dimensions=(4, 2)),
     Matryoshka(Queue(size=7), dimensions=(4, 3)),
-    WeightedSum((InfoNCE(), SpreadOut(), Queue(size=7, mask_duplicates=True)), weights=(1.0, 0.5, 2.0)),
+    WeightedSum(
+        (InfoNCE(), SpreadOut(), Queue(size=7, mask_duplicates=True)),
+        weights=(1.0, 0.5, 2.0),
+    ),
     SpreadOut(),
     Distill(projection=4),
     SimilarityKL(),
@@ -76,18 +81,30 @@ def test_every_loss_is_tried() -> None:
 def inputs_of(loss: Any, seed: int = 0) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     columns = [*sorted(loss.traits.needs), *sorted(loss.traits.takes)]
-    inputs = {name: torch.randn(5, 4, generator=generator) for name in columns if name != "label"}
+    inputs = {
+        name: torch.randn(5, 4, generator=generator)
+        for name in columns
+        if name != "label"
+    }
     inputs |= {name: torch.rand(5, generator=generator) for name in loss.traits.numbers}
     if "label" in columns:
         inputs["label"] = torch.tensor([0, 1, 2, 1, 0])
     if loss.traits.predicts:
-        inputs |= {f"{name}.id": torch.randint(0, 4, (5,), generator=generator) for name in columns}
+        inputs |= {
+            f"{name}.id": torch.randint(0, 4, (5,), generator=generator)
+            for name in columns
+        }
     if loss.traits.compares_texts:
-        inputs |= {f"{name}.id": torch.randint(0, 9, (5,), generator=generator) for name in columns}
+        inputs |= {
+            f"{name}.id": torch.randint(0, 9, (5,), generator=generator)
+            for name in columns
+        }
     return inputs
 
 
-def arguments(loss: Any, module: torch.nn.Module) -> tuple[dict[str, torch.Tensor], ...]:
+def arguments(
+    loss: Any, module: torch.nn.Module
+) -> tuple[dict[str, torch.Tensor], ...]:
     """Inputs and, of a loss with state, one that earlier steps left."""
     if not hasattr(module, "initial_state"):
         return (inputs_of(loss),)
@@ -111,7 +128,9 @@ def test_it_writes_to_none_of_its_arguments_and_keeps_nothing(loss: Any) -> None
     for part, copy in zip(given, before, strict=True):
         assert part.keys() == copy.keys()
         assert all(torch.equal(part[name], copy[name]) for name in copy)
-    assert all(torch.equal(value, held[name]) for name, value in module.state_dict().items())
+    assert all(
+        torch.equal(value, held[name]) for name, value in module.state_dict().items()
+    )
     assert list(module.buffers()) == []
     again = numbers(module(*given))
     assert first.keys() == again.keys()
@@ -122,7 +141,9 @@ def test_it_writes_to_none_of_its_arguments_and_keeps_nothing(loss: Any) -> None
 def test_it_is_a_function_of_its_parameters_and_arguments(loss: Any) -> None:
     module = loss.build(4)
     given = arguments(loss, module)
-    parameters = {name: torch.rand_like(value) for name, value in module.named_parameters()}
+    parameters = {
+        name: torch.rand_like(value) for name, value in module.named_parameters()
+    }
     output = torch.func.functional_call(module, parameters, given)
     changed = numbers(module(*given))["loss"]
     assert torch.equal(output.loss, changed) == (not parameters)
@@ -134,7 +155,10 @@ def test_it_is_a_function_of_its_parameters_and_arguments(loss: Any) -> None:
 def test_nothing_in_it_depends_on_a_value(loss: Any) -> None:
     """Tensors on the device `meta` have shapes and no values: reading one is an error."""
     module = loss.build(4)
-    given = [{name: value.to("meta") for name, value in part.items()} for part in arguments(loss, module)]
+    given = [
+        {name: value.to("meta") for name, value in part.items()}
+        for part in arguments(loss, module)
+    ]
     found = numbers(module.to("meta")(*given))
     assert {value.device.type for value in found.values()} == {"meta"}
     if len(given) == 2:
@@ -147,8 +171,15 @@ def test_nothing_in_it_depends_on_a_value(loss: Any) -> None:
 def test_the_loss_is_an_fp32_scalar_and_everything_else_is_detached(loss: Any) -> None:
     module = loss.build(4)
     inputs, *state = arguments(loss, module)
-    inputs = {name: v.to(torch.bfloat16) if v.is_floating_point() else v for name, v in inputs.items()}
-    vectors = [v for name, v in inputs.items() if v.ndim == 2 and name not in loss.traits.targets]
+    inputs = {
+        name: v.to(torch.bfloat16) if v.is_floating_point() else v
+        for name, v in inputs.items()
+    }
+    vectors = [
+        v
+        for name, v in inputs.items()
+        if v.ndim == 2 and name not in loss.traits.targets
+    ]
     for value in vectors:
         value.requires_grad_()
     output = module(inputs, *state)
@@ -179,22 +210,35 @@ def test_what_a_recipe_says_comes_back(loss: Any) -> None:
         ({}, LearnableTemperature()),
     ],
 )
-def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(written: Any, temperature: Any) -> None:
+def test_a_recipe_gives_the_temperature_as_a_number_or_a_table(
+    written: Any, temperature: Any
+) -> None:
     converter = make_converter(load_plugins(()), Path())
-    assert converter.structure({"temperature": written}, InfoNCE).temperature == temperature
+    assert (
+        converter.structure({"temperature": written}, InfoNCE).temperature
+        == temperature
+    )
 
 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        (0, "found 0.0: `temperature` divides the similarities and must be a number > 0"),
+        (
+            0,
+            "found 0.0: `temperature` divides the similarities and must be a number > 0",
+        ),
         (-0.05, "must be a number > 0"),
         ({"initial": 0}, "> 0"),
-        ({"initial": 0.001}, "starts at 0.001, which is not between its bounds 0.01 and 100.0"),
+        (
+            {"initial": 0.001},
+            "starts at 0.001, which is not between its bounds 0.01 and 100.0",
+        ),
         ({"initial": 1.0, "minimum": 0.1}, "unknown key `minimum`"),
     ],
 )
-def test_a_recipe_with_an_impossible_temperature_is_told_why(written: Any, message: str) -> None:
+def test_a_recipe_with_an_impossible_temperature_is_told_why(
+    written: Any, message: str
+) -> None:
     converter = make_converter(load_plugins(()), Path())
     with pytest.raises(Exception, match=message):
         converter.structure({"temperature": written}, Queue)

@@ -16,7 +16,9 @@ EVERYTHING: dict[str, Any] = {
     "mask_duplicates": True,
     "false_negative_threshold": 0.8,
 }
-STOPPED = {"gradient": "`hardness` stops the gradient of the similarity that weighs a negative"}
+STOPPED = {
+    "gradient": "`hardness` stops the gradient of the similarity that weighs a negative"
+}
 NCE: dict[str, Any] = {"use": "info-nce", "temperature": 0.5}
 FIELDS: dict[str, list[dict[str, Any]]] = {
     "info-nce": [{}, EVERYTHING, {"hard_negatives": "own"}, {"hard_negatives": "none"}],
@@ -27,23 +29,41 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
     "angle": [{}, {"rows": "triplets", "temperature": 0.5}],
     "matryoshka": [
         {"loss": NCE, "dimensions": [8, 4, 2]},
-        {"loss": {"use": "queue", "size": 8}, "dimensions": [8, 3], "weights": [1.0, 0.5]},
+        {
+            "loss": {"use": "queue", "size": 8},
+            "dimensions": [8, 3],
+            "weights": [1.0, 0.5],
+        },
         {"loss": {"use": "momentum", "size": 8}, "dimensions": [8, 3]},
         {"loss": {"use": "gist", "temperature": 0.5}, "dimensions": [4]},
-        {"loss": {"use": "sum", "losses": [NCE, {"use": "spread-out"}]}, "dimensions": [8, 4]},
+        {
+            "loss": {"use": "sum", "losses": [NCE, {"use": "spread-out"}]},
+            "dimensions": [8, 4],
+        },
     ],
     "sum": [
         {"losses": [NCE, {"use": "spread-out"}], "weights": [1.0, 0.1]},
         {"losses": [NCE, {"use": "cosent"}, {"use": "angle"}]},
         {"losses": [{"use": "queue", "size": 8}, {**NCE, "mask_duplicates": True}]},
         {"losses": [NCE, NCE, {"use": "distill"}]},
-        {"losses": [{"use": "matryoshka", "loss": NCE, "dimensions": [8, 4]}, {"use": "nli-softmax"}]},
+        {
+            "losses": [
+                {"use": "matryoshka", "loss": NCE, "dimensions": [8, 4]},
+                {"use": "nli-softmax"},
+            ]
+        },
     ],
     "spread-out": [{}, {"excess": False, "mean_weight": 0.0, "aggregation": "sum"}],
     "distill": [{}, {"distance": "l2"}, {"distance": "cosine"}],
-    "similarity-kl": [{"temperature": 0.5}, {"candidates": "row", "temperature": 0.5, "similarity": "dot"}],
+    "similarity-kl": [
+        {"temperature": 0.5},
+        {"candidates": "row", "temperature": 0.5, "similarity": "dot"},
+    ],
     "margin-mse": [{}, {"similarity": "cosine"}],
-    "gist": [{"temperature": 0.5}, {"temperature": 0.5, "margin": 0.1, "margin_kind": "relative"}],
+    "gist": [
+        {"temperature": 0.5},
+        {"temperature": 0.5, "margin": 0.1, "margin_kind": "relative"},
+    ],
 }
 """What is tried; the defaults where nothing is said."""
 LONG = frozenset({"matryoshka", "sum", "gist", "similarity-kl", "distill"})
@@ -53,7 +73,9 @@ LONG = frozenset({"matryoshka", "sum", "gist", "similarity-kl", "distill"})
 @pytest.mark.parametrize(
     ("loss", "fields"),
     [
-        pytest.param(loss, fields, marks=pytest.mark.slow if number and loss.name in LONG else ())
+        pytest.param(
+            loss, fields, marks=pytest.mark.slow if number and loss.name in LONG else ()
+        )
         for loss in offered(sentbed_losses.losses())
         for number, fields in enumerate(FIELDS.get(loss.name, [{}]))
     ],
@@ -67,7 +89,9 @@ def test_a_loss_keeps_the_contract(loss: type, fields: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["info-nce", "queue"])
 @pytest.mark.parametrize("of", ["own", "others", "all"])
-def test_a_loss_with_hardness_keeps_it_but_for_the_stopped_gradient(name: str, of: str) -> None:
+def test_a_loss_with_hardness_keeps_it_but_for_the_stopped_gradient(
+    name: str, of: str
+) -> None:
     (loss,) = (loss for loss in offered(sentbed_losses.losses()) if loss.name == name)
     example = {"hardness": 5.0, "hardness_of": of, "temperature": 0.5}
     report = check_component(loss, kind="loss", example=example, skip=STOPPED)

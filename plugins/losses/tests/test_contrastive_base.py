@@ -26,7 +26,12 @@ IDS = {
 CASES = [
     InfoNCE(hardness=5.0, temperature=0.5),
     InfoNCE(hardness=5.0, hardness_of="others", temperature=0.5, symmetric=True),
-    InfoNCE(hardness=2.0, hardness_of="all", mask_duplicates=True, false_negative_threshold=0.2),
+    InfoNCE(
+        hardness=2.0,
+        hardness_of="all",
+        mask_duplicates=True,
+        false_negative_threshold=0.2,
+    ),
     InfoNCE(hard_negatives="own", hardness=2.0, temperature=0.3),
     InfoNCE(hard_negative_weight=0.2),
     InfoNCE(hard_negative_weight=3.0, temperature=0.5, symmetric=True),
@@ -35,7 +40,9 @@ CASES = [
     InfoNCE(mask_duplicates=True),
     InfoNCE(mask_duplicates=True, symmetric=True, temperature=0.3),
     InfoNCE(false_negative_threshold=0.2),
-    InfoNCE(false_negative_threshold=1.0, similarity="dot", temperature=2.0, symmetric=True),
+    InfoNCE(
+        false_negative_threshold=1.0, similarity="dot", temperature=2.0, symmetric=True
+    ),
     InfoNCE(
         temperature=0.4,
         symmetric=True,
@@ -73,18 +80,30 @@ def test_loss_gradient_and_number_of_negatives_are_those_of_the_formula(
 
 
 def test_two_orthogonal_pairs_with_a_margin_and_a_weighted_hard_negative() -> None:
-    vectors = {"anchor": torch.eye(2), "positive": torch.eye(2), "negative": torch.eye(2)}
-    loss = InfoNCE(temperature=1.0, margin=0.5, hard_negative_weight=3.0).build(2)(vectors).loss.item()
+    vectors = {
+        "anchor": torch.eye(2),
+        "positive": torch.eye(2),
+        "negative": torch.eye(2),
+    }
+    loss = (
+        InfoNCE(temperature=1.0, margin=0.5, hard_negative_weight=3.0)
+        .build(2)(vectors)
+        .loss.item()
+    )
     own = math.exp(0.5)
     assert loss == pytest.approx(-math.log(own / (own + 1 + 3 * math.e + 1)), rel=1e-6)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
-def test_what_is_off_changes_nothing(draw: Callable[..., Vectors], symmetric: bool) -> None:
+def test_what_is_off_changes_nothing(
+    draw: Callable[..., Vectors], symmetric: bool
+) -> None:
     vectors = draw()
     plain = InfoNCE(symmetric=symmetric).build(4)(vectors).loss
     ids = {f"{name}.id": torch.arange(5) + 10 * i for i, name in enumerate(vectors)}
-    masks = InfoNCE(symmetric=symmetric, mask_duplicates=True, false_negative_threshold=0.9999)
+    masks = InfoNCE(
+        symmetric=symmetric, mask_duplicates=True, false_negative_threshold=0.9999
+    )
     off = InfoNCE(symmetric=symmetric, margin=0, hard_negative_weight=1.0)
     assert torch.equal(plain, off.build(4)(vectors).loss)
     assert torch.equal(plain, masks.build(4)({**vectors, **ids}).loss)
@@ -103,7 +122,9 @@ def test_a_row_whose_every_candidate_leaves_has_no_loss_and_a_finite_gradient() 
 
 def test_the_rows_own_hard_negative_never_leaves() -> None:
     one = torch.ones(2, 3)
-    ids = dict.fromkeys(("anchor.id", "positive.id", "negative.id"), torch.zeros(2, dtype=torch.int64))
+    ids = dict.fromkeys(
+        ("anchor.id", "positive.id", "negative.id"), torch.zeros(2, dtype=torch.int64)
+    )
     vectors = {"anchor": one, "positive": one, "negative": one, **ids}
     loss = InfoNCE(mask_duplicates=True, false_negative_threshold=0.5)
     output = loss.build(3)(vectors)
@@ -231,8 +252,12 @@ def test_a_number_out_of_range_is_refused(
         loss(**fields)
 
 
-@pytest.mark.parametrize("fields", [(0.0,), (1.0, 0.0), (1.0, 2.0, 3.0), (4.0, 2.0, 3.0), (1.0, 0.1, -1.0)])
-def test_a_learnable_temperature_lies_between_positive_bounds(fields: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(
+    "fields", [(0.0,), (1.0, 0.0), (1.0, 2.0, 3.0), (4.0, 2.0, 3.0), (1.0, 0.1, -1.0)]
+)
+def test_a_learnable_temperature_lies_between_positive_bounds(
+    fields: tuple[float, ...],
+) -> None:
     with pytest.raises(ValueError, match=r"> 0|between its bounds"):
         LearnableTemperature(*fields)
 
@@ -258,9 +283,15 @@ def test_what_a_similarity_can_pass_is_no_problem(parameters: InfoNCE) -> None:
 @pytest.mark.parametrize("of", ["batch", "own", "none"])
 @pytest.mark.parametrize("hardness_of", ["own", "others", "all"])
 def test_several_hard_negatives_a_row_are_candidates_like_the_first(
-    draw: Callable[..., Vectors], formula: Formula, agrees: Callable[..., None], of: str, hardness_of: str
+    draw: Callable[..., Vectors],
+    formula: Formula,
+    agrees: Callable[..., None],
+    of: str,
+    hardness_of: str,
 ) -> None:
-    parameters = InfoNCE(temperature=0.5, hard_negatives=of, hardness=3.0, hardness_of=hardness_of)
+    parameters = InfoNCE(
+        temperature=0.5, hard_negatives=of, hardness=3.0, hardness_of=hardness_of
+    )
     vectors = dict(draw(rows=4, noise=2))
     vectors |= {f"negative_{n}": draw(rows=4, seed=n)["negative"] for n in (2, 3)}
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}

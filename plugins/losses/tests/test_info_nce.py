@@ -13,7 +13,9 @@ Vectors = Mapping[str, torch.Tensor]
 
 CASES = [
     InfoNCE(temperature=temperature, similarity=similarity, symmetric=symmetric)
-    for temperature, similarity, symmetric in product((0.05, 0.5, 2.0), ("cosine", "dot"), (False, True))
+    for temperature, similarity, symmetric in product(
+        (0.05, 0.5, 2.0), ("cosine", "dot"), (False, True)
+    )
 ]
 
 
@@ -22,11 +24,16 @@ def similarity_of(u: list[float], v: list[float], kind: str) -> float:
     return dot / (math.hypot(*u) * math.hypot(*v)) if kind == "cosine" else dot
 
 
-def naive_direction(parameters: InfoNCE, queries: Rows, keys: Rows, others: Rows) -> float:
+def naive_direction(
+    parameters: InfoNCE, queries: Rows, keys: Rows, others: Rows
+) -> float:
     total = 0.0
     for i, query in enumerate(queries):
         weights = [
-            math.exp(similarity_of(query, key, parameters.similarity) / parameters.temperature)
+            math.exp(
+                similarity_of(query, key, parameters.similarity)
+                / parameters.temperature
+            )
             for key in keys + others
         ]
         total -= math.log(weights[i] / sum(weights))
@@ -54,7 +61,11 @@ def independent(parameters: InfoNCE, vectors: Vectors) -> torch.Tensor:
         return torch.logsumexp(gaps, dim=1).mean()
 
     anchor, positive = vectors["anchor"], vectors["positive"]
-    keys = torch.cat([positive, vectors["negative"]]) if "negative" in vectors else positive
+    keys = (
+        torch.cat([positive, vectors["negative"]])
+        if "negative" in vectors
+        else positive
+    )
     loss = direction(anchor, keys)
     return (loss + direction(positive, anchor)) / 2 if parameters.symmetric else loss
 
@@ -100,10 +111,14 @@ def test_the_gradient_is_that_of_an_independent_float64_form(
     assert reference.item() == pytest.approx(naive(parameters, vectors), rel=1e-12)
     reference.backward()
     for name, value in ours.items():
-        torch.testing.assert_close(value.grad.double(), theirs[name].grad, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            value.grad.double(), theirs[name].grad, rtol=1e-5, atol=1e-5
+        )
 
 
-@pytest.mark.parametrize("parameters", [InfoNCE(symmetric=True), InfoNCE(temperature=0.5, similarity="dot")])
+@pytest.mark.parametrize(
+    "parameters", [InfoNCE(symmetric=True), InfoNCE(temperature=0.5, similarity="dot")]
+)
 def test_the_gradient_is_a_finite_difference_of_the_equation(
     draw: Callable[..., Vectors], parameters: InfoNCE
 ) -> None:
@@ -119,10 +134,14 @@ def test_the_gradient_is_a_finite_difference_of_the_equation(
                 moved[row, column] += sign * step
                 sides.append(naive(parameters, {**vectors, name: moved}))
             slope = (sides[0] - sides[1]) / (2 * step)
-            assert ours[name].grad[row, column].item() == pytest.approx(slope, rel=1e-4, abs=1e-5)
+            assert ours[name].grad[row, column].item() == pytest.approx(
+                slope, rel=1e-4, abs=1e-5
+            )
 
 
-@pytest.mark.parametrize("parameters", [InfoNCE(), InfoNCE(similarity="dot"), InfoNCE(symmetric=True)])
+@pytest.mark.parametrize(
+    "parameters", [InfoNCE(), InfoNCE(similarity="dot"), InfoNCE(symmetric=True)]
+)
 def test_accuracy_is_the_share_of_anchors_nearest_to_their_positive(
     draw: Callable[..., Vectors], parameters: InfoNCE
 ) -> None:
@@ -133,7 +152,9 @@ def test_accuracy_is_the_share_of_anchors_nearest_to_their_positive(
     )
     right = 0
     for i, query in enumerate(anchor):
-        scores = [similarity_of(query, key, parameters.similarity) for key in candidates]
+        scores = [
+            similarity_of(query, key, parameters.similarity) for key in candidates
+        ]
         right += scores.index(max(scores)) == i
     assert 0 < right < 20
     output = parameters.build(3)(vectors)
@@ -151,7 +172,11 @@ def test_metrics_carry_no_gradient(draw: Callable[..., Vectors]) -> None:
 def test_temperature_a_thousandth_stays_exact_where_exponentials_overflow() -> None:
     anchor = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], requires_grad=True)
     positive = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], requires_grad=True)
-    loss = InfoNCE(temperature=0.001).build(2)({"anchor": anchor, "positive": positive}).loss
+    loss = (
+        InfoNCE(temperature=0.001)
+        .build(2)({"anchor": anchor, "positive": positive})
+        .loss
+    )
     # Row 0 ties with the positive of row 2: log 2. Row 1 is certain: 0. Row 2 prefers row 1 by 1000.
     assert loss.item() == pytest.approx((math.log(2) + 0 + 1000) / 3, rel=1e-6)
     loss.backward()
@@ -183,14 +208,21 @@ def test_bf16_vectors_are_compared_in_fp32(draw: Callable[..., Vectors]) -> None
     output = InfoNCE().build(4)(narrow)
     assert output.loss.dtype == torch.float32
     wide = {name: value.double() for name, value in narrow.items()}
-    assert output.loss.item() == pytest.approx(naive(InfoNCE(), wide), rel=1e-6, abs=1e-6)
+    assert output.loss.item() == pytest.approx(
+        naive(InfoNCE(), wide), rel=1e-6, abs=1e-6
+    )
 
 
 def test_cosine_ignores_lengths_and_dot_does_not(draw: Callable[..., Vectors]) -> None:
     vectors = draw()
     longer = {name: 3 * value for name, value in vectors.items()}
-    cosine, dot = InfoNCE().build(4), InfoNCE(temperature=1.0, similarity="dot").build(4)
-    assert cosine(longer).loss.item() == pytest.approx(cosine(vectors).loss.item(), rel=1e-5)
+    cosine, dot = (
+        InfoNCE().build(4),
+        InfoNCE(temperature=1.0, similarity="dot").build(4),
+    )
+    assert cosine(longer).loss.item() == pytest.approx(
+        cosine(vectors).loss.item(), rel=1e-5
+    )
     assert dot(longer).loss.item() == pytest.approx(
         naive(InfoNCE(temperature=1.0 / 9, similarity="dot"), vectors), rel=1e-5
     )

@@ -78,7 +78,9 @@ def test_the_loss_is_the_mean_surprise_at_the_chosen_tokens() -> None:
 
 def test_a_batch_without_a_chosen_token_has_the_loss_0_and_a_gradient_of_0() -> None:
     logits = torch.zeros(0, 9, requires_grad=True)
-    output = MNTP().build(4)({"anchor": logits, "anchor.id": torch.zeros(0, dtype=torch.long)})
+    output = MNTP().build(4)(
+        {"anchor": logits, "anchor.id": torch.zeros(0, dtype=torch.long)}
+    )
     output.loss.backward()
     assert (output.loss.item(), output.metrics["accuracy"].item()) == (0, 0)
 
@@ -91,7 +93,9 @@ def test_shares_that_make_more_than_1_are_refused() -> None:
             MNTP(**{field: wrong})
 
 
-@pytest.mark.parametrize("outer", [Matryoshka(MNTP(), dimensions=(2,)), WeightedSum((MNTP(), InfoNCE()))])
+@pytest.mark.parametrize(
+    "outer", [Matryoshka(MNTP(), dimensions=(2,)), WeightedSum((MNTP(), InfoNCE()))]
+)
 def test_it_is_no_part_of_another_loss(outer: Any) -> None:
     assert any("`mntp` predicts tokens" in said for said in outer.check())
 

@@ -38,14 +38,16 @@ def test_matryoshka_is_the_weighted_sum_of_its_loss_on_normalised_cuts(
     theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
     output = loss.build(6)(ours)
     parts = [
-        formula(inner, {name: unit(value[:, :size]) for name, value in theirs.items()})[0]
+        formula(inner, {name: unit(value[:, :size]) for name, value in theirs.items()})[
+            0
+        ]
         for size in loss.dimensions
     ]
     expected = parts[0] + 0.5 * parts[1] + 2 * parts[2]
     assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6)
-    assert [output.metrics[str(size)].item() for size in loss.dimensions] == pytest.approx(
-        [part.item() for part in parts], rel=1e-6
-    )
+    assert [
+        output.metrics[str(size)].item() for size in loss.dimensions
+    ] == pytest.approx([part.item() for part in parts], rel=1e-6)
     assert "2.accuracy" in output.metrics
     output.loss.backward()
     expected.backward()
@@ -53,21 +55,37 @@ def test_matryoshka_is_the_weighted_sum_of_its_loss_on_normalised_cuts(
         agrees(value.grad, theirs[name].grad)
 
 
-def test_a_sum_gives_each_loss_the_columns_that_it_would_be_given_alone(draw: Callable[..., Vectors]) -> None:
-    losses = (InfoNCE(temperature=0.5), SpreadOut(), InfoNCE(temperature=0.5, hard_negatives="none"))
+def test_a_sum_gives_each_loss_the_columns_that_it_would_be_given_alone(
+    draw: Callable[..., Vectors],
+) -> None:
+    losses = (
+        InfoNCE(temperature=0.5),
+        SpreadOut(),
+        InfoNCE(temperature=0.5, hard_negatives="none"),
+    )
     vectors = {name: value.float() for name, value in draw().items()}
     output = WeightedSum(losses, weights=(1.0, 0.25, 3.0)).build(4)(vectors)
     alone = [loss.build(4)(vectors).loss.item() for loss in losses]
-    assert output.loss.item() == pytest.approx(alone[0] + 0.25 * alone[1] + 3 * alone[2])
-    assert [output.metrics[name].item() for name in ("info-nce", "spread-out", "info-nce-2")] == alone
+    assert output.loss.item() == pytest.approx(
+        alone[0] + 0.25 * alone[1] + 3 * alone[2]
+    )
+    assert [
+        output.metrics[name].item() for name in ("info-nce", "spread-out", "info-nce-2")
+    ] == alone
     assert "info-nce-2.accuracy" in output.metrics
 
 
 @pytest.mark.parametrize("nest", [Matryoshka, WeightedSum])
-def test_a_memory_is_kept_for_each_loss(draw: Callable[..., Vectors], nest: type) -> None:
+def test_a_memory_is_kept_for_each_loss(
+    draw: Callable[..., Vectors], nest: type
+) -> None:
     inner = Queue(size=6, temperature=0.5, mask_duplicates=False)
     sizes = (4, 2) if nest is Matryoshka else (4,)
-    loss = Matryoshka(inner, dimensions=sizes) if nest is Matryoshka else WeightedSum((SpreadOut(), inner))
+    loss = (
+        Matryoshka(inner, dimensions=sizes)
+        if nest is Matryoshka
+        else WeightedSum((SpreadOut(), inner))
+    )
     module = loss.build(4)
     state = module.initial_state()
     alone = [inner.build(size) for size in sizes]
@@ -105,7 +123,11 @@ def test_traits_are_those_of_the_losses_together() -> None:
     assert traits.compares_texts
     assert traits.stateful
     assert traits.targets == Gist().traits.targets
-    assert set(traits.cites) >= {"gao2021simcse", "huang2024cosent", "solatorio2024gistembed"}
+    assert set(traits.cites) >= {
+        "gao2021simcse",
+        "huang2024cosent",
+        "solatorio2024gistembed",
+    }
     nested = Matryoshka(Momentum(size=4, momentum=0.9), dimensions=(4,)).traits
     assert (nested.momentum, nested.keys, nested.stateful) == (0.9, {"positive"}, True)
     assert nested.cites[0] == "kusupati2022matryoshka"
@@ -114,26 +136,43 @@ def test_traits_are_those_of_the_losses_together() -> None:
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (WeightedSum((Momentum(), InfoNCE())), "the loss `momentum` has a moving average encode `positive`"),
+        (
+            WeightedSum((Momentum(), InfoNCE())),
+            "the loss `momentum` has a moving average encode `positive`",
+        ),
         (WeightedSum((InfoNCE(),), weights=(1.0, 2.0)), "2 number(s) for 1 loss(es)"),
         (
-            WeightedSum((NLISoftmax(), NLISoftmax(classes=("yes", "no"), product=True))),
+            WeightedSum(
+                (NLISoftmax(), NLISoftmax(classes=("yes", "no"), product=True))
+            ),
             "different `classes`",
         ),
-        (Matryoshka(InfoNCE(), dimensions=(4, 2), weights=(1.0,)), "1 number(s) for 2 dimension(s)"),
-        (WeightedSum((CoSENT(), SpreadOut(columns=("score",)))), "holds numbers for the loss `cosent`"),
+        (
+            Matryoshka(InfoNCE(), dimensions=(4, 2), weights=(1.0,)),
+            "1 number(s) for 2 dimension(s)",
+        ),
+        (
+            WeightedSum((CoSENT(), SpreadOut(columns=("score",)))),
+            "holds numbers for the loss `cosent`",
+        ),
         (SpreadOut(mean_weight=0, second_moment_weight=0), "both 0"),
     ],
 )
-def test_losses_that_cannot_share_a_batch_are_problems(loss: Loss, message: str) -> None:
+def test_losses_that_cannot_share_a_batch_are_problems(
+    loss: Loss, message: str
+) -> None:
     assert [problem for problem in loss.check() if message in problem]
 
 
 def test_what_inner_losses_say_of_a_stage_is_passed_on() -> None:
     queue = Matryoshka(Queue(), dimensions=(4,))
-    assert list(queue.misfits(64, frozenset())) == list(Queue().misfits(64, frozenset()))
+    assert list(queue.misfits(64, frozenset())) == list(
+        Queue().misfits(64, frozenset())
+    )
     assert queue.negatives(64, frozenset()) == 63 + 10_000
-    assert WeightedSum((CoSENT(), InfoNCE())).negatives(8, frozenset({"negative"})) == 15
+    assert (
+        WeightedSum((CoSENT(), InfoNCE())).negatives(8, frozenset({"negative"})) == 15
+    )
 
 
 def test_a_dimension_above_the_width_is_refused() -> None:
@@ -151,10 +190,15 @@ def test_every_dimension_learns_a_temperature_of_its_own() -> None:
 def test_a_teachers_vectors_are_not_cut(draw: Callable[..., Vectors]) -> None:
     inner = Gist(temperature=0.5)
     vectors = {name: value.float() for name, value in draw(negatives=False).items()}
-    teacher = {f"teacher_{n}": v.float() for n, v in draw(negatives=False, seed=3, width=6).items()}
+    teacher = {
+        f"teacher_{n}": v.float()
+        for n, v in draw(negatives=False, seed=3, width=6).items()
+    }
     found = Matryoshka(inner, dimensions=(2,)).build(4)({**vectors, **teacher}).loss
     cut = {name: value[:, :2] for name, value in vectors.items()}
-    assert found.item() == pytest.approx(inner.build(2)({**cut, **teacher}).loss.item(), rel=1e-6)
+    assert found.item() == pytest.approx(
+        inner.build(2)({**cut, **teacher}).loss.item(), rel=1e-6
+    )
     distill = Matryoshka(Distill(projection=6), dimensions=(4, 2)).build(4)
     assert torch.isfinite(distill({**vectors, **teacher}).loss)
 
@@ -170,7 +214,11 @@ def test_spread_out_is_that_of_a_loop_over_pairs(
     excess: bool,
 ) -> None:
     loss = SpreadOut(
-        columns, mean_weight=2.0, second_moment_weight=0.5, excess=excess, aggregation=aggregation
+        columns,
+        mean_weight=2.0,
+        second_moment_weight=0.5,
+        excess=excess,
+        aggregation=aggregation,
     )
     vectors = draw(rows=4, width=5)
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
@@ -180,7 +228,9 @@ def test_spread_out_is_that_of_a_loop_over_pairs(
         rows = unit(theirs[name])
         cosines = [rows[i] @ rows[j] for i in range(4) for j in range(4) if i != j]
         first, second = sum(cosines) / 12, sum(c**2 for c in cosines) / 12
-        terms.append(2 * first**2 + 0.5 * (torch.relu(second - 1 / 5) if excess else second))
+        terms.append(
+            2 * first**2 + 0.5 * (torch.relu(second - 1 / 5) if excess else second)
+        )
     expected = sum(terms) / (1 if aggregation == "sum" else len(terms))
     found = loss.build(5)(ours).loss
     assert found.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-7)
@@ -215,7 +265,9 @@ class Doubled(Loss):
         return Twice()
 
 
-def test_a_strangers_loss_contains_ours_and_ours_a_strangers(draw: Callable[..., Vectors]) -> None:
+def test_a_strangers_loss_contains_ours_and_ours_a_strangers(
+    draw: Callable[..., Vectors],
+) -> None:
     vectors = {name: value.float() for name, value in draw().items()}
     ours = WeightedSum((InfoNCE(), SpreadOut()))
     plain = ours.build(4)(vectors).loss.item()

@@ -20,7 +20,9 @@ def pairs() -> Inputs:
     }
 
 
-def explicit(inputs: Inputs, weight: torch.Tensor, bias: torch.Tensor, product: bool) -> torch.Tensor:
+def explicit(
+    inputs: Inputs, weight: torch.Tensor, bias: torch.Tensor, product: bool
+) -> torch.Tensor:
     total = torch.zeros((), dtype=torch.float64)
     for u, v, label in zip(*inputs.values(), strict=True):
         features = [*u, *v, *(abs(a - b) for a, b in zip(u, v, strict=True))]
@@ -30,7 +32,9 @@ def explicit(inputs: Inputs, weight: torch.Tensor, bias: torch.Tensor, product: 
             sum(w * x for w, x in zip(row, features, strict=True)) + b
             for row, b in zip(weight, bias, strict=True)
         ]
-        total = total - torch.log(torch.exp(scores[label]) / sum(torch.exp(score) for score in scores))
+        total = total - torch.log(
+            torch.exp(scores[label]) / sum(torch.exp(score) for score in scores)
+        )
     return total / len(inputs["label"])
 
 
@@ -43,11 +47,17 @@ def test_loss_and_gradients_are_those_of_a_naive_loop(
     names = ("premise", "hypothesis")
     ours = {name: pairs[name].float().requires_grad_() for name in names}
     theirs = {name: pairs[name].clone().requires_grad_() for name in names}
-    weights = {name: value.detach().double().requires_grad_() for name, value in module.named_parameters()}
+    weights = {
+        name: value.detach().double().requires_grad_()
+        for name, value in module.named_parameters()
+    }
     label = {"label": pairs["label"]}
     loss = module({**ours, **label}).loss
     expected = explicit(
-        {**theirs, **label}, weights["classifier.weight"], weights["classifier.bias"], product
+        {**theirs, **label},
+        weights["classifier.weight"],
+        weights["classifier.bias"],
+        product,
     )
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
     loss.backward()
@@ -58,7 +68,9 @@ def test_loss_and_gradients_are_those_of_a_naive_loop(
         agrees(value.grad, weights[name].grad)
 
 
-def test_a_classifier_that_says_nothing_costs_the_log_of_the_classes(pairs: Inputs) -> None:
+def test_a_classifier_that_says_nothing_costs_the_log_of_the_classes(
+    pairs: Inputs,
+) -> None:
     for classes in (("yes", "no"), NLISoftmax().classes, ("a", "b", "c", "d")):
         module = NLISoftmax(classes=classes).build(4)
         with torch.no_grad():
@@ -68,7 +80,9 @@ def test_a_classifier_that_says_nothing_costs_the_log_of_the_classes(pairs: Inpu
         assert module(inputs).loss.item() == pytest.approx(math.log(len(classes)))
 
 
-def test_accuracy_is_the_share_of_rows_whose_label_scores_highest(pairs: Inputs) -> None:
+def test_accuracy_is_the_share_of_rows_whose_label_scores_highest(
+    pairs: Inputs,
+) -> None:
     module = NLISoftmax().build(4)
     with torch.no_grad():
         module.classifier.weight.zero_()
@@ -78,7 +92,11 @@ def test_accuracy_is_the_share_of_rows_whose_label_scores_highest(pairs: Inputs)
 
 def test_equal_sentences_have_a_finite_gradient(pairs: Inputs) -> None:
     premise = pairs["premise"].clone().requires_grad_()
-    inputs = {"premise": premise, "hypothesis": pairs["premise"], "label": pairs["label"]}
+    inputs = {
+        "premise": premise,
+        "hypothesis": pairs["premise"],
+        "label": pairs["label"],
+    }
     NLISoftmax().build(4)(inputs).loss.backward()
     assert torch.isfinite(premise.grad).all()
 

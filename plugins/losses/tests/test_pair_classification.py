@@ -10,7 +10,9 @@ from sentbed_losses.pair_classification import PairClassification
 Vectors = Mapping[str, torch.Tensor]
 
 
-def explicit(vectors: Vectors, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+def explicit(
+    vectors: Vectors, weight: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
     """The equation in the docstring, pair by pair."""
     anchor, positive = vectors["anchor"], vectors["positive"]
     total = torch.zeros((), dtype=torch.float64)
@@ -18,7 +20,9 @@ def explicit(vectors: Vectors, weight: torch.Tensor, bias: torch.Tensor) -> torc
         for j, v in enumerate(positive):
             scores = weight @ torch.cat([u, v]) + bias
             chosen = scores[1] if i == j else scores[0]
-            total = total - torch.log(torch.exp(chosen) / (torch.exp(scores[0]) + torch.exp(scores[1])))
+            total = total - torch.log(
+                torch.exp(chosen) / (torch.exp(scores[0]) + torch.exp(scores[1]))
+            )
     return total / len(anchor)
 
 
@@ -31,9 +35,14 @@ def test_loss_and_gradients_are_those_of_the_equation(
     vectors = draw(rows=rows, negatives=False)
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
     theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
-    weights = {name: value.detach().double().requires_grad_() for name, value in module.named_parameters()}
+    weights = {
+        name: value.detach().double().requires_grad_()
+        for name, value in module.named_parameters()
+    }
     loss = module(ours).loss
-    expected = explicit(theirs, weights["classifier.weight"], weights["classifier.bias"])
+    expected = explicit(
+        theirs, weights["classifier.weight"], weights["classifier.bias"]
+    )
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
     loss.backward()
     expected.backward()
@@ -43,7 +52,9 @@ def test_loss_and_gradients_are_those_of_the_equation(
         agrees(value.grad, weights[name].grad)
 
 
-def test_a_classifier_that_says_nothing_costs_log_2_a_pair(draw: Callable[..., Vectors]) -> None:
+def test_a_classifier_that_says_nothing_costs_log_2_a_pair(
+    draw: Callable[..., Vectors],
+) -> None:
     module = PairClassification().build(4)
     with torch.no_grad():
         for parameter in module.parameters():
@@ -69,7 +80,9 @@ def test_accuracy_is_the_mean_of_that_on_true_pairs_and_that_on_the_others(
     assert not metrics["accuracy"].requires_grad
 
 
-def test_a_classifier_that_refuses_every_pair_has_half_the_accuracy(draw: Callable[..., Vectors]) -> None:
+def test_a_classifier_that_refuses_every_pair_has_half_the_accuracy(
+    draw: Callable[..., Vectors],
+) -> None:
     module = PairClassification().build(4)
     with torch.no_grad():
         module.classifier.weight.zero_()
@@ -92,4 +105,6 @@ def test_a_certain_classifier_that_is_wrong_has_a_finite_loss() -> None:
 def test_hard_negatives_are_not_used(draw: Callable[..., Vectors]) -> None:
     module = PairClassification().build(4)
     assert PairClassification.traits.takes == frozenset()
-    assert torch.equal(module(draw(negatives=True)).loss, module(draw(negatives=False)).loss)
+    assert torch.equal(
+        module(draw(negatives=True)).loss, module(draw(negatives=False)).loss
+    )

@@ -8,7 +8,11 @@ import sentbed_losses
 
 
 def test_the_entry_point_names_the_package() -> None:
-    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-losses"]
+    found = [
+        point.value
+        for point in entry_points(group="sentbed")
+        if point.dist.name == "sentbed-losses"
+    ]
     assert found == ["sentbed_losses"]
 
 

@@ -18,11 +18,19 @@ CASES = [
     Queue(size=10),
     Queue(size=10, mask_duplicates=False),
     Queue(size=10, temperature=0.5, similarity="dot"),
-    Queue(size=10, temperature=0.2, symmetric=True, margin=0.1, hard_negative_weight=2.0),
+    Queue(
+        size=10, temperature=0.2, symmetric=True, margin=0.1, hard_negative_weight=2.0
+    ),
     Queue(size=10, temperature=0.2, mask_duplicates=False, symmetric=True),
     Queue(size=10, temperature=0.2, false_negative_threshold=0.5),
     Queue(size=8, temperature=0.3),
-    Queue(size=8, temperature=0.3, hardness=3.0, hardness_of="others", hard_negatives="own"),
+    Queue(
+        size=8,
+        temperature=0.3,
+        hardness=3.0,
+        hardness_of="others",
+        hard_negatives="own",
+    ),
     Queue(size=4, temperature=0.3),
     Queue(size=3, temperature=0.3),
     Queue(size=1000, temperature=0.3),
@@ -46,9 +54,14 @@ def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(
         vectors = draw(rows=rows, negatives=negatives, seed=step, noise=2)
         ids = {}
         if parameters.mask_duplicates:
-            ids = {f"{name}.id": torch.randint(0, 12, (rows,), generator=generator) for name in vectors}
+            ids = {
+                f"{name}.id": torch.randint(0, 12, (rows,), generator=generator)
+                for name in vectors
+            }
         ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
-        theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
+        theirs = {
+            name: value.clone().requires_grad_() for name, value in vectors.items()
+        }
         output = module({**ours, **ids}, state)
         expected, count = formula(parameters, {**theirs, **ids}, memory)
         assert output.loss.item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-6)
@@ -95,7 +108,10 @@ def test_empty_places_are_no_candidates() -> None:
 
 
 def test_the_memory_holds_unit_vectors_where_the_similarity_is_the_cosine() -> None:
-    vectors = {"anchor": torch.eye(2), "positive": torch.tensor([[3.0, 4.0], [0.0, 2.0]])}
+    vectors = {
+        "anchor": torch.eye(2),
+        "positive": torch.tensor([[3.0, 4.0], [0.0, 2.0]]),
+    }
     for similarity, expected in (
         ("cosine", [[0.6, 0.8], [0.0, 1.0]]),
         ("dot", vectors["positive"].tolist()),
@@ -119,13 +135,21 @@ def test_the_rows_own_positive_of_an_earlier_epoch_leaves_the_denominator() -> N
 def test_a_memory_that_never_fills_is_remarked() -> None:
     (remark,) = Queue(size=50_000).without_effect(47_862)
     assert "has 50,000 places and sees 47,862 positives in all" in remark
-    assert list(Queue(size=47_862).without_effect(47_862)) == list(Queue(size=0).without_effect(47_862)) == []
-    assert list(Matryoshka(Queue(size=50_000), dimensions=(4,)).without_effect(47_862)) == [remark]
+    assert (
+        list(Queue(size=47_862).without_effect(47_862))
+        == list(Queue(size=0).without_effect(47_862))
+        == []
+    )
+    assert list(
+        Matryoshka(Queue(size=50_000), dimensions=(4,)).without_effect(47_862)
+    ) == [remark]
 
 
 def test_the_state_is_what_the_documentation_says() -> None:
     plain = Queue(size=7, mask_duplicates=False).build(3).initial_state()
-    assert {name: (tuple(value.shape), value.dtype) for name, value in plain.items()} == {
+    assert {
+        name: (tuple(value.shape), value.dtype) for name, value in plain.items()
+    } == {
         "memory": ((7, 3), torch.float32),
         "filled": ((), torch.int64),
         "next": ((), torch.int64),
@@ -142,7 +166,9 @@ def test_the_state_carries_no_gradient(draw: Callable[..., Vectors]) -> None:
     assert not any(value.requires_grad for value in output.state.values())
 
 
-def test_without_a_memory_it_is_info_nce_and_has_no_state(draw: Callable[..., Vectors]) -> None:
+def test_without_a_memory_it_is_info_nce_and_has_no_state(
+    draw: Callable[..., Vectors],
+) -> None:
     module = Queue(size=0, symmetric=True, mask_duplicates=False).build(4)
     assert not hasattr(module, "initial_state")
     output = module(draw())

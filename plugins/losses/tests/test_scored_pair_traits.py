@@ -25,11 +25,19 @@ def complex_similarity(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     half = (len(u) + 1) // 2
     zero = torch.zeros(2 * half - len(u), dtype=u.dtype)
     x, y = torch.cat([u, zero]), torch.cat([v, zero])
-    product = torch.complex(x[:half], x[half:]) * torch.complex(y[:half], y[half:]).conj()
-    return (product.real.sum() + product.imag.sum()).abs() / (u @ u).sqrt() / (v @ v).sqrt()
+    product = (
+        torch.complex(x[:half], x[half:]) * torch.complex(y[:half], y[half:]).conj()
+    )
+    return (
+        (product.real.sum() + product.imag.sum()).abs()
+        / (u @ u).sqrt()
+        / (v @ v).sqrt()
+    )
 
 
-def in_order(similarities: list[torch.Tensor], scores: list[float], temperature: float) -> torch.Tensor:
+def in_order(
+    similarities: list[torch.Tensor], scores: list[float], temperature: float
+) -> torch.Tensor:
     total = torch.ones((), dtype=torch.float64)
     for one, low in zip(similarities, scores, strict=True):
         for other, high in zip(similarities, scores, strict=True):
@@ -41,7 +49,9 @@ def in_order(similarities: list[torch.Tensor], scores: list[float], temperature:
 def pearson(x: list[torch.Tensor], y: list[float]) -> torch.Tensor:
     rows = len(x)
     mean_x, mean_y = sum(x) / rows, sum(y) / rows
-    covariance = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / rows
+    covariance = (
+        sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / rows
+    )
     variance_x = sum((a - mean_x) ** 2 for a in x) / (rows - 1)
     variance_y = sum((b - mean_y) ** 2 for b in y) / (rows - 1)
     return 1 - covariance / (variance_x.sqrt() * math.sqrt(variance_y))
@@ -49,7 +59,10 @@ def pearson(x: list[torch.Tensor], y: list[float]) -> torch.Tensor:
 
 def explicit(loss: object, vectors: Vectors, scores: torch.Tensor) -> torch.Tensor:
     similarity = complex_similarity if isinstance(loss, Angle) else cosine
-    found = [similarity(u, v) for u, v in zip(vectors["anchor"], vectors["positive"], strict=True)]
+    found = [
+        similarity(u, v)
+        for u, v in zip(vectors["anchor"], vectors["positive"], strict=True)
+    ]
     graded = scores.double().tolist()
     if isinstance(loss, CoSENT | Angle):
         if loss.rows == "triplets":
@@ -58,7 +71,9 @@ def explicit(loss: object, vectors: Vectors, scores: torch.Tensor) -> torch.Tens
             found += [similarity(u, v) for u, v in pairs]
         return in_order(found, graded, loss.temperature)
     if isinstance(loss, CosineMSE):
-        return sum((a - b) ** 2 for a, b in zip(found, graded, strict=True)) / len(found)
+        return sum((a - b) ** 2 for a, b in zip(found, graded, strict=True)) / len(
+            found
+        )
     return pearson(found, graded)
 
 
@@ -95,7 +110,11 @@ def batch(cosines: list[float], scores: list[float]) -> dict[str, torch.Tensor]:
     angles = torch.tensor(cosines).acos()
     vectors = torch.stack([angles.cos(), angles.sin()], dim=1)
     anchor = torch.tensor([[1.0, 0.0]]).expand(len(cosines), -1)
-    return {"anchor": anchor, "positive": vectors.requires_grad_(), "score": torch.tensor(scores)}
+    return {
+        "anchor": anchor,
+        "positive": vectors.requires_grad_(),
+        "score": torch.tensor(scores),
+    }
 
 
 def test_pearson_of_a_perfect_batch_is_one_over_its_rows() -> None:
@@ -106,7 +125,8 @@ def test_pearson_of_a_perfect_batch_is_one_over_its_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cosines", "scores"), [([0.5, 0.5], [0.0, 1.0]), ([0.1, 0.9], [0.3, 0.3]), ([0.5], [1.0])]
+    ("cosines", "scores"),
+    [([0.5, 0.5], [0.0, 1.0]), ([0.1, 0.9], [0.3, 0.3]), ([0.5], [1.0])],
 )
 def test_pearson_of_constant_values_is_one_and_has_no_gradient(
     cosines: list[float], scores: list[float]
@@ -123,7 +143,9 @@ def test_pearson_and_cosent_do_not_see_the_scale_of_the_scores() -> None:
     scaled = {**given, "score": 4 * given["score"] + 1}
     for loss in (Pearson(), CoSENT(), Angle()):
         module = loss.build(2)
-        assert module(scaled).loss.item() == pytest.approx(module(given).loss.item(), rel=1e-6)
+        assert module(scaled).loss.item() == pytest.approx(
+            module(given).loss.item(), rel=1e-6
+        )
 
 
 def test_rows_of_one_score_are_not_compared() -> None:

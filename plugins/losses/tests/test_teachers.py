@@ -34,13 +34,20 @@ def guided(loss: Gist, given: Vectors) -> tuple[torch.Tensor, float]:
     for i in range(rows):
         own = cosine(given["teacher_anchor"][i], given["teacher_positive"][i])
         limit = own - (abs(own) if loss.margin_kind == "relative" else 1) * loss.margin
-        numerator = torch.exp(cosine(given["anchor"][i], given["positive"][i]) / loss.temperature)
+        numerator = torch.exp(
+            cosine(given["anchor"][i], given["positive"][i]) / loss.temperature
+        )
         denominator = numerator
         for query, candidate in contrasts:
             for j in range(rows):
                 if candidate != "negative" and i == j:
                     continue
-                if cosine(given[f"teacher_{query}"][i], given[f"teacher_{candidate}"][j]) > limit:
+                if (
+                    cosine(
+                        given[f"teacher_{query}"][i], given[f"teacher_{candidate}"][j]
+                    )
+                    > limit
+                ):
                     continue
                 denominator = denominator + torch.exp(
                     cosine(given[query][i], given[candidate][j]) / loss.temperature
@@ -58,9 +65,15 @@ def divergence(loss: SimilarityKL, given: Vectors) -> torch.Tensor:
     for i in range(rows):
         chosen = range(rows) if loss.candidates == "batch" else [i]
         places = [(name, j) for name in ("positive", "negative") for j in chosen]
-        student = [torch.exp(compare(given["anchor"][i], given[n][j]) / loss.temperature) for n, j in places]
+        student = [
+            torch.exp(compare(given["anchor"][i], given[n][j]) / loss.temperature)
+            for n, j in places
+        ]
         teacher = [
-            torch.exp(compare(given["teacher_anchor"][i], given[f"teacher_{n}"][j]) / teacher_temperature)
+            torch.exp(
+                compare(given["teacher_anchor"][i], given[f"teacher_{n}"][j])
+                / teacher_temperature
+            )
             for n, j in places
         ]
         for s, t in zip(student, teacher, strict=True):
@@ -76,7 +89,11 @@ def distance(loss: Distill, given: Vectors) -> torch.Tensor:
         for u, v in zip(given[name], given[f"teacher_{name}"], strict=True):
             square = ((u - v) ** 2).sum()
             found.append(
-                {"mse": square / len(u), "l2": square.sqrt(), "cosine": 1 - cosine(u, v)}[loss.distance]
+                {
+                    "mse": square / len(u),
+                    "l2": square.sqrt(),
+                    "cosine": 1 - cosine(u, v),
+                }[loss.distance]
             )
         columns.append(sum(found) / len(found))
     return sum(columns) / len(columns)
@@ -84,8 +101,16 @@ def distance(loss: Distill, given: Vectors) -> torch.Tensor:
 
 def margins(loss: MarginMSE, given: Vectors) -> torch.Tensor:
     compare = cosine if loss.similarity == "cosine" else dot
-    rows = zip(given["anchor"], given["positive"], given["negative"], given["score"].tolist(), strict=True)
-    return sum((compare(a, p) - compare(a, n) - m) ** 2 for a, p, n, m in rows) / len(given["anchor"])
+    rows = zip(
+        given["anchor"],
+        given["positive"],
+        given["negative"],
+        given["score"].tolist(),
+        strict=True,
+    )
+    return sum((compare(a, p) - compare(a, n) - m) ** 2 for a, p, n, m in rows) / len(
+        given["anchor"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,18 +132,26 @@ def margins(loss: MarginMSE, given: Vectors) -> torch.Tensor:
     ],
 )
 def test_loss_and_gradient_are_those_of_the_formula(
-    draw: Callable[..., Vectors], agrees: Callable[..., None], loss: Any, formula: Callable[..., Any]
+    draw: Callable[..., Vectors],
+    agrees: Callable[..., None],
+    loss: Any,
+    formula: Callable[..., Any],
 ) -> None:
     vectors = draw(rows=6, noise=1)
     # A teacher of another width, where the loss compares no components.
     width = 4 if isinstance(loss, Distill) else 7
-    teacher = {f"teacher_{name}": v for name, v in draw(rows=6, width=width, noise=1, seed=1).items()}
+    teacher = {
+        f"teacher_{name}": v
+        for name, v in draw(rows=6, width=width, noise=1, seed=1).items()
+    }
     score = {"score": torch.tensor([0.5, -2.0, 0.0, 3.0, 1.0, 1.0])}
     ours = {name: value.float().requires_grad_() for name, value in vectors.items()}
     theirs = {name: value.clone().requires_grad_() for name, value in vectors.items()}
     fixed = {name: value.float() for name, value in teacher.items()}
     output = loss.build(4)({**ours, **fixed, **score})
-    expected = formula(loss, {**theirs, **{n: v.double() for n, v in fixed.items()}, **score})
+    expected = formula(
+        loss, {**theirs, **{n: v.double() for n, v in fixed.items()}, **score}
+    )
     if isinstance(loss, Gist):
         expected, count = expected
         assert output.metrics["negatives"].item() == pytest.approx(count)
@@ -130,9 +163,16 @@ def test_loss_and_gradient_are_those_of_the_formula(
         agrees(value.grad, theirs[name].grad)
 
 
-def test_a_student_of_another_width_is_projected_or_refused(draw: Callable[..., Vectors]) -> None:
-    given = {"anchor": draw()["anchor"].float(), "teacher_anchor": draw(width=9)["anchor"].float()}
-    with pytest.raises(RunError, match=r"width 4 with a teacher's of width 9; give it `projection = 9`"):
+def test_a_student_of_another_width_is_projected_or_refused(
+    draw: Callable[..., Vectors],
+) -> None:
+    given = {
+        "anchor": draw()["anchor"].float(),
+        "teacher_anchor": draw(width=9)["anchor"].float(),
+    }
+    with pytest.raises(
+        RunError, match=r"width 4 with a teacher's of width 9; give it `projection = 9`"
+    ):
         Distill().build(4)(given)
     torch.manual_seed(0)
     module = Distill(projection=9).build(4)
@@ -144,14 +184,18 @@ def test_a_student_of_another_width_is_projected_or_refused(draw: Callable[..., 
 @pytest.mark.parametrize("loss", [Gist(), SimilarityKL(), Distill()])
 def test_a_teacher_that_the_stage_trains_is_a_misfit(loss: Gist) -> None:
     targets = loss.traits.targets
-    assert targets >= {name for name in loss.traits.needs if name.startswith("teacher_")}
+    assert targets >= {
+        name for name in loss.traits.needs if name.startswith("teacher_")
+    }
     assert list(loss.misfits(8, targets)) == []
     problem, *_ = loss.misfits(8, frozenset())
     assert "takes the column `teacher_anchor` from a teacher" in problem
     assert "in `freeze`" in problem
 
 
-def test_a_text_is_no_candidate_for_itself_even_where_the_teacher_has_one_vector_for_all() -> None:
+def test_a_text_is_no_candidate_for_itself_even_where_the_teacher_has_one_vector_for_all() -> (
+    None
+):
     same = torch.ones(3, 2)
     vectors = {"anchor": torch.eye(3), "positive": torch.eye(3)}
     module = Gist(temperature=0.5).build(3)

@@ -19,7 +19,9 @@ def slope_by_hand() -> float:
     slopes = []
     for row, similarities in enumerate(SIMILARITIES):
         terms = [math.exp(similarity / TEMPERATURE) for similarity in similarities]
-        expected = sum(s * term for s, term in zip(similarities, terms, strict=True)) / sum(terms)
+        expected = sum(
+            s * term for s, term in zip(similarities, terms, strict=True)
+        ) / sum(terms)
         slopes.append((similarities[row] - expected) / TEMPERATURE**2)
     return sum(slopes) / len(slopes)
 
@@ -49,7 +51,8 @@ def test_the_gradient_of_what_is_learned_is_that_of_the_formula(
 
 
 @pytest.mark.parametrize(
-    ("parameter", "low", "high"), [("log", -9, 9), ("value", -1, 200), ("inverse", 900, 1e-4)]
+    ("parameter", "low", "high"),
+    [("log", -9, 9), ("value", -1, 200), ("inverse", 900, 1e-4)],
 )
 def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
     parameter: str, low: float, high: float
@@ -70,7 +73,9 @@ def test_out_of_bounds_the_temperature_is_the_bound_and_has_a_gradient(
     ("parameter", "reached"),
     [("log", math.exp(-0.5)), ("value", 0.5), ("inverse", 1 / 1.5)],
 )
-def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter: str, reached: float) -> None:
+def test_a_hundred_steps_get_as_far_as_the_docstring_says(
+    parameter: str, reached: float
+) -> None:
     module = temperature_module(LearnableTemperature(parameter=parameter))  # type: ignore[arg-type]
     held = module.get_parameter(parameter)
     for _ in range(100):
@@ -85,11 +90,17 @@ def test_a_hundred_steps_get_as_far_as_the_docstring_says(parameter: str, reache
     assert temperature.item() == pytest.approx(reached, rel=1e-4)
 
 
-def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands() -> None:
+def test_settings_of_its_own_are_those_of_the_parameter_wherever_the_loss_stands() -> (
+    None
+):
     learnable = LearnableTemperature(parameter="value", lr=1e-3, weight_decay=0.1)
     own = {"value": ParameterSettings(lr=1e-3, weight_decay=0.1)}
     assert temperature_module(learnable).parameter_settings == own
     assert temperature_module(LearnableTemperature()).parameter_settings == {}
     nested = Matryoshka(loss=InfoNCE(temperature=learnable), dimensions=(4, 2)).build(4)
-    found = [part.parameter_settings for part in nested.modules() if isinstance(part, LearnedTemperature)]
+    found = [
+        part.parameter_settings
+        for part in nested.modules()
+        if isinstance(part, LearnedTemperature)
+    ]
     assert found == [own, own]

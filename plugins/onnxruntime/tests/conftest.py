@@ -32,7 +32,9 @@ def saved(tmp_path: Path) -> Callable[[Mapping[str, Any]], SavedEncoder]:
 
     def make(table: Mapping[str, Any]) -> SavedEncoder:
         plugins = load_plugins()
-        recipe, problems = structure(dict(table), EncoderRecipe, Document({}), plugins, Path.cwd())
+        recipe, problems = structure(
+            dict(table), EncoderRecipe, Document({}), plugins, Path.cwd()
+        )
         assert not problems, problems
         engine = plugins.find("runtime", "cpu").cls(threads=1).build()
         engine.seed(8)

@@ -20,7 +20,12 @@ QUICK = {
 
 def test_the_suite_asks_for_no_training_and_tries_every_backbone() -> None:
     assert set(CHECKS) >= QUICK
-    assert {name.partition("/")[0] for name in CHECKS} == {"describe", "encode", "saved", "transform"}
+    assert {name.partition("/")[0] for name in CHECKS} == {
+        "describe",
+        "encode",
+        "saved",
+        "transform",
+    }
     backbones = {name.split("/")[1] for name in CHECKS if name.startswith("encode/")}
     assert backbones == {"bert", "t5", "t5-decoder", "opt", "llama"}
 
@@ -31,6 +36,8 @@ def _marked(name: str, check: Callable[[], None]) -> object:
     return pytest.param(check, id=name, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("check", [_marked(name, check) for name, check in CHECKS.items()])
+@pytest.mark.parametrize(
+    "check", [_marked(name, check) for name, check in CHECKS.items()]
+)
 def test_it_computes_what_the_runtime_cpu_does(check: Callable[[], None]) -> None:
     check()

@@ -11,7 +11,9 @@ from sentbed_testing import check_component
 
 def test_the_entry_point_names_the_package() -> None:
     points = entry_points(group="sentbed")
-    values = [point.value for point in points if point.dist.name == "sentbed-onnxruntime"]
+    values = [
+        point.value for point in points if point.dist.name == "sentbed-onnxruntime"
+    ]
     assert values == ["sentbed_onnxruntime"]
 
 

@@ -18,15 +18,28 @@ def random_states() -> Callable[..., TokenStates]:
     """
 
     def draw(
-        lengths: list[int], width: int = 6, seed: int = 0, side: str = "right", layers: int = 0
+        lengths: list[int],
+        width: int = 6,
+        seed: int = 0,
+        side: str = "right",
+        layers: int = 0,
     ) -> TokenStates:
         generator = torch.Generator().manual_seed(seed)
         longest = max(lengths)
-        sentences = [torch.randn(layers + 1, length, width, generator=generator) for length in lengths]
-        drawn = 1000 * torch.randn(layers + 1, len(lengths), longest, width, generator=generator)
+        sentences = [
+            torch.randn(layers + 1, length, width, generator=generator)
+            for length in lengths
+        ]
+        drawn = 1000 * torch.randn(
+            layers + 1, len(lengths), longest, width, generator=generator
+        )
         mask = torch.zeros(len(lengths), longest, dtype=torch.long)
         for row, (sentence, length) in enumerate(zip(sentences, lengths, strict=True)):
-            place = slice(0, length) if side == "right" else slice(longest - length, longest)
+            place = (
+                slice(0, length)
+                if side == "right"
+                else slice(longest - length, longest)
+            )
             drawn[:, row, place] = sentence
             mask[row, place] = 1
         return TokenStates(drawn[-1], mask, tuple(drawn) if layers else None)

@@ -39,7 +39,9 @@ OF_THE_TOKENS = [
 
 
 def test_all_poolers_but_those_that_take_a_given_state_are_listed_here() -> None:
-    assert poolers().keys() - {"decoder", "mask", "mask-mlp"} == {p.name for p in OF_THE_TOKENS}
+    assert poolers().keys() - {"decoder", "mask", "mask-mlp"} == {
+        p.name for p in OF_THE_TOKENS
+    }
 
 
 def alone(states: TokenStates, row: int) -> TokenStates:
@@ -54,7 +56,9 @@ def alone(states: TokenStates, row: int) -> TokenStates:
 def test_padding_left_padding_right_and_none_give_the_same_vector(
     random_states: States, pooler: Any, training: bool
 ) -> None:
-    right, left = (random_states(LENGTHS, layers=3, side=side) for side in ("right", "left"))
+    right, left = (
+        random_states(LENGTHS, layers=3, side=side) for side in ("right", "left")
+    )
     assert not torch.equal(right.attention_mask, left.attention_mask)
     module = pooler.build(6).train(training)
     vectors = module(right)
@@ -65,10 +69,15 @@ def test_padding_left_padding_right_and_none_give_the_same_vector(
 
 
 @pytest.mark.parametrize("pooler", OF_THE_TOKENS, ids=str)
-def test_a_mask_of_booleans_is_one_of_ones_and_zeros(random_states: States, pooler: Any) -> None:
+def test_a_mask_of_booleans_is_one_of_ones_and_zeros(
+    random_states: States, pooler: Any
+) -> None:
     states = random_states(LENGTHS, layers=3, side="left")
     module = pooler.build(6)
-    assert torch.equal(module(states._replace(attention_mask=states.attention_mask.bool())), module(states))
+    assert torch.equal(
+        module(states._replace(attention_mask=states.attention_mask.bool())),
+        module(states),
+    )
 
 
 @pytest.mark.parametrize("pooler", OF_THE_TOKENS, ids=str)
@@ -77,7 +86,9 @@ def test_a_trace_of_one_batch_pools_another(random_states: States, pooler: Any) 
     module = pooler.build(6)
     free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     shapes = (TokenStates(free, free, (free,) * 4),)
-    traced = torch.export.export(module, (random_states(LENGTHS, layers=3),), dynamic_shapes=shapes).module()
+    traced = torch.export.export(
+        module, (random_states(LENGTHS, layers=3),), dynamic_shapes=shapes
+    ).module()
     for lengths in ([3, 9, 1, 5, 2], [4, 12]):
         other = random_states(lengths, layers=3, side="left", seed=1)
         torch.testing.assert_close(traced(other), module(other), rtol=0, atol=1e-6)
@@ -86,7 +97,9 @@ def test_a_trace_of_one_batch_pools_another(random_states: States, pooler: Any) 
 @pytest.mark.parametrize("pooler", [First(), Last(), Prompt(), PromptEOL()], ids=str)
 def test_picking_a_token_keeps_the_dtype(random_states: States, pooler: Any) -> None:
     states = random_states(LENGTHS)
-    narrow = states._replace(last_hidden_state=states.last_hidden_state.to(torch.bfloat16))
+    narrow = states._replace(
+        last_hidden_state=states.last_hidden_state.to(torch.bfloat16)
+    )
     vectors = pooler.build(6)(narrow)
     assert vectors.dtype == torch.bfloat16
     assert torch.equal(vectors, pooler.build(6)(states).to(torch.bfloat16))

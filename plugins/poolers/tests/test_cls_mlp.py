@@ -31,10 +31,15 @@ def test_the_vector_is_that_of_the_pooler_of_transformers_with_the_same_weights(
     random_states: States,
 ) -> None:
     states = random_states([7, 2, 4, 1, 9], width=8)
-    theirs, ours = BertPooler(BertConfig(hidden_size=8, num_attention_heads=2)), ClsMLP().build(8)
+    theirs, ours = (
+        BertPooler(BertConfig(hidden_size=8, num_attention_heads=2)),
+        ClsMLP().build(8),
+    )
     for module in (theirs, ours):
         module.load_state_dict(drawn_weights(8))
-    torch.testing.assert_close(ours(states), theirs(states.last_hidden_state), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        ours(states), theirs(states.last_hidden_state), rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -45,8 +50,13 @@ def test_the_vector_is_that_of_sentence_transformers_with_the_same_weights(
     weights = drawn_weights(8)
     pooling = Pooling(8, pooling_mode="cls")
     dense = Dense(8, 8, activation_function=torch.nn.Tanh())
-    dense.linear.load_state_dict({"weight": weights["dense.weight"], "bias": weights["dense.bias"]})
-    features = {"token_embeddings": states.last_hidden_state, "attention_mask": states.attention_mask}
+    dense.linear.load_state_dict(
+        {"weight": weights["dense.weight"], "bias": weights["dense.bias"]}
+    )
+    features = {
+        "token_embeddings": states.last_hidden_state,
+        "attention_mask": states.attention_mask,
+    }
     ours = ClsMLP().build(8)
     ours.load_state_dict(weights)
     theirs = dense(pooling(features))["sentence_embedding"]
@@ -60,7 +70,9 @@ def test_weights_are_drawn_with_deviation_one_fiftieth_and_the_bias_is_zero() ->
     assert dense.weight.std().item() == pytest.approx(0.02, rel=0.02)
     assert dense.weight.mean().item() == pytest.approx(0, abs=4e-4)
     # Of a uniform distribution with this deviation, none would be beyond 0.035; of a normal one, 8 %.
-    assert (dense.weight.abs() > 0.035).float().mean().item() == pytest.approx(0.080, abs=0.01)
+    assert (dense.weight.abs() > 0.035).float().mean().item() == pytest.approx(
+        0.080, abs=0.01
+    )
     assert not dense.bias.any()
 
 
@@ -73,7 +85,9 @@ def test_the_layer_is_there_in_training_and_at_test(random_states: States) -> No
     assert ClsMLP().traits.at_test is None
 
 
-def test_with_the_switch_the_layer_is_there_in_training_only(random_states: States) -> None:
+def test_with_the_switch_the_layer_is_there_in_training_only(
+    random_states: States,
+) -> None:
     states = random_states([5, 2, 1])
     pooler = ClsMLP(mlp_only_train=True)
     module = pooler.build(6)
@@ -84,7 +98,9 @@ def test_with_the_switch_the_layer_is_there_in_training_only(random_states: Stat
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
 
 
-def test_with_the_switch_another_width_is_that_of_training_alone(random_states: States) -> None:
+def test_with_the_switch_another_width_is_that_of_training_alone(
+    random_states: States,
+) -> None:
     states = random_states([5, 2, 1])
     pooler = ClsMLP(mlp_only_train=True, mlp_width=9)
     assert (pooler.output_width(6), pooler.trained_width(6)) == (6, 9)
@@ -100,7 +116,11 @@ def test_without_it_another_width_is_that_of_the_vector(random_states: States) -
     pooler = ClsMLP(mlp_width=4)
     assert (pooler.output_width(6), pooler.trained_width(6)) == (4, 4)
     module = pooler.build(6)
-    assert module.train()(random_states([5, 2])).shape == module.eval()(random_states([5, 2])).shape == (2, 4)
+    assert (
+        module.train()(random_states([5, 2])).shape
+        == module.eval()(random_states([5, 2])).shape
+        == (2, 4)
+    )
 
 
 def test_the_gradient_reaches_layer_bias_and_the_first_real_token_alone() -> None:
@@ -113,29 +133,48 @@ def test_the_gradient_reaches_layer_bias_and_the_first_real_token_alone() -> Non
     expected = torch.zeros(2, 4, 3)
     expected[[0, 1], [0, 2]] = (slope @ module.dense.weight).detach()
     torch.testing.assert_close(hidden.grad, expected, rtol=0, atol=1e-6)
-    torch.testing.assert_close(module.dense.weight.grad, slope.T @ first, rtol=0, atol=1e-6)
-    torch.testing.assert_close(module.dense.bias.grad, slope.sum(dim=0), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        module.dense.weight.grad, slope.T @ first, rtol=0, atol=1e-6
+    )
+    torch.testing.assert_close(
+        module.dense.bias.grad, slope.sum(dim=0), rtol=0, atol=1e-6
+    )
 
 
-def file_of(directory: Path, weight: torch.Tensor, bias: torch.Tensor, layer: str = "mlp.dense") -> Path:
-    save_file({f"{layer}.weight": weight, f"{layer}.bias": bias}, directory / "model.safetensors")
+def file_of(
+    directory: Path, weight: torch.Tensor, bias: torch.Tensor, layer: str = "mlp.dense"
+) -> Path:
+    save_file(
+        {f"{layer}.weight": weight, f"{layer}.bias": bias},
+        directory / "model.safetensors",
+    )
     return directory / "model.safetensors"
 
 
-def test_the_layer_is_that_of_a_released_model(random_states: States, tmp_path: Path) -> None:
-    model = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+def test_the_layer_is_that_of_a_released_model(
+    random_states: States, tmp_path: Path
+) -> None:
+    model = BertModel(
+        BertConfig(
+            vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2
+        )
+    )
     torch.nn.init.normal_(model.pooler.dense.bias)
     model.save_pretrained(tmp_path)
     states = random_states([7, 2, 4], width=8)
     module = ClsMLP(mlp=str(tmp_path / "model.safetensors")).build(8)
-    torch.testing.assert_close(module(states), model.pooler(states.last_hidden_state), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        module(states), model.pooler(states.last_hidden_state), rtol=0, atol=1e-6
+    )
 
 
 def test_the_layer_is_that_of_a_training_run(tmp_path: Path) -> None:
     weight, bias = torch.arange(9.0).reshape(3, 3), torch.tensor([1.0, -1.0, 0.5])
     module = ClsMLP(mlp=str(file_of(tmp_path, weight, bias))).build(3)
     hidden = torch.tensor([[[1.0, 2.0, -1.0], [9.0, 9.0, 9.0]]])
-    expected = torch.tanh(torch.tensor([[0 + 2 - 2 + 1, 3 + 8 - 5 - 1, 6 + 14 - 8 + 0.5]]))
+    expected = torch.tanh(
+        torch.tensor([[0 + 2 - 2 + 1, 3 + 8 - 5 - 1, 6 + 14 - 8 + 0.5]])
+    )
     torch.testing.assert_close(module(TokenStates(hidden, None)), expected)
 
 
@@ -163,11 +202,16 @@ def test_the_layer_is_that_of_the_model_in_the_backbones_directory(
     tmp_path: Path, prefix: str, layer: str
 ) -> None:
     weight, bias = torch.arange(6.0).reshape(3, 2), torch.tensor([1.0, -1.0, 0.5])
-    other = {f"{prefix}pooler.dense.weight": -weight, f"{prefix}pooler.dense.bias": -bias}
+    other = {
+        f"{prefix}pooler.dense.weight": -weight,
+        f"{prefix}pooler.dense.bias": -bias,
+    }
     own = {f"{prefix}{layer}.weight": weight}
     # A sharded model may have a layer's weight and its bias in two files.
     save_file({**other, **own}, tmp_path / "model-00001-of-00002.safetensors")
-    save_file({f"{prefix}{layer}.bias": bias}, tmp_path / "model-00002-of-00002.safetensors")
+    save_file(
+        {f"{prefix}{layer}.bias": bias}, tmp_path / "model-00002-of-00002.safetensors"
+    )
     pooler = ClsMLP(pretrained=True, mlp_width=3)
     assert pooler.traits.pretrained
     module = pooler.build(2)
@@ -180,7 +224,10 @@ def test_the_layer_is_that_of_the_model_in_the_backbones_directory(
     ("weights", "problem"),
     [
         ({"encoder.weight": torch.eye(2)}, "has no MLP .* take `pretrained` out"),
-        ({"mlp.dense.weight": torch.eye(2)}, "has `mlp.dense.weight` and no `mlp.dense.bias`"),
+        (
+            {"mlp.dense.weight": torch.eye(2)},
+            "has `mlp.dense.weight` and no `mlp.dense.bias`",
+        ),
         (
             {"pooler.dense.weight": torch.eye(3), "pooler.dense.bias": torch.zeros(3)},
             r"`pooler.dense.weight` \(3, 3\), expected \(2, 2\)",
@@ -207,10 +254,16 @@ def test_a_layer_has_one_origin(tmp_path: Path) -> None:
     [
         ("dense", torch.eye(2), "has no MLP .* name a file of SimCSE's"),
         ("mlp.dense", torch.eye(3), r"`mlp.dense.weight` \(3, 3\), expected \(2, 2\)"),
-        ("mlp.dense", torch.full((2, 2), torch.inf), "has NaN or infinite values in `mlp.dense.weight`"),
+        (
+            "mlp.dense",
+            torch.full((2, 2), torch.inf),
+            "has NaN or infinite values in `mlp.dense.weight`",
+        ),
     ],
 )
-def test_another_layer_is_refused(tmp_path: Path, layer: str, weight: torch.Tensor, problem: str) -> None:
+def test_another_layer_is_refused(
+    tmp_path: Path, layer: str, weight: torch.Tensor, problem: str
+) -> None:
     file = file_of(tmp_path, weight, torch.zeros(len(weight)), layer)
     with pytest.raises(sentbed.ModelError, match=problem):
         ClsMLP(mlp=str(file)).build(2)
@@ -219,7 +272,9 @@ def test_another_layer_is_refused(tmp_path: Path, layer: str, weight: torch.Tens
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     file = file_of(tmp_path, torch.eye(2), torch.zeros(2))
     file.write_bytes(file.read_bytes()[:-3])
-    with pytest.raises(sentbed.ModelError, match=r"cannot be read: .*; fetch the model again"):
+    with pytest.raises(
+        sentbed.ModelError, match=r"cannot be read: .*; fetch the model again"
+    ):
         ClsMLP(mlp=str(file)).build(2)
 
 

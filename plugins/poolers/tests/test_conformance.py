@@ -9,7 +9,10 @@ import sentbed_poolers
 from sentbed_testing import check_component, offered
 
 FIELDS: dict[str, list[dict[str, Any]]] = {
-    "latent-attention": [{"latents": 16, "heads": 2}, {"latents": 4, "heads": 3, "head_width": 5}],
+    "latent-attention": [
+        {"latents": 16, "heads": 2},
+        {"latents": 4, "heads": 3, "head_width": 5},
+    ],
     "cls-mlp": [{}, {"mlp_only_train": True}],
     "mean-first-last": [{}, {"first": "layer-1"}],
 }
@@ -47,7 +50,9 @@ TRANSFORMS: dict[str, list[dict[str, Any]]] = {
         for fields in TRANSFORMS[transform.name]
     ],
 )
-def test_a_transform_keeps_the_contract(transform: type, fields: dict[str, Any]) -> None:
+def test_a_transform_keeps_the_contract(
+    transform: type, fields: dict[str, Any]
+) -> None:
     if "data" in fields:
         pytest.importorskip("sentbed_data")
     report = check_component(transform, kind="transform", example=fields)

@@ -15,7 +15,9 @@ WIDTH, TOKENS = 12, 50
 RNG = np.random.default_rng(0)
 VECTORS = RNG.standard_normal((7, WIDTH)).astype(np.float32)
 # Singular values that are well apart: the directions are then decided to the last digits.
-EMBEDDING = (RNG.standard_normal((TOKENS, WIDTH)) * 2.0 ** -np.arange(WIDTH)).astype(np.float32)
+EMBEDDING = (RNG.standard_normal((TOKENS, WIDTH)) * 2.0 ** -np.arange(WIDTH)).astype(
+    np.float32
+)
 
 
 class Embedding(BuiltBackbone):
@@ -26,14 +28,21 @@ class Embedding(BuiltBackbone):
         return self.matrix
 
 
-def fitted(backbone: Any = None, **fields: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return EmbedFilter(**fields).fit(np.zeros((0, WIDTH), np.float32), backbone or Embedding())
+def fitted(
+    backbone: Any = None, **fields: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return EmbedFilter(**fields).fit(
+        np.zeros((0, WIDTH), np.float32), backbone or Embedding()
+    )
 
 
 def naive(first: int, last: int) -> NDArray[np.float64]:
     """The projection, one outer product a direction of the whole matrix's singular value decomposition."""
     directions = np.linalg.svd(EMBEDDING.astype(np.float64))[2]
-    return sum((np.outer(directions[i], directions[i]) for i in range(first, last)), np.zeros((WIDTH, WIDTH)))
+    return sum(
+        (np.outer(directions[i], directions[i]) for i in range(first, last)),
+        np.zeros((WIDTH, WIDTH)),
+    )
 
 
 def cosines(vectors: NDArray[Any]) -> NDArray[np.float64]:
@@ -52,20 +61,28 @@ def cosines(vectors: NDArray[Any]) -> NDArray[np.float64]:
         ({"first": 6}, 6, 12),
     ],
 )
-def test_the_projection_keeps_these_directions_alone(fields: dict[str, Any], first: int, last: int) -> None:
+def test_the_projection_keeps_these_directions_alone(
+    fields: dict[str, Any], first: int, last: int
+) -> None:
     mean, projection = fitted(reduce=False, **fields)
     assert not mean.any()
     np.testing.assert_allclose(projection, naive(first, last), atol=1e-6)
     np.testing.assert_allclose(projection, projection.T, atol=1e-12)
     np.testing.assert_allclose(projection @ projection, projection, atol=1e-12)
-    assert np.linalg.matrix_rank(projection) == last - first == EmbedFilter(**fields).output_width(WIDTH)
+    assert (
+        np.linalg.matrix_rank(projection)
+        == last - first
+        == EmbedFilter(**fields).output_width(WIDTH)
+    )
 
 
 def test_the_reduced_vectors_have_the_cosines_of_the_projected_ones() -> None:
     _, projection = fitted(reduce=False)
     _, reduced = fitted()
     assert (projection.shape, reduced.shape) == ((WIDTH, WIDTH), (WIDTH, WIDTH // 2))
-    np.testing.assert_allclose(cosines(VECTORS @ reduced), cosines(VECTORS @ projection), atol=1e-6)
+    np.testing.assert_allclose(
+        cosines(VECTORS @ reduced), cosines(VECTORS @ projection), atol=1e-6
+    )
     np.testing.assert_allclose(reduced.T @ reduced, np.eye(WIDTH // 2), atol=1e-12)
 
 
@@ -86,10 +103,15 @@ def test_blocks_of_the_matrix_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     ("fields", "said"),
     [
         ({"tau": 13}, r"keeps 0 directions .`tau = 13`. after the first 6 of 12"),
-        ({"first": 7}, r"keeps 6 directions .`tau = 2`. after the first 7 of 12; .* `first` of at most 6"),
+        (
+            {"first": 7},
+            r"keeps 6 directions .`tau = 2`. after the first 7 of 12; .* `first` of at most 6",
+        ),
     ],
 )
-def test_directions_that_are_not_there_are_refused(fields: dict[str, Any], said: str) -> None:
+def test_directions_that_are_not_there_are_refused(
+    fields: dict[str, Any], said: str
+) -> None:
     with pytest.raises(ModelError, match=said):
         EmbedFilter(**fields).output_width(WIDTH)
 
@@ -101,13 +123,17 @@ def test_fields_out_of_range_are_refused(fields: dict[str, Any]) -> None:
 
 
 def test_an_output_embedding_of_another_width_is_refused() -> None:
-    with pytest.raises(ModelError, match=r"vectors that are 12 wide, .* output embedding have 5 values; use"):
+    with pytest.raises(
+        ModelError,
+        match=r"vectors that are 12 wide, .* output embedding have 5 values; use",
+    ):
         fitted(Embedding(EMBEDDING[:, :5]))
 
 
 def test_a_backbone_that_gives_no_output_embedding_is_named() -> None:
     with pytest.raises(
-        ModelError, match=r"backbone of `sentbed\.protocols\.components` does not give its out"
+        ModelError,
+        match=r"backbone of `sentbed\.protocols\.components` does not give its out",
     ):
         fitted(BuiltBackbone())
 

@@ -23,41 +23,62 @@ def test_with_padding_on_the_left_it_is_that_of_a_loop_over_the_real_tokens(
 ) -> None:
     states = random_states(lengths, side="left")
     expected = []
-    for sentence, kept in zip(states.last_hidden_state.tolist(), states.attention_mask.tolist(), strict=True):
-        expected.append(next(token for token, keep in zip(sentence, kept, strict=True) if keep))
+    for sentence, kept in zip(
+        states.last_hidden_state.tolist(), states.attention_mask.tolist(), strict=True
+    ):
+        expected.append(
+            next(token for token, keep in zip(sentence, kept, strict=True) if keep)
+        )
     assert torch.equal(First().build(6)(states), torch.tensor(expected))
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_vector_is_that_of_sentence_transformers(random_states: States, side: str) -> None:
+def test_the_vector_is_that_of_sentence_transformers(
+    random_states: States, side: str
+) -> None:
     states = random_states([7, 2, 4, 1, 9], width=8, side=side)
     theirs = Pooling(8, pooling_mode="cls")(
-        {"token_embeddings": states.last_hidden_state, "attention_mask": states.attention_mask}
+        {
+            "token_embeddings": states.last_hidden_state,
+            "attention_mask": states.attention_mask,
+        }
     )
-    torch.testing.assert_close(First().build(8)(states), theirs["sentence_embedding"], rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        First().build(8)(states), theirs["sentence_embedding"], rtol=0, atol=1e-6
+    )
 
 
 def test_mask_and_padding_change_nothing(random_states: States) -> None:
     states = random_states([5, 2, 1])
     pooler = First().build(6)
     padded = torch.cat([states.last_hidden_state, torch.full((3, 4, 6), 1e4)], dim=1)
-    assert torch.equal(pooler(TokenStates(states.last_hidden_state, None)), pooler(states))
+    assert torch.equal(
+        pooler(TokenStates(states.last_hidden_state, None)), pooler(states)
+    )
     assert torch.equal(pooler(TokenStates(padded, None)), pooler(states))
 
 
 def test_the_order_of_the_batch_changes_no_vector(random_states: States) -> None:
     states = random_states([5, 2, 1])
     pooler = First().build(6)
-    shuffled = TokenStates(states.last_hidden_state[[2, 0, 1]], states.attention_mask[[2, 0, 1]])
+    shuffled = TokenStates(
+        states.last_hidden_state[[2, 0, 1]], states.attention_mask[[2, 0, 1]]
+    )
     assert torch.equal(pooler(shuffled), pooler(states)[[2, 0, 1]])
 
 
 @pytest.mark.parametrize(
     ("mask", "places"),
-    [(None, [0, 0]), ([[1, 1, 1, 1], [1, 0, 0, 0]], [0, 0]), ([[1, 1, 1, 1], [0, 0, 1, 1]], [0, 2])],
+    [
+        (None, [0, 0]),
+        ([[1, 1, 1, 1], [1, 0, 0, 0]], [0, 0]),
+        ([[1, 1, 1, 1], [0, 0, 1, 1]], [0, 2]),
+    ],
     ids=["none", "right", "left"],
 )
-def test_only_the_first_real_token_gets_a_gradient(mask: list[list[int]] | None, places: list[int]) -> None:
+def test_only_the_first_real_token_gets_a_gradient(
+    mask: list[list[int]] | None, places: list[int]
+) -> None:
     hidden = torch.randn(2, 4, 3, requires_grad=True)
     weight = torch.tensor([1.0, -2.0, 3.0])
     states = TokenStates(hidden, None if mask is None else torch.tensor(mask))

@@ -17,12 +17,17 @@ from sentbed_poolers.mean_first_last import MeanFirstLast
 States = Callable[..., TokenStates]
 
 
-@pytest.mark.parametrize(("pooler", "field"), [(Decoder(), "decoder_state"), (Mask(), "mask_state")], ids=str)
+@pytest.mark.parametrize(
+    ("pooler", "field"), [(Decoder(), "decoder_state"), (Mask(), "mask_state")], ids=str
+)
 def test_the_vector_is_the_given_state_and_the_gradient_goes_to_it_alone(
     random_states: States, pooler: Any, field: str
 ) -> None:
     hidden = random_states([5, 2, 1]).last_hidden_state.requires_grad_()
-    given = {name: torch.randn(3, 6, requires_grad=True) for name in ("decoder_state", "mask_state")}
+    given = {
+        name: torch.randn(3, 6, requires_grad=True)
+        for name in ("decoder_state", "mask_state")
+    }
     vectors = pooler.build(6)(TokenStates(hidden, None, **given))
     assert torch.equal(vectors, given[field])
     weight = torch.randn(3, 6)

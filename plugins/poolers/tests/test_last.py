@@ -18,9 +18,15 @@ def test_the_vector_is_that_of_a_loop_over_the_real_tokens(
 ) -> None:
     states = random_states(lengths, side=side)
     expected = []
-    for sentence, kept in zip(states.last_hidden_state.tolist(), states.attention_mask.tolist(), strict=True):
-        expected.append([token for token, keep in zip(sentence, kept, strict=True) if keep][-1])
-    torch.testing.assert_close(Last().build(6)(states), torch.tensor(expected), rtol=0, atol=0)
+    for sentence, kept in zip(
+        states.last_hidden_state.tolist(), states.attention_mask.tolist(), strict=True
+    ):
+        expected.append(
+            [token for token, keep in zip(sentence, kept, strict=True) if keep][-1]
+        )
+    torch.testing.assert_close(
+        Last().build(6)(states), torch.tensor(expected), rtol=0, atol=0
+    )
 
 
 def test_without_a_mask_the_last_token_is_at_the_end(random_states: States) -> None:
@@ -29,12 +35,19 @@ def test_without_a_mask_the_last_token_is_at_the_end(random_states: States) -> N
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_vector_is_that_of_sentence_transformers(random_states: States, side: str) -> None:
+def test_the_vector_is_that_of_sentence_transformers(
+    random_states: States, side: str
+) -> None:
     states = random_states([7, 2, 4, 1, 9], width=8, side=side)
     theirs = Pooling(8, pooling_mode="lasttoken")(
-        {"token_embeddings": states.last_hidden_state, "attention_mask": states.attention_mask}
+        {
+            "token_embeddings": states.last_hidden_state,
+            "attention_mask": states.attention_mask,
+        }
     )
-    torch.testing.assert_close(Last().build(8)(states), theirs["sentence_embedding"], rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        Last().build(8)(states), theirs["sentence_embedding"], rtol=0, atol=1e-6
+    )
 
 
 def test_only_the_last_real_token_gets_a_gradient() -> None:

@@ -17,7 +17,9 @@ Array = NDArray[np.float64]
 
 
 def norm(row: Array, layer: torch.nn.LayerNorm) -> Array:
-    scale, shift = (value.detach().double().numpy() for value in (layer.weight, layer.bias))
+    scale, shift = (
+        value.detach().double().numpy() for value in (layer.weight, layer.bias)
+    )
     centred = row - row.mean()
     found: Array = centred / np.sqrt((centred**2).mean() + layer.eps) * scale + shift
     return found
@@ -29,8 +31,13 @@ def matrix(layer: torch.nn.Linear) -> Array:
 
 def naive(module: Any, states: TokenStates) -> Array:
     """One sentence, one token, one head and one latent after the other, in float64."""
-    latents = [norm(row, module.latent_norm) for row in module.latents.detach().double().numpy()]
-    keys, values = np.split(np.array([matrix(module.key_value) @ row for row in latents]), 2, axis=1)
+    latents = [
+        norm(row, module.latent_norm)
+        for row in module.latents.detach().double().numpy()
+    ]
+    keys, values = np.split(
+        np.array([matrix(module.key_value) @ row for row in latents]), 2, axis=1
+    )
     size = keys.shape[1] // module.heads
     rows = []
     masks = states.attention_mask.numpy() if states.attention_mask is not None else None
@@ -43,16 +50,21 @@ def naive(module: Any, states: TokenStates) -> Array:
             read = []
             for head in range(module.heads):
                 own = slice(head * size, (head + 1) * size)
-                scores = [math.exp(query[own] @ key[own] / math.sqrt(size)) for key in keys]
-                total = sum(score * value[own] for score, value in zip(scores, values, strict=True)) / sum(
-                    scores
-                )
+                scores = [
+                    math.exp(query[own] @ key[own] / math.sqrt(size)) for key in keys
+                ]
+                total = sum(
+                    score * value[own]
+                    for score, value in zip(scores, values, strict=True)
+                ) / sum(scores)
                 read.append(total)
             first = token + matrix(module.out) @ np.concatenate(read)
             wide = matrix(module.widen) @ norm(first, module.inner_norm)
             wide = wide + module.widen.bias.detach().double().numpy()
             half = len(wide) // 2
-            gate = np.array([g * 0.5 * (1 + math.erf(g / math.sqrt(2))) for g in wide[half:]])
+            gate = np.array(
+                [g * 0.5 * (1 + math.erf(g / math.sqrt(2))) for g in wide[half:]]
+            )
             inner = matrix(module.narrow) @ (wide[:half] * gate)
             kept.append(first + inner + module.narrow.bias.detach().double().numpy())
         rows.append(sum(kept) / len(kept))
@@ -71,22 +83,32 @@ def built(width: int = 6, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("fields", [{}, {"head_width": 3, "heads": 4}, {"latents": 1}], ids=str)
+@pytest.mark.parametrize(
+    "fields", [{}, {"head_width": 3, "heads": 4}, {"latents": 1}], ids=str
+)
 @torch.no_grad()
-def test_vectors_are_those_of_a_naive_loop(random_states: States, fields: Any, side: str) -> None:
+def test_vectors_are_those_of_a_naive_loop(
+    random_states: States, fields: Any, side: str
+) -> None:
     module, states = built(**fields), random_states([7, 2, 1, 9, 9], side=side)
     expected = naive(module, states)
     np.testing.assert_allclose(module(states).numpy(), expected, rtol=0, atol=1e-6)
-    whole = states._replace(last_hidden_state=states.last_hidden_state[3:], attention_mask=None)
+    whole = states._replace(
+        last_hidden_state=states.last_hidden_state[3:], attention_mask=None
+    )
     np.testing.assert_allclose(module(whole).numpy(), expected[3:], rtol=0, atol=1e-6)
 
 
-def test_without_attention_and_inner_layer_it_is_the_mean(random_states: States) -> None:
+def test_without_attention_and_inner_layer_it_is_the_mean(
+    random_states: States,
+) -> None:
     module, states = built(), random_states([4, 2])
     for layer in (module.out, module.narrow):
         for value in layer.parameters():
             torch.nn.init.zeros_(value)
-    expected = torch.stack([states.last_hidden_state[0].mean(0), states.last_hidden_state[1, :2].mean(0)])
+    expected = torch.stack(
+        [states.last_hidden_state[0].mean(0), states.last_hidden_state[1, :2].mean(0)]
+    )
     torch.testing.assert_close(module(states), expected, rtol=0, atol=1e-6)
 
 
@@ -107,7 +129,9 @@ def test_the_gradient_is_that_of_the_naive_loop_and_reaches_every_weight_and_no_
     def naive_loss(of: torch.Tensor) -> float:
         return float(np.sin(naive(module, TokenStates(of, mask))).sum())
 
-    step = 1e-5 * torch.randn(hidden.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    step = 1e-5 * torch.randn(
+        hidden.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1)
+    )
     exact = hidden.detach().double()
     slope = (naive_loss(exact + step) - naive_loss(exact - step)) / 2
     assert (hidden.grad.double() * step).sum().item() == pytest.approx(slope, rel=1e-4)

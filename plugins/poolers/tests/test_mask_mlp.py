@@ -16,7 +16,8 @@ States = Callable[..., TokenStates]
 def layer(width: int) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(1)
     return {
-        "pooler.dense.weight": torch.randn(width, width, generator=generator) / width**0.5,
+        "pooler.dense.weight": torch.randn(width, width, generator=generator)
+        / width**0.5,
         "pooler.dense.bias": torch.randn(width, generator=generator),
     }
 
@@ -31,7 +32,10 @@ def test_the_vector_is_the_mask_state_after_the_layer_of_the_file(
     assert list(pooler.check()) == []
     drawn = torch.randn(3, 8, generator=torch.Generator().manual_seed(2))
     states = random_states([7, 2, 4], width=8)._replace(mask_state=drawn)
-    expected = torch.tanh(states.mask_state @ weights["pooler.dense.weight"].T + weights["pooler.dense.bias"])
+    expected = torch.tanh(
+        states.mask_state @ weights["pooler.dense.weight"].T
+        + weights["pooler.dense.bias"]
+    )
     module = pooler.build(8)
     torch.testing.assert_close(module.train()(states), expected, rtol=0, atol=1e-6)
     at_test = states.mask_state if only_train else expected

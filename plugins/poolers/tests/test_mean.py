@@ -13,7 +13,9 @@ States = Callable[..., TokenStates]
 
 def naive_mean(states: TokenStates) -> list[list[float]]:
     rows = []
-    for sentence, kept in zip(states.last_hidden_state.tolist(), states.attention_mask.tolist(), strict=True):
+    for sentence, kept in zip(
+        states.last_hidden_state.tolist(), states.attention_mask.tolist(), strict=True
+    ):
         tokens = [token for token, keep in zip(sentence, kept, strict=True) if keep]
         rows.append([sum(column) / len(tokens) for column in zip(*tokens, strict=True)])
     return rows
@@ -26,16 +28,25 @@ def test_the_mean_is_that_of_a_naive_loop_over_the_real_tokens(
 ) -> None:
     states = random_states(lengths, side=side)
     vectors = Mean().build(6)(states)
-    torch.testing.assert_close(vectors, torch.tensor(naive_mean(states)), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        vectors, torch.tensor(naive_mean(states)), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_mean_is_that_of_sentence_transformers(random_states: States, side: str) -> None:
+def test_the_mean_is_that_of_sentence_transformers(
+    random_states: States, side: str
+) -> None:
     states = random_states([7, 2, 4, 1, 9], width=8, side=side)
     theirs = Pooling(8, pooling_mode="mean")(
-        {"token_embeddings": states.last_hidden_state, "attention_mask": states.attention_mask}
+        {
+            "token_embeddings": states.last_hidden_state,
+            "attention_mask": states.attention_mask,
+        }
     )
-    torch.testing.assert_close(Mean().build(8)(states), theirs["sentence_embedding"], rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        Mean().build(8)(states), theirs["sentence_embedding"], rtol=0, atol=1e-6
+    )
 
 
 def test_the_mean_of_a_known_sentence() -> None:
@@ -51,7 +62,9 @@ def test_more_padding_changes_nothing(random_states: States, extra: int) -> None
     garbage = torch.full((3, extra, 6), 1e4)
     padded = TokenStates(
         torch.cat([states.last_hidden_state, garbage], dim=1),
-        torch.cat([states.attention_mask, torch.zeros(3, extra, dtype=torch.long)], dim=1),
+        torch.cat(
+            [states.attention_mask, torch.zeros(3, extra, dtype=torch.long)], dim=1
+        ),
     )
     torch.testing.assert_close(pooler(padded), pooler(states), rtol=0, atol=1e-5)
 
@@ -60,16 +73,24 @@ def test_the_order_of_the_batch_changes_no_vector(random_states: States) -> None
     states = random_states([7, 2, 4, 1, 5])
     pooler = Mean().build(6)
     order = torch.tensor([3, 0, 4, 2, 1])
-    shuffled = TokenStates(states.last_hidden_state[order], states.attention_mask[order])
-    torch.testing.assert_close(pooler(shuffled), pooler(states)[order], rtol=0, atol=1e-5)
+    shuffled = TokenStates(
+        states.last_hidden_state[order], states.attention_mask[order]
+    )
+    torch.testing.assert_close(
+        pooler(shuffled), pooler(states)[order], rtol=0, atol=1e-5
+    )
 
 
-def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(random_states: States) -> None:
+def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(
+    random_states: States,
+) -> None:
     states = random_states([7, 2, 4])
     pooler = Mean().build(6)
     together = pooler(states)
     for row, length in enumerate([7, 2, 4]):
-        alone = pooler(TokenStates(states.last_hidden_state[row : row + 1, :length], None))
+        alone = pooler(
+            TokenStates(states.last_hidden_state[row : row + 1, :length], None)
+        )
         torch.testing.assert_close(alone[0], together[row], rtol=0, atol=1e-5)
 
 
@@ -77,26 +98,36 @@ def test_no_mask_is_a_mask_of_ones(random_states: States) -> None:
     hidden = random_states([9, 9, 9]).last_hidden_state
     pooler = Mean().build(6)
     masked = pooler(TokenStates(hidden, torch.ones(3, 9, dtype=torch.long)))
-    torch.testing.assert_close(pooler(TokenStates(hidden, None)), masked, rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        pooler(TokenStates(hidden, None)), masked, rtol=0, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("masked", [True, False])
 def test_bf16_states_are_summed_in_fp32(random_states: States, masked: bool) -> None:
     states = random_states([64, 64, 64])
     narrow = states.last_hidden_state.to(torch.bfloat16)
-    vectors = Mean().build(6)(TokenStates(narrow, states.attention_mask if masked else None))
+    vectors = Mean().build(6)(
+        TokenStates(narrow, states.attention_mask if masked else None)
+    )
     assert vectors.dtype == torch.float32
-    torch.testing.assert_close(vectors, narrow.double().mean(dim=1).float(), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        vectors, narrow.double().mean(dim=1).float(), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("lengths", [[64, 3], [64, 64]])
-def test_autocast_leaves_the_sum_in_fp32(random_states: States, lengths: list[int]) -> None:
+def test_autocast_leaves_the_sum_in_fp32(
+    random_states: States, lengths: list[int]
+) -> None:
     """Training in bf16 pools under autocast, which would narrow a product of matrices."""
     states = random_states(lengths)
     pooler = Mean().build(6)
     with torch.autocast("cpu", torch.bfloat16):
         vectors = pooler(states)
-    torch.testing.assert_close(vectors, torch.tensor(naive_mean(states)), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        vectors, torch.tensor(naive_mean(states)), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_each_real_token_gets_its_share_of_the_gradient_and_padding_none() -> None:

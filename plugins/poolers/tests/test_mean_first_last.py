@@ -20,7 +20,11 @@ def naive(states: TokenStates, place: int) -> list[list[float]]:
         tokens = [token for token, keep in enumerate(kept) if keep]
         rows.append(
             [
-                sum((layers[place][row][t][i] + layers[-1][row][t][i]) / 2 for t in tokens) / len(tokens)
+                sum(
+                    (layers[place][row][t][i] + layers[-1][row][t][i]) / 2
+                    for t in tokens
+                )
+                / len(tokens)
                 for i in range(len(layers[-1][row][0]))
             ]
         )
@@ -35,13 +39,19 @@ def test_the_vector_is_that_of_a_naive_loop_over_the_real_tokens(
 ) -> None:
     states = random_states(lengths, side=side, layers=3)
     vectors = MeanFirstLast(first=first).build(6)(states)
-    torch.testing.assert_close(vectors, torch.tensor(naive(states, place)), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        vectors, torch.tensor(naive(states, place)), rtol=1e-5, atol=1e-6
+    )
 
 
-def test_the_first_layer_is_layer_1_unless_told_otherwise(random_states: States) -> None:
+def test_the_first_layer_is_layer_1_unless_told_otherwise(
+    random_states: States,
+) -> None:
     states = random_states([5, 2], layers=3)
     expected = torch.tensor(naive(states, 1))
-    torch.testing.assert_close(MeanFirstLast().build(6)(states), expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        MeanFirstLast().build(6)(states), expected, rtol=1e-5, atol=1e-6
+    )
 
 
 @FIRST
@@ -51,7 +61,12 @@ def test_the_vector_is_the_mean_of_two_means_of_sentence_transformers(
     states = random_states([7, 2, 4, 1, 9], width=8, layers=3)
     pooling = Pooling(8, pooling_mode="mean")
     means = [
-        pooling({"token_embeddings": states.layers[layer], "attention_mask": states.attention_mask})
+        pooling(
+            {
+                "token_embeddings": states.layers[layer],
+                "attention_mask": states.attention_mask,
+            }
+        )
         for layer in (place, -1)
     ]
     expected = (means[0]["sentence_embedding"] + means[1]["sentence_embedding"]) / 2
@@ -60,7 +75,9 @@ def test_the_vector_is_the_mean_of_two_means_of_sentence_transformers(
 
 
 @FIRST
-def test_each_real_token_of_both_layers_gets_its_share_of_the_gradient(first: str, place: int) -> None:
+def test_each_real_token_of_both_layers_gets_its_share_of_the_gradient(
+    first: str, place: int
+) -> None:
     layers = tuple(torch.randn(2, 4, 3, requires_grad=True) for _ in range(4))
     mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
     weight = torch.tensor([1.0, -2.0, 3.0])
@@ -75,7 +92,9 @@ def test_each_real_token_of_both_layers_gets_its_share_of_the_gradient(first: st
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_bf16_states_are_added_and_summed_in_fp32(random_states: States, masked: bool) -> None:
+def test_bf16_states_are_added_and_summed_in_fp32(
+    random_states: States, masked: bool
+) -> None:
     states = random_states([64, 64, 64], layers=2)
     narrow = tuple(layer.to(torch.bfloat16) for layer in states.layers)
     mask = states.attention_mask if masked else None

@@ -11,7 +11,11 @@ from sentbed_testing import offered
 
 
 def test_the_entry_point_names_the_package() -> None:
-    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-poolers"]
+    found = [
+        point.value
+        for point in entry_points(group="sentbed")
+        if point.dist.name == "sentbed-poolers"
+    ]
     assert found == ["sentbed_poolers"]
 
 
@@ -37,7 +41,10 @@ def test_the_hook_offers_the_transforms_by_name() -> None:
 
 
 def test_each_pooler_says_what_it_needs() -> None:
-    assert {pooler.name: set(pooler().traits.needs) for pooler in offered(sentbed_poolers.poolers())} == {
+    assert {
+        pooler.name: set(pooler().traits.needs)
+        for pooler in offered(sentbed_poolers.poolers())
+    } == {
         "first": {"bidirectional"},
         "cls-mlp": {"bidirectional"},
         "mean": set(),
@@ -55,7 +62,9 @@ def test_each_pooler_says_what_it_needs() -> None:
 
 def test_the_readme_lists_the_poolers_in_their_order() -> None:
     text = (Path(__file__).parent.parent / "README.md").read_text()
-    table = re.findall(r"^\| `([\w-]+)` \|", text.partition("## Install")[0], re.MULTILINE)
+    table = re.findall(
+        r"^\| `([\w-]+)` \|", text.partition("## Install")[0], re.MULTILINE
+    )
     assert table == [*sentbed_poolers.poolers(), *sentbed_poolers.transforms()]
 
 

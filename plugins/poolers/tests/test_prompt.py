@@ -14,7 +14,9 @@ States = Callable[..., TokenStates]
 
 
 @pytest.mark.parametrize("pooler", [Prompt(), PromptEOL()], ids=str)
-def test_the_vector_is_the_state_of_the_last_real_token(random_states: States, pooler: Prompt) -> None:
+def test_the_vector_is_the_state_of_the_last_real_token(
+    random_states: States, pooler: Prompt
+) -> None:
     states = random_states([5, 2, 1])
     expected = states.last_hidden_state[[0, 1, 2], [4, 1, 0]]
     assert torch.equal(pooler.build(6)(states), expected)
@@ -28,7 +30,9 @@ def test_the_vector_is_the_state_of_the_last_real_token(random_states: States, p
     ],
     ids=str,
 )
-def test_the_prompt_is_that_of_the_paper_where_the_recipe_says_nothing(pooler: Prompt, expected: str) -> None:
+def test_the_prompt_is_that_of_the_paper_where_the_recipe_says_nothing(
+    pooler: Prompt, expected: str
+) -> None:
     resolved = PromptOfRecipe().resolve(pooler)
     assert resolved is not None
     assert resolved.apply('Is it "late"?') == expected

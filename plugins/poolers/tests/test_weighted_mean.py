@@ -16,7 +16,9 @@ States = Callable[..., TokenStates]
 def naive_weighted_mean(states: TokenStates) -> NDArray[np.float64]:
     """Count the real tokens of each sentence from 1, in a loop."""
     rows = []
-    for sentence, kept in zip(states.last_hidden_state.numpy(), states.attention_mask.numpy(), strict=True):
+    for sentence, kept in zip(
+        states.last_hidden_state.numpy(), states.attention_mask.numpy(), strict=True
+    ):
         place, total, weights = 0, np.zeros(sentence.shape[1]), 0
         for token, keep in zip(sentence.astype(np.float64), kept, strict=True):
             if keep:
@@ -34,14 +36,19 @@ def test_the_mean_is_that_of_a_naive_loop_over_the_real_tokens(
 ) -> None:
     states = random_states(lengths, side=side)
     vectors = WeightedMean().build(6)(states)
-    np.testing.assert_allclose(vectors.numpy(), naive_weighted_mean(states), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        vectors.numpy(), naive_weighted_mean(states), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_the_mean_is_that_of_sentence_transformers(random_states: States) -> None:
     """It counts padding too, which with padding on the right changes no weight of a real token."""
     states = random_states([7, 2, 4, 1, 9], width=8)
     theirs = Pooling(8, pooling_mode="weightedmean")(
-        {"token_embeddings": states.last_hidden_state, "attention_mask": states.attention_mask}
+        {
+            "token_embeddings": states.last_hidden_state,
+            "attention_mask": states.attention_mask,
+        }
     )
     ours = WeightedMean().build(8)(states)
     torch.testing.assert_close(ours, theirs["sentence_embedding"], rtol=0, atol=1e-6)

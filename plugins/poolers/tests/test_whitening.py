@@ -30,8 +30,13 @@ class Rows(Dataset):
     def __len__(self) -> int:
         return len(next(iter(self.held.values())))
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
-        return {name: [column[index] for index in indices] for name, column in self.held.items()}
+    def rows(
+        self, indices: Sequence[int], epoch: int = 0
+    ) -> Mapping[str, Sequence[Any]]:
+        return {
+            name: [column[index] for index in indices]
+            for name, column in self.held.items()
+        }
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         for name in self.held if columns is None else columns:
@@ -52,7 +57,10 @@ class Pairs(DataSource):
         return DataTraits(numbers=frozenset({"score"}))
 
     def open(self) -> Rows:
-        texts = {name: [f"{name} {n}" for n in range(self.count)] for name in self.columns[:2]}
+        texts = {
+            name: [f"{name} {n}" for n in range(self.count)]
+            for name in self.columns[:2]
+        }
         others = {"label": ["alike"] * self.count, "score": [1.0] * self.count}
         return Rows({name: {**texts, **others}[name] for name in self.columns})
 
@@ -75,13 +83,17 @@ def test_the_vectors_have_mean_0_and_the_identity_as_covariance() -> None:
 @pytest.mark.parametrize("dimensions", [1, 3, 5])
 def test_it_is_the_formula_of_the_paper(dimensions: int) -> None:
     vectors = vectors_of().astype(np.float64)
-    mean, matrix = Whitening(Pairs(), dimensions=dimensions).fit(vectors.astype(np.float32), NO_BACKBONE)
+    mean, matrix = Whitening(Pairs(), dimensions=dimensions).fit(
+        vectors.astype(np.float32), NO_BACKBONE
+    )
     values, directions = np.linalg.eigh(np.cov(vectors.T, bias=True))
     centred = vectors - vectors.mean(axis=0)
     expected = np.zeros((len(vectors), dimensions))
     for number, row in enumerate(centred):
         for place in range(dimensions):
-            expected[number, place] = row @ directions[:, -1 - place] / values[-1 - place] ** 0.5
+            expected[number, place] = (
+                row @ directions[:, -1 - place] / values[-1 - place] ** 0.5
+            )
     found = (vectors - mean) @ matrix
     # The sign of a direction is free.
     np.testing.assert_allclose(np.abs(found), np.abs(expected), rtol=1e-4, atol=1e-5)
@@ -90,30 +102,52 @@ def test_it_is_the_formula_of_the_paper(dimensions: int) -> None:
 
 def test_texts_are_those_of_all_columns_of_texts() -> None:
     texts = Whitening(Pairs()).texts(WIDTH)
-    assert texts == [*(f"anchor {n}" for n in range(10)), *(f"positive {n}" for n in range(10))]
+    assert texts == [
+        *(f"anchor {n}" for n in range(10)),
+        *(f"positive {n}" for n in range(10)),
+    ]
 
 
 def test_of_many_texts_some_are_taken_at_equal_distances() -> None:
     texts = Whitening(Pairs(), max_texts=6).texts(WIDTH)
-    assert texts == ["anchor 0", "anchor 3", "anchor 6", "positive 0", "positive 3", "positive 6"]
+    assert texts == [
+        "anchor 0",
+        "anchor 3",
+        "anchor 6",
+        "positive 0",
+        "positive 3",
+        "positive 6",
+    ]
     assert len(Whitening(Pairs(), max_texts=50).texts(WIDTH)) == 20
 
 
-@pytest.mark.parametrize(("fields", "found"), [({"max_texts": 5}, 5), ({"data": Pairs(count=2)}, 4)])
-def test_too_few_texts_are_refused_before_anything_is_encoded(fields: dict[str, Any], found: int) -> None:
-    with pytest.raises(DataError, match=rf"5 wide is fitted on {found} different texts .* take at least 6"):
+@pytest.mark.parametrize(
+    ("fields", "found"), [({"max_texts": 5}, 5), ({"data": Pairs(count=2)}, 4)]
+)
+def test_too_few_texts_are_refused_before_anything_is_encoded(
+    fields: dict[str, Any], found: int
+) -> None:
+    with pytest.raises(
+        DataError,
+        match=rf"5 wide is fitted on {found} different texts .* take at least 6",
+    ):
         Whitening(**{"data": Pairs(), **fields}).texts(WIDTH)
 
 
 def test_vectors_that_vary_in_too_few_dimensions_are_refused() -> None:
     vectors = vectors_of(rank=3)
     with pytest.raises(
-        ModelError, match=r"300 texts .* vary in 3 of 5 dimensions, and it keeps 5; set `dimen"
+        ModelError,
+        match=r"300 texts .* vary in 3 of 5 dimensions, and it keeps 5; set `dimen",
     ):
         Whitening(Pairs()).fit(vectors, NO_BACKBONE)
     mean, matrix = Whitening(Pairs(), dimensions=3).fit(vectors, NO_BACKBONE)
-    np.testing.assert_allclose(np.cov(((vectors - mean) @ matrix).T, bias=True), np.eye(3), atol=1e-5)
-    with pytest.raises(ModelError, match=r"vary in 0 of 5 dimensions, .* the encoder has collapsed"):
+    np.testing.assert_allclose(
+        np.cov(((vectors - mean) @ matrix).T, bias=True), np.eye(3), atol=1e-5
+    )
+    with pytest.raises(
+        ModelError, match=r"vary in 0 of 5 dimensions, .* the encoder has collapsed"
+    ):
         Whitening(Pairs()).fit(np.ones((9, WIDTH), np.float32), NO_BACKBONE)
 
 
@@ -132,8 +166,13 @@ def test_what_cannot_work_is_refused_before_anything_is_built() -> None:
     whitening = Whitening(Pairs(), dimensions=4)
     assert not [*whitening.misfits(Parts(Head(projection=4)))]
     (said,) = whitening.misfits(Parts(Head(projection=3)))
-    assert "keeps 4 dimensions of vectors that are 3 wide; set its `dimensions` to 3" in said
+    assert (
+        "keeps 4 dimensions of vectors that are 3 wide; set its `dimensions` to 3"
+        in said
+    )
     (said,) = whitening.misfits(Parts(Head(), (None, None)))
     assert "the encoder has 2; give it one `prompt`" in said
-    with pytest.raises(ModelError, match="keeps 4 dimensions of vectors that are 3 wide"):
+    with pytest.raises(
+        ModelError, match="keeps 4 dimensions of vectors that are 3 wide"
+    ):
         whitening.output_width(3)

@@ -12,7 +12,12 @@ from sentbed._run.report_json import record_json
 from sentbed.protocols import ReportData, RunStatus, Score
 from sentbed_report.score_items import keep_items
 from sentbed_report.study.study_data import AxisInfo
-from sentbed_report.study.study_record import CellRecord, RunRecord, StudyRecord, write_study_record
+from sentbed_report.study.study_record import (
+    CellRecord,
+    RunRecord,
+    StudyRecord,
+    write_study_record,
+)
 from toy_study import hits
 
 
@@ -30,11 +35,16 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
     ) -> Path:
         path = tmp_path / (directory or name)
         path.mkdir()
-        recipe = {"run": {"name": name, "seed": seed}, "encoder": {"pooler": pooler or {}}}
+        recipe = {
+            "run": {"name": name, "seed": seed},
+            "encoder": {"pooler": pooler or {}},
+        }
         (path / "resolved.toml").write_text(tomli_w.dumps(recipe))
         (path / "manifest.json").write_text(json.dumps({"status": status}))
         error = None if status == "finished" else "out of memory"
-        data = ReportData(name, status, error, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores)
+        data = ReportData(
+            name, status, error, "2026-03-04T14:05:33+00:00", 2.5, "", {}, scores
+        )
         (path / "report.json").write_text(record_json(data))
         keep_items(path, scores)
         return path
@@ -56,9 +66,22 @@ def run_of(write_run: Callable[..., Path]) -> Callable[..., Path]:
     ) -> Path:
         items = hits(share, seed)
         protocol = {"encoder": {}, "evaluator": {"id": "p"}}
-        score = Score("MR", "accuracy", 100 * float(items.x.mean()), protocol, "en", "transfer", items)
+        score = Score(
+            "MR",
+            "accuracy",
+            100 * float(items.x.mean()),
+            protocol,
+            "en",
+            "transfer",
+            items,
+        )
         return write_run(
-            name or directory, score, directory=directory, seed=seed, status=status, pooler=pooler
+            name or directory,
+            score,
+            directory=directory,
+            seed=seed,
+            status=status,
+            pooler=pooler,
         )
 
     return write
@@ -79,11 +102,19 @@ def write_study(tmp_path: Path, run_of: Callable[..., Path]) -> Callable[..., Pa
         place.mkdir()
         names = [axis.name for axis in axes]
         cells = []
-        for labels, share in zip(product(*(axis.labels for axis in axes)), shares, strict=True):
+        for labels, share in zip(
+            product(*(axis.labels for axis in axes)), shares, strict=True
+        ):
             runs = []
             for seed in seeds:
                 directory = f"{'-'.join(labels)}-{seed}"
-                run_of(f"{name}/{directory}", share, seed, f"{name}.{directory}", use=labels[0])
+                run_of(
+                    f"{name}/{directory}",
+                    share,
+                    seed,
+                    f"{name}.{directory}",
+                    use=labels[0],
+                )
                 runs.append(RunRecord(seed, "k", directory))
             of_axes = dict(zip(names, labels, strict=True))
             cells.append(CellRecord(", ".join(labels), of_axes, (), tuple(runs)))

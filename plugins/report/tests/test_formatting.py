@@ -20,7 +20,13 @@ from sentbed_report.formatting import (
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(1.005, "1.00"), (-2.5, "−2.50"), (-0.001, "0.00"), (None, "–"), (math.nan, "not finite")],
+    [
+        (1.005, "1.00"),
+        (-2.5, "−2.50"),
+        (-0.001, "0.00"),
+        (None, "–"),
+        (math.nan, "not finite"),
+    ],
 )
 def test_a_number_has_fixed_decimals(value: float | None, text: str) -> None:
     assert number(value) == text
@@ -35,7 +41,8 @@ def test_a_difference_has_its_sign(value: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(2e-5, "2e−5"), (0.4242, "0.424"), (123456.0, "1.23e5"), (-1e-7, "−1e−7")]
+    ("value", "text"),
+    [(2e-5, "2e−5"), (0.4242, "0.424"), (123456.0, "1.23e5"), (-1e-7, "−1e−7")],
 )
 def test_a_number_of_any_magnitude_is_short(value: float, text: str) -> None:
     assert short(value) == text
@@ -75,7 +82,8 @@ def test_a_share_has_two_digits_that_count(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("p_value", "text"), [(0.2, "0.200"), (0.0499, "0.050 †"), (0.05, "0.050"), (0.0002, "< 0.001 ‡")]
+    ("p_value", "text"),
+    [(0.2, "0.200"), (0.0499, "0.050 †"), (0.05, "0.050"), (0.0002, "< 0.001 ‡")],
 )
 def test_a_small_p_value_has_a_sign(p_value: float, text: str) -> None:
     assert chance(p_value) == text
@@ -83,7 +91,13 @@ def test_a_small_p_value_has_a_sign(p_value: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "tolerance", "digits"),
-    [(77.1, 0.5, 2), (0.203, 0.005, 3), (80.0, 1.0, 2), (1.0, 1e-9, 6), (100.0, math.inf, 2)],
+    [
+        (77.1, 0.5, 2),
+        (0.203, 0.005, 3),
+        (80.0, 1.0, 2),
+        (1.0, 1e-9, 6),
+        (100.0, math.inf, 2),
+    ],
 )
 def test_an_expected_number_is_printed_as_exactly_as_it_is_stated(
     value: float, tolerance: float, digits: int

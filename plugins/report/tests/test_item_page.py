@@ -16,7 +16,12 @@ from sentbed_report.item_page import item_page
 from sentbed_report.item_page.item_page import item_pages
 from sentbed_report.statistics.resampling import value
 from sentbed_report.study.build_summary_tables import summarise
-from sentbed_report.study.item_differences import TaskItems, item_differences, item_shares, task_items
+from sentbed_report.study.item_differences import (
+    TaskItems,
+    item_differences,
+    item_shares,
+    task_items,
+)
 from sentbed_report.study_page.study_report import write_study_report
 from toy_study import study, study_of
 
@@ -30,7 +35,9 @@ def test_the_shares_of_items_sum_to_the_score(statistic: str, weighted: bool) ->
     gold = rng.normal(size=60).round(1)
     prediction = gold + rng.normal(size=60).round(1)
     groups = np.repeat([0, 1, 2], [10, 20, 30])
-    items = Items(statistic, gold, None if statistic == "mean" else prediction, groups, weighted)
+    items = Items(
+        statistic, gold, None if statistic == "mean" else prediction, groups, weighted
+    )
     assert item_shares(items).sum() == pytest.approx(value(items))
 
 
@@ -59,13 +66,17 @@ def test_items_make_the_difference_of_two_cells_the_largest_first() -> None:
 
 
 def test_a_task_or_a_cell_without_items_is_an_error_with_the_names_there_are() -> None:
-    with pytest.raises(RunError, match=r"no score of the task `STSb` has items\. Did you mean `STSB`"):
+    with pytest.raises(
+        RunError, match=r"no score of the task `STSb` has items\. Did you mean `STSB`"
+    ):
         item_differences(study(), FIRST, SECOND, "STSb")
     with pytest.raises(RunError, match="no cell `none` has items of the task `STSB`"):
         item_differences(study(), FIRST, "none", "STSB")
 
 
-def test_each_task_with_items_has_a_page_that_the_report_leads_to(tmp_path: Path) -> None:
+def test_each_task_with_items_has_a_page_that_the_report_leads_to(
+    tmp_path: Path,
+) -> None:
     data = study(several=True)
     report = write_study_report(tmp_path, data).read_text()
     pages = {f"pages/{path.name}" for path in (tmp_path / "pages").iterdir()}
@@ -75,7 +86,9 @@ def test_each_task_with_items_has_a_page_that_the_report_leads_to(tmp_path: Path
     assert ("pages/senteval-sts-stsb.html", "first%2C%200.05") in links
 
 
-def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_away(tmp_path: Path) -> None:
+def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_away(
+    tmp_path: Path,
+) -> None:
     outside = tmp_path / "outside.html"
     outside.write_text("a stranger's")
     directory = tmp_path / "study"
@@ -95,10 +108,14 @@ def test_pages_that_the_earlier_report_led_to_and_this_one_does_not_are_taken_aw
     assert outside.read_text() == "a stranger's"
 
 
-def test_pages_of_tasks_that_differ_in_case_or_a_number_have_addresses_of_their_own() -> None:
+def test_pages_of_tasks_that_differ_in_case_or_a_number_have_addresses_of_their_own() -> (
+    None
+):
     tasks = {"a": 50.0, "a-2": 60.0, "A": 70.0}
     data = study_of({"first": {1: tasks}, "mean": {1: tasks}}, items=True)
-    assert [page.address for page in item_pages(summarise(data, resamples=10), data)] == [
+    assert [
+        page.address for page in item_pages(summarise(data, resamples=10), data)
+    ] == [
         "pages/transfer-p-a.html",
         "pages/transfer-p-a-2.html",
         "pages/transfer-p-a-3.html",
@@ -112,12 +129,16 @@ def test_pages_are_not_taken_away_through_a_link(tmp_path: Path) -> None:
     directory = tmp_path / "study"
     directory.mkdir()
     (directory / "pages").symlink_to(elsewhere)
-    (directory / "report.html").write_text('<a href="pages/old.html#second=a">items</a>')
+    (directory / "report.html").write_text(
+        '<a href="pages/old.html#second=a">items</a>'
+    )
     write_study_report(directory, study(seeds=(1,), baseline=None))
     assert (elsewhere / "old.html").read_text() == "kept"
 
 
-def test_the_items_of_one_page_are_read_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_items_of_one_page_are_read_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     alive: list[weakref.ref[TaskItems]] = []
 
     def read(*arguments: Any) -> TaskItems:
@@ -136,20 +157,32 @@ def test_a_page_has_the_predictions_and_shares_of_the_cells() -> None:
     summaries = summarise(data)
     page = item_pages(summaries, data)[2].html()
     assert "<script>alert" not in page
-    (content,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page)
+    (content,) = re.findall(
+        r'<script type="application/json" id="content">(.*?)</script>', page
+    )
     document = json.loads(content)
-    assert (document["task"], document["metric"], document["left"]) == ("STSB", "spearman", 0)
-    assert [cell["name"] for cell in document["cells"]] == [cell.name for cell in data.cells]
+    assert (document["task"], document["metric"], document["left"]) == (
+        "STSB",
+        "spearman",
+        0,
+    )
+    assert [cell["name"] for cell in document["cells"]] == [
+        cell.name for cell in data.cells
+    ]
     shares = {cell["name"]: sum(cell["shares"]) for cell in document["cells"]}
     means = {row.cell: row.cells[2].value for row in summaries[0].rows}
     assert shares == pytest.approx(means, abs=0.01)
 
 
-def test_a_page_of_many_cells_has_the_baseline_and_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_many_cells_has_the_baseline_and_the_best(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(item_page, "MOST_CELLS", 2)
     data = study(baseline="first, 0.25")
     page = item_pages(summarise(data), data)[0].html()
-    (content,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page)
+    (content,) = re.findall(
+        r'<script type="application/json" id="content">(.*?)</script>', page
+    )
     document = json.loads(content)
     assert [cell["name"] for cell in document["cells"]] == ["first, 0.25", "mean, 0.05"]
     assert document["left"] == 4

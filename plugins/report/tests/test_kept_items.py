@@ -73,6 +73,9 @@ def test_scores_of_a_resumed_run_find_their_items_again(
     assert [score.encoder for score in result.scores if score.items] == ["encoder"]
     if not damaged:
         attached = attach_items(out, result.scores)
-        assert [score.encoder for score in attached if score.items] == ["encoder@start", "encoder"]
+        assert [score.encoder for score in attached if score.items] == [
+            "encoder@start",
+            "encoder",
+        ]
     naming = [warning for warning in report["warnings"] if str(file) in warning]
     assert len(naming) == len(report["warnings"]) == int(damaged)

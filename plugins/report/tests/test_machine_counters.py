@@ -11,7 +11,9 @@ import pytest
 from sentbed_report.machine_counters import PeakMemory, processor_seconds
 
 MIB = 2**20
-linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux has it in /proc")
+linux = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="only Linux has it in /proc"
+)
 
 
 def test_processor_time_is_that_of_the_process_and_of_children_that_ended() -> None:

@@ -22,7 +22,9 @@ LOSS = AxisInfo("loss", ("ctr", "cls"))
 SIZE = AxisInfo("size", ("small", "large"))
 
 
-def summary_of(study_of: Callable[..., StudyData], *axes: AxisInfo, missing: str = "") -> Summary:
+def summary_of(
+    study_of: Callable[..., StudyData], *axes: AxisInfo, missing: str = ""
+) -> Summary:
     """A study of all combinations, whose scores are 1, 2, 3, ..."""
     numbers = {}
     for score, labels in enumerate(product(*(axis.labels for axis in axes)), 1):
@@ -36,11 +38,16 @@ def values(cells: tuple[object, ...]) -> list[float | None]:
     return [cell.value if isinstance(cell, Estimate) else None for cell in cells]
 
 
-def test_labels_of_one_axis_stand_across_and_of_the_other_down(study_of: Callable[..., StudyData]) -> None:
+def test_labels_of_one_axis_stand_across_and_of_the_other_down(
+    study_of: Callable[..., StudyData],
+) -> None:
     summary = summary_of(study_of, POOLER, LOSS)
     table = pivoted(summary, ["pooler", "loss"])
     assert table.title == "toy: transfer (accuracy; p), Avg"
-    assert [(column.group, column.heading) for column in table.columns] == [("loss", "ctr"), ("loss", "cls")]
+    assert [(column.group, column.heading) for column in table.columns] == [
+        ("loss", "ctr"),
+        ("loss", "cls"),
+    ]
     assert [(row.headers, values(row.cells)) for row in table.rows] == [
         (("first",), [1.0, 2.0]),
         (("mean",), [3.0, 4.0]),
@@ -58,7 +65,10 @@ def test_labels_of_one_axis_stand_across_and_of_the_other_down(study_of: Callabl
 def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(
     study_of: Callable[..., StudyData],
 ) -> None:
-    table = pivoted(summary_of(study_of, POOLER, LOSS, SIZE, missing="mean, cls, large"), ["pooler", "loss"])
+    table = pivoted(
+        summary_of(study_of, POOLER, LOSS, SIZE, missing="mean, cls, large"),
+        ["pooler", "loss"],
+    )
     assert [header.name for header in table.headers] == ["pooler", "size"]
     assert [(row.headers, values(row.cells)) for row in table.rows] == [
         (("first", "small"), [1.0, 3.0]),
@@ -75,7 +85,9 @@ def test_further_axes_stand_beside_and_cells_that_are_not_there_are_gaps(
         (["pooler", "pooler"], "`pooler` cannot stand on both sides; name two axes"),
     ],
 )
-def test_other_axes_are_refused(study_of: Callable[..., StudyData], axes: list[str], message: str) -> None:
+def test_other_axes_are_refused(
+    study_of: Callable[..., StudyData], axes: list[str], message: str
+) -> None:
     with pytest.raises(RunError, match=message):
         pivoted(summary_of(study_of, POOLER, LOSS), axes)
 
@@ -84,13 +96,21 @@ def table(directory: Path, *options: str) -> Result:
     return CliRunner().invoke(main, ["table", str(directory), *options])
 
 
-def test_the_command_prints_the_table_of_two_axes(write_study: Callable[..., Path]) -> None:
+def test_the_command_prints_the_table_of_two_axes(
+    write_study: Callable[..., Path],
+) -> None:
     directory = write_study("grid", (POOLER, LOSS), (0.5,) * 4)
     text = table(directory, "--axes", "pooler, loss")
     assert text.exit_code == 0, text.output
-    assert [line.split()[0] for line in text.output.splitlines()[1:4]] == ["pooler", "first", "mean"]
+    assert [line.split()[0] for line in text.output.splitlines()[1:4]] == [
+        "pooler",
+        "first",
+        "mean",
+    ]
     assert text.output.splitlines()[1].split() == ["pooler", "ctr", "cls"]
-    header = table(directory, "--axes", "pooler,loss", "--format", "csv").output.splitlines()[0]
+    header = table(
+        directory, "--axes", "pooler,loss", "--format", "csv"
+    ).output.splitlines()[0]
     assert header.startswith("pooler,loss: ctr mean,")
     assert "takes two axes" in table(directory, "--axes", "pooler").output
     assert "no axis `los`" in table(directory, "--axes", "pooler,los").output

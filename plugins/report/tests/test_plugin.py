@@ -34,15 +34,23 @@ def load(put: Callable[[str, str], Path], plugins: Plugins) -> Callable[[str], R
     return lambda text: load_recipe(put("recipe.toml", text), plugins=plugins)
 
 
-def test_a_run_says_how_sure_its_scores_are(load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path):
-    text = RECIPE.replace('use = "gap"', 'use = "nearness"') + "\n[bootstrap]\nresamples = 200\n"
+def test_a_run_says_how_sure_its_scores_are(
+    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
+):
+    text = (
+        RECIPE.replace('use = "gap"', 'use = "nearness"')
+        + "\n[bootstrap]\nresamples = 200\n"
+    )
     out = tmp_path / "out"
     result = run(load(text), out, plugins)
     assert result.report == out / "report.html"
 
     before, _, after, _ = (attrs.evolve(score, items=None) for score in result.scores)
     kept = attach_items(out, (before, after))
-    assert [value(score.items) for score in kept if score.items] == [before.value, after.value]
+    assert [value(score.items) for score in kept if score.items] == [
+        before.value,
+        after.value,
+    ]
 
     report = json.loads((out / "report.json").read_text())
     low, high = report["scores"][0]["interval"]
@@ -61,7 +69,10 @@ def test_a_run_says_how_sure_its_scores_are(load: Callable[[str], Recipe], plugi
 
 
 def test_the_tables_of_a_run_are_made_once(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Callable[[str], Recipe],
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     made = []
 
@@ -85,6 +96,8 @@ def test_the_page_has_the_sections_of_other_plugins(
 
 
 @pytest.mark.parametrize("wrong", ["resamples = 99", "confidence = 1.0"])
-def test_a_bootstrap_has_enough_draws_and_a_share(wrong: str, load: Callable[[str], Recipe]):
+def test_a_bootstrap_has_enough_draws_and_a_share(
+    wrong: str, load: Callable[[str], Recipe]
+):
     with pytest.raises(RecipeError, match=r"@ .*bootstrap\."):
         load(f"{RECIPE}\n[bootstrap]\n{wrong}\n")

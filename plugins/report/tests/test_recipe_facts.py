@@ -69,6 +69,8 @@ def test_what_cells_differ_in_is_left_out(varied: str, left: list[str]) -> None:
     assert [name for name, _ in recipe_facts(ONE, {varied})] == left
 
 
-@pytest.mark.parametrize("text", ["", "a = [", "encoder = 3", "stage = 1", "encoders = [1]", "stage = [1]"])
+@pytest.mark.parametrize(
+    "text", ["", "a = [", "encoder = 3", "stage = 1", "encoders = [1]", "stage = [1]"]
+)
 def test_what_is_no_recipe_has_no_facts(text: str) -> None:
     assert recipe_facts(text) == ()

@@ -64,16 +64,33 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoders = ("encoder@start", "encoder")
     scores = [
         Score(
-            task, "spearman", 70.0, {"encoder": {}, "evaluator": {"id": "sts", "data": "ab" * 32}}, e, "sts"
+            task,
+            "spearman",
+            70.0,
+            {"encoder": {}, "evaluator": {"id": "sts", "data": "ab" * 32}},
+            e,
+            "sts",
         )
         for e in encoders
         for task in tasks
     ]
     said = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
     scores += [
-        Score("STS-B", metric, value, said, encoder, "geometry", direction="lower", axis=axis)
+        Score(
+            "STS-B",
+            metric,
+            value,
+            said,
+            encoder,
+            "geometry",
+            direction="lower",
+            axis=axis,
+        )
         for encoder in encoders
-        for metric, value, axis in (("alignment", 0.2 + 0.1 * len(encoder), "y"), ("uniformity", -2.0, "x"))
+        for metric, value, axis in (
+            ("alignment", 0.2 + 0.1 * len(encoder), "y"),
+            ("uniformity", -2.0, "x"),
+        )
     ]
     data = RunReport(
         name="</title><script>document.title = 'owned'; throw 1</script>",
@@ -87,15 +104,26 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         expected=(ExpectedRow("sts.STS-B.spearman", 70.0, 0.5, "a source", 70.2),),
         stages=(
             StageCurve(
-                "s", steps, [1 / s for s in steps], [1e-5] * 300, [(100, 70.0), (200, 71.0)], 200, "dev"
+                "s",
+                steps,
+                [1 / s for s in steps],
+                [1e-5] * 300,
+                [(100, 70.0), (200, 71.0)],
+                200,
+                "dev",
             ),
         ),
-        scatters=tuple((encoder, Scatter("STS-B", "gold", "cosine", x, x / 5)) for encoder in encoders),
+        scatters=tuple(
+            (encoder, Scatter("STS-B", "gold", "cosine", x, x / 5))
+            for encoder in encoders
+        ),
     )
     return write_report(tmp_path_factory.mktemp("run"), data)
 
 
-def test_the_page_as_written_runs_without_a_word_on_the_console(report: Path, tmp_path: Path) -> None:
+def test_the_page_as_written_runs_without_a_word_on_the_console(
+    report: Path, tmp_path: Path
+) -> None:
     dom = browse(report, tmp_path, "--dump-dom")
     assert "<title>&lt;/title&gt;&lt;script&gt;" in dom
     # The script removes `hidden`: the policy's hash is that of the script.

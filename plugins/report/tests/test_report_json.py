@@ -17,7 +17,10 @@ from sentbed_report.run_report import Bootstrapped, Difference
 from sentbed_report.statistics.resampling import Comparison
 from toy_run_report import EMPTY, full, score
 
-PROTOCOL = {"encoder": {}, "evaluator": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"}}
+PROTOCOL = {
+    "encoder": {},
+    "evaluator": {"id": "senteval-sts", "aggregation": "all", "data": "STS12"},
+}
 
 
 def test_json_has_the_keys_of_schema_2() -> None:
@@ -44,10 +47,15 @@ def test_json_has_the_keys_of_schema_2() -> None:
 def test_json_has_intervals_and_differences_where_there_are_any() -> None:
     data = full()
     difference = Difference(
-        "encoder@start", "encoder", data.scores[2], Comparison(50.0, 60.0, 10.0, 2.5, 17.25, 0.012)
+        "encoder@start",
+        "encoder",
+        data.scores[2],
+        Comparison(50.0, 60.0, 10.0, 2.5, 17.25, 0.012),
     )
     intervals = ((48.1, 51.95), *[None] * (len(data.scores) - 1))
-    data = attrs.evolve(data, bootstrap=Bootstrapped(2000, 0.9, intervals, (difference,)))
+    data = attrs.evolve(
+        data, bootstrap=Bootstrapped(2000, 0.9, intervals, (difference,))
+    )
     document = json.loads(to_json(data))
     assert [row["interval"] for row in document["scores"][:2]] == [[48.1, 51.95], None]
     assert document["bootstrap"] == {

@@ -14,7 +14,15 @@ from sentbed_report.statistics import resampling as resampling
 from sentbed_report.statistics.resampling import Comparison, resample, value
 from sentbed_report.statistics.weighted_statistics import members_of
 
-STATISTICS = ["mean", "spearman", "pearson", "matthews", "f1", "average-precision", "v-measure"]
+STATISTICS = [
+    "mean",
+    "spearman",
+    "pearson",
+    "matthews",
+    "f1",
+    "average-precision",
+    "v-measure",
+]
 
 
 def hit_rate(x: np.ndarray, y: np.ndarray) -> float:
@@ -22,7 +30,9 @@ def hit_rate(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(np.abs(x - y) < 0.5))
 
 
-def items(statistic: Any, n: int = 60, seed: int = 0, noise: float = 1.0, **more: Any) -> Items:
+def items(
+    statistic: Any, n: int = 60, seed: int = 0, noise: float = 1.0, **more: Any
+) -> Items:
     """Items with ties in x and y, or classes; the gold is the same for every noise."""
     gold = np.random.default_rng(1000).integers(0, 6, n).astype(float)
     rng = np.random.default_rng(seed)
@@ -30,15 +40,25 @@ def items(statistic: Any, n: int = 60, seed: int = 0, noise: float = 1.0, **more
         return Items("mean", rng.random(n).round(1), **more)
     if statistic == "average-precision":
         gold = (gold > 3).astype(float)
-        return Items(statistic, gold, (gold + noise * rng.normal(size=n)).round(1), **more)
+        return Items(
+            statistic, gold, (gold + noise * rng.normal(size=n)).round(1), **more
+        )
     if statistic == "v-measure":
         gold = np.floor(gold / 2)
         return Items(
-            statistic, gold, np.where(rng.random(n) < 0.2 * noise, rng.integers(0, 5, n), gold), **more
+            statistic,
+            gold,
+            np.where(rng.random(n) < 0.2 * noise, rng.integers(0, 5, n), gold),
+            **more,
         )
     if statistic in ("matthews", "f1"):
         gold = (gold > 2).astype(float)
-        return Items(statistic, gold, np.where(rng.random(n) < 0.2 * noise, 1 - gold, gold), **more)
+        return Items(
+            statistic,
+            gold,
+            np.where(rng.random(n) < 0.2 * noise, 1 - gold, gold),
+            **more,
+        )
     return Items(statistic, gold, (gold + noise * rng.normal(size=n)).round(1), **more)
 
 
@@ -85,7 +105,12 @@ def reference(statistic: Any, x: np.ndarray, y: np.ndarray | None = None) -> flo
         # (3 * 1 - 1 * 1) / sqrt(4 * 4 * 2 * 2)
         ("matthews", [1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 1, 0], 25),
         # Found first, third and fourth of four.
-        ("average-precision", [1, 0, 1, 1], [0.9, 0.8, 0.7, 0.6], 100 * (1 + 2 / 3 + 3 / 4) / 3),
+        (
+            "average-precision",
+            [1, 0, 1, 1],
+            [0.9, 0.8, 0.7, 0.6],
+            100 * (1 + 2 / 3 + 3 / 4) / 3,
+        ),
         # Each of two classes split in two pure clusters: homogeneity 1, completeness log 2 / log 4.
         ("v-measure", [0, 0, 1, 1], [0, 1, 2, 3], 100 * 2 * 0.5 / 1.5),
         # Not defined.
@@ -100,7 +125,9 @@ def test_values_equal_those_computed_by_hand(
     statistic: Any, x: list[float], y: list[float] | None, expected: float
 ) -> None:
     predicted = None if y is None else np.array(y, float)
-    assert value(Items(statistic, np.array(x, float), predicted)) == pytest.approx(expected)
+    assert value(Items(statistic, np.array(x, float), predicted)) == pytest.approx(
+        expected
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -108,8 +135,13 @@ def test_groups_are_scored_apart_and_averaged(weighted: bool) -> None:
     groups = np.array([0] * 10 + [1] * 20 + [2] * 30)[::-1].copy()
     found = items("spearman", groups=groups, weighted=weighted)
     assert found.y is not None
-    parts = [reference("spearman", found.x[groups == g], found.y[groups == g]) for g in range(3)]
-    assert value(found) == pytest.approx(np.average(parts, weights=[10, 20, 30] if weighted else None))
+    parts = [
+        reference("spearman", found.x[groups == g], found.y[groups == g])
+        for g in range(3)
+    ]
+    assert value(found) == pytest.approx(
+        np.average(parts, weights=[10, 20, 30] if weighted else None)
+    )
 
 
 # --- resamples ---------------------------------------------------------------------------------------------
@@ -135,7 +167,10 @@ def test_every_draw_is_the_librarys_value_of_the_items_drawn(
     assert counts.shape == (12, 120)
     np.testing.assert_array_equal(counts.sum(axis=0), 12)
     columns = [column for column in (drawn_from.x, drawn_from.y) if column is not None]
-    naive = [reference(statistic, *(np.repeat(column, count) for column in columns)) for count in counts.T]
+    naive = [
+        reference(statistic, *(np.repeat(column, count) for column in columns))
+        for count in counts.T
+    ]
     np.testing.assert_allclose(result.draws, naive, atol=1e-9)
     assert value(drawn_from) == pytest.approx(reference(statistic, *columns))
 
@@ -155,9 +190,19 @@ def test_an_interval_is_about_that_of_scipy(statistic: str, systems: int) -> Non
         bounds, columns, function = resample(a, 4000).interval(), (a.x, a.y), score
     else:
         comparison = compare(a, b, resamples=4000)
-        bounds, columns, function = (comparison.low, comparison.high), (a.x, a.y, b.y), difference
+        bounds, columns, function = (
+            (comparison.low, comparison.high),
+            (a.x, a.y, b.y),
+            difference,
+        )
     expected = stats.bootstrap(
-        columns, function, paired=True, vectorized=False, n_resamples=1000, method="percentile", rng=1
+        columns,
+        function,
+        paired=True,
+        vectorized=False,
+        n_resamples=1000,
+        method="percentile",
+        rng=1,
     ).confidence_interval
     # Quantiles of 1,000 draws have a standard error of about 0.08 standard deviations.
     slack = (expected.high - expected.low) / 4 * 0.35
@@ -179,7 +224,9 @@ def test_an_interval_covers_the_truth_as_often_as_it_says() -> None:
     rng = np.random.default_rng(5)
     trials, n, rho = 300, 80, 0.6
     covered = 0
-    truth = 600 / np.pi * np.arcsin(rho / 2)  # Spearman's correlation of a bivariate normal
+    truth = (
+        600 / np.pi * np.arcsin(rho / 2)
+    )  # Spearman's correlation of a bivariate normal
     for trial in range(trials):
         x = rng.normal(size=n)
         y = rho * x + np.sqrt(1 - rho**2) * rng.normal(size=n)
@@ -216,8 +263,13 @@ def test_a_system_does_not_differ_from_itself(statistic: str) -> None:
 
 
 @pytest.mark.parametrize("statistic", [*STATISTICS[1:], hit_rate])
-def test_the_better_system_comes_out_better_whichever_comes_first(statistic: str) -> None:
-    worse, better = items(statistic, 300, 1, noise=2), items(statistic, 300, 2, noise=0.5)
+def test_the_better_system_comes_out_better_whichever_comes_first(
+    statistic: str,
+) -> None:
+    worse, better = (
+        items(statistic, 300, 1, noise=2),
+        items(statistic, 300, 2, noise=0.5),
+    )
     found, back = compare(worse, better), compare(better, worse)
     assert (found.a, found.b) == (value(worse), value(better))
     assert found.difference == found.b - found.a > 0
@@ -261,14 +313,19 @@ def test_p_values_of_equal_systems_are_rarely_small() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"x": np.arange(59.0), "y": np.arange(59.0)}, "one was scored on 60 items, the other on 59"),
+        (
+            {"x": np.arange(59.0), "y": np.arange(59.0)},
+            "one was scored on 60 items, the other on 59",
+        ),
         ({"x": np.arange(60.0)}, "their gold values differ, or stand in another order"),
         ({"groups": np.zeros(60, int)}, "their items are grouped in different ways"),
         ({"statistic": "pearson"}, "one is a `spearman`, the other a `pearson`"),
         ({"scale": 1.0}, "of another scale or weighting"),
     ],
 )
-def test_scores_of_other_items_are_not_paired(changed: dict[str, Any], message: str) -> None:
+def test_scores_of_other_items_are_not_paired(
+    changed: dict[str, Any], message: str
+) -> None:
     found = items("spearman")
     with pytest.raises(RunError, match=f"cannot be paired: .*{message}"):
         compare(found, attrs.evolve(found, **changed))
@@ -277,7 +334,10 @@ def test_scores_of_other_items_are_not_paired(changed: dict[str, Any], message: 
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (Items("mean", np.array([])), "found 0 of `x`, expected as many of each and at least one"),
+        (
+            Items("mean", np.array([])),
+            "found 0 of `x`, expected as many of each and at least one",
+        ),
         (Items("spearman", np.ones(3), np.ones(2)), "found 3 of `x`, 2 of `y`"),
         (Items("spearman", np.ones(3)), "items of `spearman` lack `y`"),
         (Items("mean", np.ones(3), np.ones(3)), "items of `mean` have `y`"),
@@ -286,10 +346,15 @@ def test_scores_of_other_items_are_not_paired(changed: dict[str, Any], message: 
             Items("median", np.ones(3)),
             "there is no statistic `median`; choose one of `average-precision`, `f1`",
         ),
-        (Items(lambda x: 1.0, np.ones(3)), "is no function of a module; define it at the top of one"),
+        (
+            Items(lambda x: 1.0, np.ones(3)),
+            "is no function of a module; define it at the top of one",
+        ),
     ],
 )
-def test_items_that_cannot_be_used_are_refused_with_a_sentence(bad: Items, message: str) -> None:
+def test_items_that_cannot_be_used_are_refused_with_a_sentence(
+    bad: Items, message: str
+) -> None:
     for use in (value, resample):
         with pytest.raises(RunError, match=message):
             use(bad)

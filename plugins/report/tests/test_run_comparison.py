@@ -26,7 +26,13 @@ def invoke(*words: object) -> Result:
     return CliRunner().invoke(main, ["compare", *map(str, words)])
 
 
-def score(task: str, value: float, encoder: str = "en", items: Items | None = None, **entries: Any) -> Score:
+def score(
+    task: str,
+    value: float,
+    encoder: str = "en",
+    items: Items | None = None,
+    **entries: Any,
+) -> Score:
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval", **entries}}
     return Score(task, "accuracy", value, protocol, encoder, "transfer", items)
@@ -43,16 +49,28 @@ def right(items: Items) -> float:
 
 def test_two_runs_are_compared_score_by_score(write_run: Write) -> None:
     a, b = items_with(1), items_with(2, 0.8)
-    one = write_run("one", score("MR", right(a), items=a), score("CR", 70.0), pooler={"use": "mean"})
+    one = write_run(
+        "one", score("MR", right(a), items=a), score("CR", 70.0), pooler={"use": "mean"}
+    )
     two = write_run(
-        "two", score("CR", 75.0, "zh"), score("MR", right(b), "zh", b), seed=2, pooler={"use": "first"}
+        "two",
+        score("CR", 75.0, "zh"),
+        score("MR", right(b), "zh", b),
+        seed=2,
+        pooler={"use": "first"},
     )
     result = invoke(one, two)
     assert result.exit_code == 0, result.output
     assert "one (baseline)" in result.output
     assert "Tests against one, each seed against the same seed" in result.output
-    assert "Not judged everywhere (two): there is one seed, and the score has no items." in result.output
-    assert "two differs from one in:\n  encoder.pooler.use: 'mean' -> 'first'" in result.output
+    assert (
+        "Not judged everywhere (two): there is one seed, and the score has no items."
+        in result.output
+    )
+    assert (
+        "two differs from one in:\n  encoder.pooler.use: 'mean' -> 'first'"
+        in result.output
+    )
 
     # A paired t-test over the items.
     expected = stats.ttest_rel(100 * b.x, 100 * a.x)
@@ -62,8 +80,13 @@ def test_two_runs_are_compared_score_by_score(write_run: Write) -> None:
     judged = mr["against_baseline"]
     assert judged["p_value"] == pytest.approx(expected.pvalue)
     assert (judged["low"], judged["high"]) == pytest.approx((low, high))
-    assert (cr["against_baseline"]["difference"], cr["against_baseline"]["p_value"]) == (5.0, None)
-    (line,) = [line for line in result.output.splitlines() if line.startswith("two   MR ")]
+    assert (
+        cr["against_baseline"]["difference"],
+        cr["against_baseline"]["p_value"],
+    ) == (5.0, None)
+    (line,) = [
+        line for line in result.output.splitlines() if line.startswith("two   MR ")
+    ]
     assert line.split("  ")[-1] == "< 0.001 ‡"
     assert f"+{right(b) - right(a):.2f}, {low:.2f} to {high:.2f}" in line
 
@@ -84,19 +107,33 @@ def test_a_difference_has_its_interval_and_both_p_values(write_run: Write) -> No
 
 
 def test_scores_of_unlike_protocol_or_items_are_not_compared(write_run: Write) -> None:
-    one = write_run("one", score("MR", 80.0, items=items_with(1), classifier={"folds": 10}))
-    two = write_run("two", score("MR", 81.0, items=items_with(1), classifier={"folds": 5}))
+    one = write_run(
+        "one", score("MR", 80.0, items=items_with(1), classifier={"folds": 10})
+    )
+    two = write_run(
+        "two", score("MR", 81.0, items=items_with(1), classifier={"folds": 5})
+    )
     text = invoke(one, two).output
     assert "classifier.folds (10 against 5)" in text
     assert "95 % interval" not in text
-    three = write_run("three", score("MR", 81.0, items=items_with(1, n=199), classifier={"folds": 10}))
+    three = write_run(
+        "three", score("MR", 81.0, items=items_with(1, n=199), classifier={"folds": 10})
+    )
     text = invoke(one, three).output
-    assert "(three): the two scores cannot be paired: one was scored on 200 items" in text
+    assert (
+        "(three): the two scores cannot be paired: one was scored on 200 items" in text
+    )
 
 
 def test_a_degenerate_score_is_marked_and_not_tested(write_run: Write) -> None:
-    constant = attrs.evolve(score("MR", 80.0, items=items_with(1)), degenerate="all predictions are the same")
-    text = invoke(write_run("one", constant), write_run("two", score("MR", 81.0, items=items_with(2)))).output
+    constant = attrs.evolve(
+        score("MR", 80.0, items=items_with(1)),
+        degenerate="all predictions are the same",
+    )
+    text = invoke(
+        write_run("one", constant),
+        write_run("two", score("MR", 81.0, items=items_with(2))),
+    ).output
     assert "neither ranked nor tested (one: MR): all predictions are the same" in text
     assert "Not judged everywhere (two): the baseline's score is degenerate." in text
 
@@ -109,10 +146,14 @@ def test_versions_of_a_plugin_are_remarked(write_run: Write) -> None:
     one, two = write_run("one", by("0.1.0")), write_run("two", by("0.2.0"))
     remark = "transfer: the scores are by sentbed-evaluators 0.1.0 and sentbed-evaluators 0.2.0."
     assert invoke(one, two).output.splitlines()[-1] == remark
-    assert "the scores are by" not in invoke(one, write_run("three", by("0.1.0"))).output
+    assert (
+        "the scores are by" not in invoke(one, write_run("three", by("0.1.0"))).output
+    )
 
 
-def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run: Write) -> None:
+def test_encoders_of_any_name_are_compared_also_those_of_one_run(
+    write_run: Write,
+) -> None:
     one = write_run("one", score("MR", 70.0, "en@start"), score("MR", 80.0))
     two = write_run("two", score("MR", 60.0), score("MR", 50.0, "zh"))
 
@@ -124,13 +165,17 @@ def test_encoders_of_any_name_are_compared_also_those_of_one_run(write_run: Writ
 
     assert values((one, "en@start"), (two, "zh")) == {"one/en@start": 70, "two/zh": 50}
     assert values((one, "en@start"), (one, "en")) == {"one/en@start": 70, "one/en": 80}
-    with pytest.raises(RunError, match=r"the run `one` has no scores of an encoder `e`\. "):
+    with pytest.raises(
+        RunError, match=r"the run `one` has no scores of an encoder `e`\. "
+    ):
         compared_encoders([one, two], ["e"], None)
     with pytest.raises(RunError, match="`one/en` is given twice; name another encoder"):
         compared_encoders([one, one], ["en"], None)
 
 
-def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(run_of: Write) -> None:
+def test_two_runs_of_one_recipe_are_two_rows_and_with_a_third_a_row(
+    run_of: Write,
+) -> None:
     runs = [run_of("a-1", seed=1), run_of("a-2", seed=2)]
     document = json.loads(invoke(*runs, "--json").output)
     assert [cell["name"] for cell in document["cells"]] == ["a-1", "a-2"]

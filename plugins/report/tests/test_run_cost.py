@@ -6,7 +6,13 @@ import attrs
 import pytest
 from sentbed.protocols import ReportData
 from sentbed.tools import record_json
-from sentbed_report.run_cost import NOTHING, RecordedCost, RunCost, cost_scores, recorded_cost
+from sentbed_report.run_cost import (
+    NOTHING,
+    RecordedCost,
+    RunCost,
+    cost_scores,
+    recorded_cost,
+)
 
 PAIRS = RunCost(10.0, 8.0, None, 500.0, None, 4000, 1.5, 0.5)
 TUNE = RunCost(5.0, 6.0, None, 700.0, None, 1000, 1.5, 1.0)
@@ -15,7 +21,16 @@ OWN = RunCost(2.0, 1.0, None, 600.0, None, 300, 1.5, 1.5)
 
 def record_of(cost: RecordedCost) -> dict[str, object]:
     sections = (cost.section(),)
-    data = ReportData("r", "finished", None, "2026-01-01T00:00:00+00:00", 1.0, "", {}, sections=sections)
+    data = ReportData(
+        "r",
+        "finished",
+        None,
+        "2026-01-01T00:00:00+00:00",
+        1.0,
+        "",
+        {},
+        sections=sections,
+    )
     record: dict[str, object] = json.loads(record_json(data))
     return record
 
@@ -51,14 +66,18 @@ def test_a_run_costs_its_shared_stages_too() -> None:
         "run-parameters": 1.5,
         "run-trained-parameters": 1.5,
     }
-    assert {(one.axis, one.direction, one.encoder) for one in scores.values()} == {("cost", "lower", "en")}
+    assert {(one.axis, one.direction, one.encoder) for one in scores.values()} == {
+        ("cost", "lower", "en")
+    }
     assert list(cost_scores(cost, "en@start")) == list(cost_scores(None, "en")) == []
 
 
 def test_a_record_of_a_version_that_counted_energy_is_read_without_it() -> None:
     rows = [["seconds", "s", 2.0], ["energy", "J", 7.5], ["device-seconds", "s", None]]
     section = {"columns": ["cost", "unit", "this run"], "rows": rows}
-    assert recorded_cost({"sections": {"run-cost": section}}) == RecordedCost(RunCost(seconds=2.0))
+    assert recorded_cost({"sections": {"run-cost": section}}) == RecordedCost(
+        RunCost(seconds=2.0)
+    )
 
 
 @pytest.mark.parametrize("rows", [[["seconds", "s", "long"]], [["seconds", "s"]], None])

@@ -58,7 +58,8 @@ def steps(plugins: Plugins, monkeypatch: pytest.MonkeyPatch) -> Steps:
     steps = Steps()
     plugins.manager.register(steps)
     monkeypatch.setattr(
-        "sentbed_report.run_cost_recorder.processor_seconds", lambda: STEP_SECONDS * steps.steps
+        "sentbed_report.run_cost_recorder.processor_seconds",
+        lambda: STEP_SECONDS * steps.steps,
     )
     return steps
 
@@ -77,7 +78,9 @@ def tokens_of(recipe: Recipe) -> int:
     return (stage.epochs or 0) * sum(lengths)
 
 
-def test_a_run_records_what_it_took(load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path) -> None:
+def test_a_run_records_what_it_took(
+    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
+) -> None:
     recipe = load(RECIPE)
     run(recipe, tmp_path / "out", plugins)
     cost = cost_of(tmp_path / "out")
@@ -87,7 +90,9 @@ def test_a_run_records_what_it_took(load: Callable[[str], Recipe], plugins: Plug
     assert (cost.own.processor_seconds or 0) > 0
     assert cost.own.tokens == tokens_of(recipe) > 0
     # The toy's engine counts no parameters and has no device.
-    assert cost.own.parameters is cost.own.device_seconds is cost.own.device_memory is None
+    assert (
+        cost.own.parameters is cost.own.device_seconds is cost.own.device_memory is None
+    )
 
 
 def test_a_resumed_run_adds_up_its_parts_and_not_what_is_done_again(
@@ -125,11 +130,17 @@ def test_a_second_run_in_the_process_begins_at_zero(
     for name in ("first", "second"):
         run(recipe, tmp_path / name, plugins)
         cost = cost_of(tmp_path / name).own
-        assert (cost.processor_seconds, cost.tokens) == (6 * STEP_SECONDS, tokens_of(recipe))
+        assert (cost.processor_seconds, cost.tokens) == (
+            6 * STEP_SECONDS,
+            tokens_of(recipe),
+        )
 
 
 def test_a_run_that_failed_records_what_it_took_until_then(
-    load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Callable[[str], Recipe],
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(*_: Any) -> Any:
         raise RunError("out of paper")
@@ -184,11 +195,15 @@ def test_a_run_that_goes_on_from_a_state_without_cost_has_none(
     assert recorded_cost(report) is None
 
 
-def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(tmp_path: Path) -> None:
+def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(
+    tmp_path: Path,
+) -> None:
     recorder = RunCostRecorder()
     resumed = Run("r", tmp_path, None, {"trained_tokens": 40})
     before = {"seconds": 100.0, "processor_seconds": None, "energy": 9.5, "tokens": 40}
-    recorder.run_resumed(resumed, {"run-cost": {"own": before, "shared": {}, "source": None}})
+    recorder.run_resumed(
+        resumed, {"run-cost": {"own": before, "shared": {}, "source": None}}
+    )
     _, state = recorder.tracker_state(resumed) or ("", {})
     cost = RunCost.of(state["own"])
     assert 100 < (cost.seconds or 0) < 101
@@ -207,7 +222,10 @@ def test_a_run_goes_on_from_a_state_of_a_version_that_counted_energy(tmp_path: P
     ],
 )
 def test_device_seconds_count_every_device_beside_the_processor(
-    engine: dict[str, Any], seconds: float | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    engine: dict[str, Any],
+    seconds: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     clock = iter([100.0, 110.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
@@ -222,8 +240,13 @@ def test_device_seconds_count_every_device_beside_the_processor(
 
 
 @pytest.mark.parametrize("own", ["..", None, {"memory": "much"}, {"seconds": [1.0]}])
-def test_a_damaged_cost_in_a_state_is_an_error_before_the_run_goes_on(own: object, tmp_path: Path) -> None:
+def test_a_damaged_cost_in_a_state_is_an_error_before_the_run_goes_on(
+    own: object, tmp_path: Path
+) -> None:
     resumed = Run("r", tmp_path, None, {})
     state = {"own": own, "shared": {}, "source": None}
-    with pytest.raises(RunError, match=r"the cost in the state of the run is damaged: .*; start a new run"):
+    with pytest.raises(
+        RunError,
+        match=r"the cost in the state of the run is damaged: .*; start a new run",
+    ):
         RunCostRecorder().run_resumed(resumed, {"run-cost": state})

@@ -23,16 +23,26 @@ def with_items(measured: Score, seed: int, n: int = 200) -> Score:
 
 def test_start_is_compared_with_end_and_ends_with_each_other() -> None:
     names = ("en@start", "zh@start", "en", "zh")
-    scores = [with_items(score("MR", 1.0, name), seed) for seed, name in enumerate(names)]
+    scores = [
+        with_items(score("MR", 1.0, name), seed) for seed, name in enumerate(names)
+    ]
     bootstrap = bootstrapped([*scores, score("CR", 1.0)], 200, 0.9, 5)
-    assert [(difference.first, difference.second) for difference in bootstrap.differences] == [
+    assert [
+        (difference.first, difference.second) for difference in bootstrap.differences
+    ] == [
         ("en@start", "en"),
         ("en", "zh"),
         ("zh@start", "zh"),
     ]
     start, end = (resample(items(seed), 200, 5) for seed in (0, 2))
     assert bootstrap.differences[0].comparison == start.compare(end, 0.9)
-    assert [interval is None for interval in bootstrap.intervals] == [False, False, False, False, True]
+    assert [interval is None for interval in bootstrap.intervals] == [
+        False,
+        False,
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,12 @@ GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
 
 
-def score(task: str = "STS12", of: Items | None = PAIRS, encoder: str = "en@start", **entries: Any) -> Score:
+def score(
+    task: str = "STS12",
+    of: Items | None = PAIRS,
+    encoder: str = "en@start",
+    **entries: Any,
+) -> Score:
     protocol = {"encoder": {"max_length": 16}, "evaluator": {"id": "p", **entries}}
     return Score(task, "spearman", 80.0, protocol, encoder, "senteval-sts", of)
 
@@ -39,7 +44,9 @@ def without(*scores: Score) -> list[Score]:
 
 
 def test_scores_find_their_items_again(tmp_path: Path) -> None:
-    grouped = attrs.evolve(PAIRS, groups=np.array([0, 0, 1, 1]), weighted=True, scale=1.0)
+    grouped = attrs.evolve(
+        PAIRS, groups=np.array([0, 0, 1, 1]), weighted=True, scale=1.0
+    )
     found = Items("mean", np.array([1.0, 0.0]))
     scores = (score(), score("STS13", grouped), score("MR", None), score("TREC", found))
     items.keep_items(tmp_path, scores)
@@ -54,19 +61,26 @@ def test_scores_find_their_items_again(tmp_path: Path) -> None:
     same(back[3].items, PAIRS)
 
 
-@pytest.mark.parametrize("other", [score("STS13"), score(encoder="en"), score(data="another")])
+@pytest.mark.parametrize(
+    "other", [score("STS13"), score(encoder="en"), score(data="another")]
+)
 def test_another_scores_items_are_not_taken(tmp_path: Path, other: Score) -> None:
     items.keep_items(tmp_path, [score()])
     assert items.attach_items(tmp_path, without(other))[0].items is None
 
 
 def test_a_protocol_is_recognised_after_its_way_through_json(tmp_path: Path) -> None:
-    items.keep_items(tmp_path, [score(columns=("a", "b"), threshold=np.float64(4), nothing=float("nan"))])
+    items.keep_items(
+        tmp_path,
+        [score(columns=("a", "b"), threshold=np.float64(4), nothing=float("nan"))],
+    )
     read = score(nothing=None, threshold=4.0, columns=["a", "b"])
     same(items.attach_items(tmp_path, without(read))[0].items, PAIRS)
 
 
-def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(tmp_path: Path) -> None:
+def test_an_evaluation_that_is_repeated_takes_the_place_of_the_first(
+    tmp_path: Path,
+) -> None:
     items.keep_items(tmp_path, [score()])
     changed = attrs.evolve(PAIRS, x=GOLD + 1)
     items.keep_items(tmp_path, [score(of=changed)])
@@ -99,12 +113,18 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     items.keep_items(tmp_path, [score()])
     (file,) = (tmp_path / "items").iterdir()
     file.write_bytes(content)
-    with pytest.raises(RunError, match=r"the items in `.*\.npz` cannot be read: .*; remove the file"):
+    with pytest.raises(
+        RunError, match=r"the items in `.*\.npz` cannot be read: .*; remove the file"
+    ):
         items.attach_items(tmp_path, without(score()))
 
 
-@pytest.mark.parametrize("values", [["a", "b", "c", "d"], [b"a", b"b", b"c", b"d"], [1j, 2j, 3j, 4j]])
-def test_an_array_that_holds_no_numbers_is_a_damaged_file(tmp_path: Path, values: list[Any]) -> None:
+@pytest.mark.parametrize(
+    "values", [["a", "b", "c", "d"], [b"a", b"b", b"c", b"d"], [1j, 2j, 3j, 4j]]
+)
+def test_an_array_that_holds_no_numbers_is_a_damaged_file(
+    tmp_path: Path, values: list[Any]
+) -> None:
     items.keep_items(tmp_path, [score()])
     (file,) = (tmp_path / "items").iterdir()
     with np.load(file) as archive:
@@ -122,10 +142,15 @@ def test_an_array_that_holds_no_numbers_is_a_damaged_file(tmp_path: Path, values
 
 def test_items_of_a_score_with_a_long_protocol_are_found(tmp_path: Path) -> None:
     prompts = ["p" * 5000, "p" * 2500 + "q" + "p" * 2499]
-    scores = [score(prompt=prompt, of=attrs.evolve(PAIRS, x=GOLD + n)) for n, prompt in enumerate(prompts)]
+    scores = [
+        score(prompt=prompt, of=attrs.evolve(PAIRS, x=GOLD + n))
+        for n, prompt in enumerate(prompts)
+    ]
     items.keep_items(tmp_path, scores)
     file = tmp_path / "report.json"
-    file.write_text(json.dumps({"scores": [score_record(one) for one in without(*scores)]}))
+    file.write_text(
+        json.dumps({"scores": [score_record(one) for one in without(*scores)]})
+    )
     read = [read_score(record) for record in read_record(file)["scores"]]
     found = items.attach_items(tmp_path, read)
     for one, whole in zip(found, scores, strict=True):
@@ -141,11 +166,15 @@ def kept_file(run: Path) -> Path:
 
 def npy(shape: str, descr: str = "'<f8'") -> bytes:
     """Return the header of an array file, whatever follows it."""
-    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    header = (
+        f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    )
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
 
 
-def add_array(file: Path, content: bytes, times: int = 1, compression: int = zipfile.ZIP_DEFLATED) -> None:
+def add_array(
+    file: Path, content: bytes, times: int = 1, compression: int = zipfile.ZIP_DEFLATED
+) -> None:
     """Add an array to a file of items: its beginning, followed by `times` blocks of a MiB of zeros."""
     with (
         zipfile.ZipFile(file, "a", compression, compresslevel=1) as archive,
@@ -185,7 +214,9 @@ def test_zeros_that_would_fill_the_memory_are_refused_by_their_declared_size(
     )
 
 
-def test_the_files_of_a_run_are_limited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_of_a_run_are_limited_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = kept_file(tmp_path)
     with np.load(file) as archive:
         total = sum(len(archive.zip.read(entry)) for entry in archive.zip.namelist())
@@ -201,7 +232,9 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path: Path) -> None:
     file = kept_file(tmp_path)
     add_array(file, npy(f"({1 << 33},)"))
     why = refused(tmp_path)
-    assert why.startswith(f"the items in `{file}` cannot be read: the array `zeros` has the shape ")
+    assert why.startswith(
+        f"the items in `{file}` cannot be read: the array `zeros` has the shape "
+    )
     assert "(8589934592,)`, and 1,048,6" in why
 
     # The archive says less than it holds: what is beyond is not unpacked.
@@ -210,7 +243,9 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path: Path) -> None:
     add_array(file, header, 64)
     said = (len(header) + (64 << 20)).to_bytes(4, "little")
     assert file.read_bytes().count(said) == 2
-    file.write_bytes(file.read_bytes().replace(said, (len(header) + 128).to_bytes(4, "little")))
+    file.write_bytes(
+        file.read_bytes().replace(said, (len(header) + 128).to_bytes(4, "little"))
+    )
     assert "Bad CRC-32" in refused(tmp_path)
 
     # Both say more than there is.
@@ -219,7 +254,11 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path: Path) -> None:
     add_array(file, header, 1)
     said = (len(header) + (1 << 20)).to_bytes(4, "little")
     assert file.read_bytes().count(said) == 2
-    file.write_bytes(file.read_bytes().replace(said, (len(header) + (100 << 20)).to_bytes(4, "little")))
+    file.write_bytes(
+        file.read_bytes().replace(
+            said, (len(header) + (100 << 20)).to_bytes(4, "little")
+        )
+    )
     with pytest.raises(RunError, match="cannot be read"):
         items.attach_items(tmp_path, without(score()))
 
@@ -235,7 +274,9 @@ def test_declared_sizes_that_are_not_true_are_refused(tmp_path: Path) -> None:
         (b"", "cannot be read"),
     ],
 )
-def test_what_is_no_array_of_numbers_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_what_is_no_array_of_numbers_is_refused(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
     add_array(kept_file(tmp_path), content)
     assert reason in refused(tmp_path)
 
@@ -282,22 +323,31 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
     assert back.items.statistic is my_statistics.largest
     monkeypatch.setattr(items, "load_plugins", lambda: load_plugins([]))
     with pytest.raises(
-        RunError, match="`my_statistics:largest` is of no plugin that is installed and loaded"
+        RunError,
+        match="`my_statistics:largest` is of no plugin that is installed and loaded",
     ):
         items.attach_items(tmp_path, without(score()))
 
 
 @pytest.mark.parametrize(
     "name",
-    ["os:system", "sentbed_report.statistics.resampling:Items", "sentbed_report.statistics.resampling:no"],
+    [
+        "os:system",
+        "sentbed_report.statistics.resampling:Items",
+        "sentbed_report.statistics.resampling:no",
+    ],
 )
 def test_a_file_names_no_other_code(name: str, tmp_path: Path) -> None:
     items.keep_items(tmp_path, [score()])
     (path,) = (tmp_path / "items").iterdir()
     with np.load(path) as archive:
         arrays = {key: archive[key] for key in archive.files}
-    arrays["index"] = np.array(str(arrays["index"]).replace('"spearman", "x"', f'"{name}", "x"'))
+    arrays["index"] = np.array(
+        str(arrays["index"]).replace('"spearman", "x"', f'"{name}", "x"')
+    )
     assert name in str(arrays["index"])
     np.savez(path.with_suffix(""), **arrays)
-    with pytest.raises(RunError, match=r"there is no statistic `|is of no plugin|is no function"):
+    with pytest.raises(
+        RunError, match=r"there is no statistic `|is of no plugin|is no function"
+    ):
         items.attach_items(tmp_path, without(score()))

@@ -10,7 +10,12 @@ from toy_run_report import geometry_score
 
 
 def test_an_encoder_stands_next_to_its_start() -> None:
-    assert encoder_order(["en@start", "zh@start", "en", "zh", "en"]) == ("en@start", "en", "zh@start", "zh")
+    assert encoder_order(["en@start", "zh@start", "en", "zh", "en"]) == (
+        "en@start",
+        "en",
+        "zh@start",
+        "zh",
+    )
 
 
 def test_a_plane_pairs_only_equal_protocols_and_tasks() -> None:

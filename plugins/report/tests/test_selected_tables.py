@@ -20,7 +20,13 @@ from toy_study import study
 Write = Callable[..., Path]
 
 
-def score(task: str, value: float, encoder: str = "en", metric: str = "accuracy", **entries: Any) -> Score:
+def score(
+    task: str,
+    value: float,
+    encoder: str = "en",
+    metric: str = "accuracy",
+    **entries: Any,
+) -> Score:
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval", **entries}}
     return Score(task, metric, value, protocol, encoder, "transfer")
@@ -30,10 +36,16 @@ def of_evaluator(evaluator: str, task: str, value: float) -> Score:
     return attrs.evolve(score(task, value), evaluator=evaluator)
 
 
-def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(write_run: Write) -> None:
+def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(
+    write_run: Write,
+) -> None:
     one = write_run("a-1", score("MR", 80.0), score("CR", 90.0), pooler={"use": "mean"})
-    two = write_run("a-2", score("MR", 82.0), score("CR", 91.0), seed=2, pooler={"use": "mean"})
-    other = write_run("b", score("MR", 70.0, "en@start"), score("MR", 60.0), pooler={"use": "first"})
+    two = write_run(
+        "a-2", score("MR", 82.0), score("CR", 91.0), seed=2, pooler={"use": "mean"}
+    )
+    other = write_run(
+        "b", score("MR", 70.0, "en@start"), score("MR", 60.0), pooler={"use": "first"}
+    )
     (table,) = selected_tables([one, two, other])
     assert table.headings == ("MR", "CR", "Avg")
     assert [row.name for row in table.rows] == ["a", "b/en@start", "b/en"]
@@ -43,24 +55,39 @@ def test_rows_are_runs_or_their_encoders_and_runs_of_several_seeds_are_one_row(w
 
 
 def test_runs_of_one_name_are_told_apart(write_run: Write) -> None:
-    one, again = write_run("one", score("MR", 80.0)), write_run("one", score("MR", 75.0), directory="again")
+    one, again = (
+        write_run("one", score("MR", 80.0)),
+        write_run("one", score("MR", 75.0), directory="again"),
+    )
     (table,) = selected_tables([one, again])
     assert [row.name for row in table.rows] == [f"one ({one})", f"one ({again})"]
 
 
 def test_unlike_protocols_stand_in_tables_of_their_own(write_run: Write) -> None:
     one = write_run("one", score("MR", 80.0, folds=10), score("CR", 90.0, folds=10))
-    two = write_run("two", score("MR", 60.0, folds=5), score("CR", 70.0, folds=5), pooler={"use": "first"})
+    two = write_run(
+        "two",
+        score("MR", 60.0, folds=5),
+        score("CR", 70.0, folds=5),
+        pooler={"use": "first"},
+    )
     tables = selected_tables([one, two])
-    assert [[row.name for row in table.rows if row.encoder] for table in tables] == [["one"], ["two"]]
+    assert [[row.name for row in table.rows if row.encoder] for table in tables] == [
+        ["one"],
+        ["two"],
+    ]
     assert tables[1].apart
 
 
-def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(write_run: Write) -> None:
+def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(
+    write_run: Write,
+) -> None:
     logistic = {"id": "logistic", "classifier": {"C": [1, 2], "folds": 10}}
     scores = (
         score("MR", 80.0),
-        attrs.evolve(score("MR", 81.0), protocol={"encoder": {}, "evaluator": logistic}),
+        attrs.evolve(
+            score("MR", 81.0), protocol={"encoder": {}, "evaluator": logistic}
+        ),
         score("MRPC", 82.0, metric="f1"),
         of_evaluator("sts", "STS12", 70.0),
     )
@@ -73,7 +100,10 @@ def test_one_metric_evaluator_protocol_or_entry_of_it_can_be_asked_for(write_run
     ):
         (table,) = selected_tables([run], **choice)
         assert [cell.value for cell in table.rows[0].cells] == [value]
-    with pytest.raises(RunError, match=r"no score is of the protocol `logistc`\. Did you mean `logistic`"):
+    with pytest.raises(
+        RunError,
+        match=r"no score is of the protocol `logistc`\. Did you mean `logistic`",
+    ):
         selected_tables([run], protocol="logistc")
 
 
@@ -82,7 +112,9 @@ def test_a_run_without_scores_says_what_to_add(write_run: Write) -> None:
         selected_tables([write_run("empty")])
 
 
-def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(write_run: Write) -> None:
+def test_the_best_is_that_of_a_metric_of_which_one_way_is_better(
+    write_run: Write,
+) -> None:
     runs = []
     for name, value in {"a": 30.0, "b": 10.0, "c": 20.0}.items():
         error = attrs.evolve(score("T", value, metric="error"), direction="lower")
@@ -104,9 +136,13 @@ def test_two_axes_of_a_study_stand_down_and_across() -> None:
     assert {column.group for column in table.columns} == {"temperature"}
     by_labels = {tuple(row.labels.values()): row.cells[-1] for row in summary.rows}
     for row in table.rows:
-        cells = [by_labels.get((*row.headers, column.heading)) for column in table.columns]
+        cells = [
+            by_labels.get((*row.headers, column.heading)) for column in table.columns
+        ]
         assert list(row.cells) == cells
-    with pytest.raises(RunError, match=r"the study has no axis `poolr`\. Did you mean `pooler`"):
+    with pytest.raises(
+        RunError, match=r"the study has no axis `poolr`\. Did you mean `pooler`"
+    ):
         pivoted(summary, ["poolr", "temperature"])
     with pytest.raises(RunError, match="`pooler` cannot stand on both sides"):
         pivoted(summary, ["pooler", "pooler"])
@@ -115,15 +151,25 @@ def test_two_axes_of_a_study_stand_down_and_across() -> None:
 @pytest.mark.parametrize(
     ("form", "beginning", "row"),
     [
-        ("text", "one: transfer (accuracy; senteval)\ncell ", "\none   80.00  90.00  85.00\n"),
-        ("markdown", "**one: transfer (accuracy; senteval)**", "| 80.00 | 90.00 | 85.00 |"),
+        (
+            "text",
+            "one: transfer (accuracy; senteval)\ncell ",
+            "\none   80.00  90.00  85.00\n",
+        ),
+        (
+            "markdown",
+            "**one: transfer (accuracy; senteval)**",
+            "| 80.00 | 90.00 | 85.00 |",
+        ),
         ("latex", "% Needs", "80.00"),
         ("csv", "cell,encoder,status,MR mean,", ",80.0,"),
         ("html", '<div class="table">', "80.00</td>"),
         ("json", "[\n", '"mean": 80.0'),
     ],
 )
-def test_a_table_has_each_format(write_run: Write, form: str, beginning: str, row: str) -> None:
+def test_a_table_has_each_format(
+    write_run: Write, form: str, beginning: str, row: str
+) -> None:
     run = write_run("one", score("MR", 80.0), score("CR", 90.0))
     done = CliRunner().invoke(main, ["table", str(run), "--format", form])
     assert done.exit_code == 0
@@ -131,15 +177,23 @@ def test_a_table_has_each_format(write_run: Write, form: str, beginning: str, ro
     assert row in done.output
 
 
-def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(write_run: Write) -> None:
+def test_several_tables_are_one_csv_with_a_number_a_line_and_a_list_in_json(
+    write_run: Write,
+) -> None:
     run = write_run("one", score("MR", 80.0), of_evaluator("sts", "STS12", 70.0))
-    lines = CliRunner().invoke(main, ["table", str(run), "--format", "csv"]).output.splitlines()
+    lines = (
+        CliRunner()
+        .invoke(main, ["table", str(run), "--format", "csv"])
+        .output.splitlines()
+    )
     assert lines[0].startswith("table,cell,encoder,status,task,metric,mean,std,seeds")
     assert [line.split(",")[:7] for line in lines[1:]] == [
         ["transfer-senteval", "one", "en", "finished", "MR", "accuracy", "80.0"],
         ["sts-senteval", "one", "en", "finished", "STS12", "accuracy", "70.0"],
     ]
-    tables = json.loads(CliRunner().invoke(main, ["table", str(run), "--format", "json"]).output)
+    tables = json.loads(
+        CliRunner().invoke(main, ["table", str(run), "--format", "json"]).output
+    )
     assert [table["rows"][0]["values"][0]["mean"] for table in tables] == [80.0, 70.0]
 
 

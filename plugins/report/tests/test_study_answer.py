@@ -26,11 +26,15 @@ ALIKE = {"first": 60.0, "mean": 80.0, "last": 80.02}
 JITTER = (0.1, -0.1, 0.05)
 
 
-def around(levels: Mapping[str, float], seeds: tuple[int, ...] = (1, 2, 3), task: str = "MR") -> Any:
+def around(
+    levels: Mapping[str, float], seeds: tuple[int, ...] = (1, 2, 3), task: str = "MR"
+) -> Any:
     """Scores of each cell near its level, under each seed another one."""
     numbers: dict[str, dict[int, dict[str, float]]] = {}
     for place, (cell, level) in enumerate(levels.items(), 1):
-        numbers[cell] = {seed: {task: level + JITTER[seed * place % 3]} for seed in seeds}
+        numbers[cell] = {
+            seed: {task: level + JITTER[seed * place % 3]} for seed in seeds
+        }
     return numbers
 
 
@@ -39,7 +43,9 @@ DEVELOPMENT = {"encoder": {}, "evaluator": {"id": "p", "split": "dev"}}
 
 def answers(data: StudyData) -> dict[str, str]:
     summaries = summarise(data)
-    lines = answer_lines(data, summaries, select(data, summaries), axis_findings(data, summaries))
+    lines = answer_lines(
+        data, summaries, select(data, summaries), axis_findings(data, summaries)
+    )
     assert len(lines) <= 6
     return {line.question: line.answer for line in lines}
 
@@ -58,37 +64,59 @@ def test_a_clear_winner(study_of: Make, baseline: str | None) -> None:
     )
     assert lines["Effects"].startswith("pooler: mean +20.00 (+")
     assert lines["Effects"].endswith(")‡ against first")
-    assert lines["Next"].startswith("use the best cell, which stands out, or confirm it")
+    assert lines["Next"].startswith(
+        "use the best cell, which stands out, or confirm it"
+    )
 
 
 def test_a_tie(study_of: Make) -> None:
     lines = answers(study_of(around(ALIKE), [POOLER], "first", items=True))
     assert lines["Best"].startswith("last: MR (accuracy) 80.12 (")
-    assert lines["Not told apart from the best"] == "mean (1 of 2 others; transfer, p: MR (accuracy))"
-    assert lines["Next"].startswith("take the cheapest of the best and those not told apart from it, or run")
+    assert (
+        lines["Not told apart from the best"]
+        == "mean (1 of 2 others; transfer, p: MR (accuracy))"
+    )
+    assert lines["Next"].startswith(
+        "take the cheapest of the best and those not told apart from it, or run"
+    )
 
 
 def test_a_task_under_another_protocol_is_a_problem(study_of: Make) -> None:
     numbers = {cell: {1: {"MR": level, "CR": level}} for cell, level in LEVELS.items()}
-    data = with_fields(study_of(numbers, [POOLER], "first"), "last", "CR", protocol=DEVELOPMENT)
+    data = with_fields(
+        study_of(numbers, [POOLER], "first"), "last", "CR", protocol=DEVELOPMENT
+    )
     assert "protocols differ" not in answers(data)["Mind"]
     other = {"encoder": {}, "evaluator": {"id": "p", "folds": 5}}
     data = with_fields(data, "last", "CR", protocol=other)
-    assert answers(data)["Mind"].endswith("; protocols differ: see the notes below the table")
+    assert answers(data)["Mind"].endswith(
+        "; protocols differ: see the notes below the table"
+    )
 
 
 def test_all_on_development_data(study_of: Make) -> None:
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     lines = answers(with_fields(data, protocol=DEVELOPMENT))
-    assert lines["Best"] == "mean; chosen among 3 cells on development data; no score is on test data"
+    assert (
+        lines["Best"]
+        == "mean; chosen among 3 cells on development data; no score is on test data"
+    )
     assert lines["Mind"] == "all scores are on development data"
     assert lines["Next"] == "add an evaluator on test data"
 
 
-def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of: Make) -> None:
-    test, development = around({"first": 70.0, "mean": 65.0, "last": 75.0}), around(LEVELS, task="D")
+def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(
+    study_of: Make,
+) -> None:
+    test, development = (
+        around({"first": 70.0, "mean": 65.0, "last": 75.0}),
+        around(LEVELS, task="D"),
+    )
     numbers = {
-        cell: {seed: {**development[cell][seed], **test[cell][seed]} for seed in (1, 2, 3)} for cell in LEVELS
+        cell: {
+            seed: {**development[cell][seed], **test[cell][seed]} for seed in (1, 2, 3)
+        }
+        for cell in LEVELS
     }
     data = study_of(numbers, [POOLER], "first", items=True, decide=Decide())
     lines = answers(with_fields(data, task="D", protocol=DEVELOPMENT))
@@ -98,14 +126,19 @@ def test_a_winner_on_development_data_that_is_not_the_best_on_test_data(study_of
         "none; better than mean in transfer, p: MR (accuracy): last; first"
     )
     assert lines["Mind"] == "mean is not the best on test data"
-    assert lines["Next"].startswith("use more development data: on test data, which may not choose,")
+    assert lines["Next"].startswith(
+        "use more development data: on test data, which may not choose,"
+    )
 
 
 def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of: Make) -> None:
     data = study_of(around(LEVELS), [POOLER], "first", items=True)
     lines = answers(with_fields(data, "mean", degenerate="one class only"))
     assert lines["Best"].startswith("last: MR (accuracy) 70.10 (")
-    assert "2 cells that can be compared, of 3 that were tried, on this very test data" in lines["Best"]
+    assert (
+        "2 cells that can be compared, of 3 that were tried, on this very test data"
+        in lines["Best"]
+    )
     assert lines["Mind"] == "degenerate scores of mean (one class only)"
     assert lines["Next"].startswith("find out why the scores of mean say nothing")
 
@@ -121,7 +154,9 @@ def test_a_degenerate_cell_is_named_and_is_not_the_best(study_of: Make) -> None:
         ("waiting", "1 of 9 runs waiting; 2 seeds only (mean)", "let the study finish"),
     ],
 )
-def test_a_run_that_is_missing(study_of: Make, status: str, problem: str, step: str) -> None:
+def test_a_run_that_is_missing(
+    study_of: Make, status: str, problem: str, step: str
+) -> None:
     numbers = around(LEVELS)
     numbers["mean"][2] = {}
     lines = answers(study_of(numbers, [POOLER], "first", {"mean": status}, items=True))
@@ -146,10 +181,14 @@ def test_one_cell_has_nothing_to_be_compared_with(study_of: Make) -> None:
 
 
 def test_a_metric_of_which_lower_is_better_says_so(study_of: Make) -> None:
-    data = with_fields(study_of(around(LEVELS), [POOLER], "first", items=True), direction="lower")
+    data = with_fields(
+        study_of(around(LEVELS), [POOLER], "first", items=True), direction="lower"
+    )
     lines = answers(data)
     assert lines["Best"].startswith("first: MR (accuracy, lower is better) 60.02 (")
-    assert lines["Not told apart from the best"].startswith("none: first is better than the 2 others")
+    assert lines["Not told apart from the best"].startswith(
+        "none: first is better than the 2 others"
+    )
 
 
 def test_a_stopped_cell_is_not_one_that_cannot_be_told_apart(study_of: Make) -> None:
@@ -157,9 +196,19 @@ def test_a_stopped_cell_is_not_one_that_cannot_be_told_apart(study_of: Make) -> 
     numbers = around(LEVELS, seeds)
     numbers["first"] = {seed: numbers["first"][seed] for seed in (1, 2)}
     rule = Rule("best", 0.0, 0.05, (2, 4, 6), tuple(LEVELS), "MR")
-    decisions = Decisions(rule, (Claim("first", "mean", 2, 20.0, 10.0, 0.001),), (2, 4, 6))
+    decisions = Decisions(
+        rule, (Claim("first", "mean", 2, 20.0, 10.0, 0.001),), (2, 4, 6)
+    )
     decide = Decide(test_data=True)
-    data = study_of(numbers, [POOLER], "last", items=True, decide=decide, decisions=decisions, looks=100)
+    data = study_of(
+        numbers,
+        [POOLER],
+        "last",
+        items=True,
+        decide=decide,
+        decisions=decisions,
+        looks=100,
+    )
     lines = answers(data)
     assert lines["Not told apart from the best"] == (
         "none: mean is better than the other in transfer, p: MR (accuracy); stopped as worse: first"
@@ -180,13 +229,28 @@ def test_an_effect_that_is_lost_to_the_correction_says_so(study_of: Make) -> Non
 
 def test_an_interaction_of_two_axes(study_of: Make) -> None:
     axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("loss", ("ctr", "cls"))]
-    levels = {"first, ctr": 60.0, "first, cls": 70.0, "mean, ctr": 80.0, "mean, cls": 60.0}
+    levels = {
+        "first, ctr": 60.0,
+        "first, cls": 70.0,
+        "mean, ctr": 80.0,
+        "mean, cls": 60.0,
+    }
     lines = answers(study_of(around(levels), axes, "first, ctr", items=True))
     pooler, loss = lines["Effects"].split("; ")
     assert pooler.endswith("‡ against first, which depends on loss‡")
     assert loss.endswith("‡ against ctr, which depends on pooler‡")
-    added = {"first, ctr": 60.0, "first, cls": 70.0, "mean, ctr": 70.0, "mean, cls": 80.0}
-    assert "depends" not in answers(study_of(around(added), axes, "first, ctr", items=True))["Effects"]
+    added = {
+        "first, ctr": 60.0,
+        "first, cls": 70.0,
+        "mean, ctr": 70.0,
+        "mean, cls": 80.0,
+    }
+    assert (
+        "depends"
+        not in answers(study_of(around(added), axes, "first, ctr", items=True))[
+            "Effects"
+        ]
+    )
 
 
 def test_runs_without_axes_have_no_effects(study_of: Make) -> None:
@@ -196,7 +260,9 @@ def test_runs_without_axes_have_no_effects(study_of: Make) -> None:
 
 def test_a_study_that_has_not_begun(study_of: Make) -> None:
     numbers: dict[str, Any] = {cell: {1: {}, 2: {}} for cell in LEVELS}
-    lines = answers(study_of(numbers, [POOLER], "first", dict.fromkeys(LEVELS, "waiting")))
+    lines = answers(
+        study_of(numbers, [POOLER], "first", dict.fromkeys(LEVELS, "waiting"))
+    )
     assert lines == {
         "Mind": "6 of 6 runs waiting",
         "Next": "let the study finish: `sentbed study` goes on where it was",
@@ -224,4 +290,7 @@ def test_without_letters_nothing_is_said_to_stand_out(
     lines = answers(data)
     unknown = lines["Not told apart from the best"]
     assert unknown.startswith(f"unknown in transfer, p: MR (accuracy): {reason}")
-    assert lines["Next"] == "compare the best cells in a study of their own, with fresh seeds"
+    assert (
+        lines["Next"]
+        == "compare the best cells in a study of their own, with fresh seeds"
+    )

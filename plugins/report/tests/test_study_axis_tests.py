@@ -32,7 +32,10 @@ FOUR: Mapping[str, tuple[float, float, float]] = {
 
 
 def numbers(values: Mapping[str, tuple[float, ...]]) -> Any:
-    return {cell: {seed: {"MR": score} for seed, score in enumerate(of)} for cell, of in values.items()}
+    return {
+        cell: {seed: {"MR": score} for seed, score in enumerate(of)}
+        for cell, of in values.items()
+    }
 
 
 def summary_of(data: StudyData) -> Summary:
@@ -41,22 +44,31 @@ def summary_of(data: StudyData) -> Summary:
 
 
 @pytest.mark.parametrize("items", [False, True])
-def test_an_effect_in_one_context_is_the_comparison_of_two_cells(study_of: Make, items: bool) -> None:
+def test_an_effect_in_one_context_is_the_comparison_of_two_cells(
+    study_of: Make, items: bool
+) -> None:
     values = {"first": FOUR["first, ctr"], "mean": FOUR["mean, ctr"]}
     data = study_of(numbers(values), [POOLER], items=items)
     test = effect_tests(data, summary_of(data), {"pooler": "first"})["pooler", "mean"]
-    before, after = ({run.seed: run.scores[0] for run in cell.runs} for cell in data.cells)
+    before, after = (
+        {run.seed: run.scores[0] for run in cell.runs} for cell in data.cells
+    )
     pair = judge_cell(before, after, ComponentStore(500))
     assert pair.basis == ("items and seeds" if items else "seeds")
     for field in ("difference", "interval", "p_value", "item_variance", "basis"):
         assert getattr(test, field) == pytest.approx(getattr(pair, field)), field
 
 
-def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(study_of: Make) -> None:
+def test_an_effect_over_contexts_is_a_t_test_of_its_mean_under_each_seed(
+    study_of: Make,
+) -> None:
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     tests = effect_tests(data, summary_of(data), REFERENCES)
     first, mean = (
-        [fmean(FOUR[f"{pooler}, {loss}"][seed] for loss in LOSS.labels) for seed in range(3)]
+        [
+            fmean(FOUR[f"{pooler}, {loss}"][seed] for loss in LOSS.labels)
+            for seed in range(3)
+        ]
         for pooler in POOLER.labels
     )
     expected = stats.ttest_rel(mean, first)
@@ -84,11 +96,19 @@ def test_an_interaction_is_the_difference_of_differences(study_of: Make) -> None
     assert test.corrected == test.p_value
 
 
-def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of: Make) -> None:
-    data = study_of({cell: {1: {"MR": of[0]}} for cell, of in FOUR.items()}, [POOLER, LOSS], items=True)
+def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(
+    study_of: Make,
+) -> None:
+    data = study_of(
+        {cell: {1: {"MR": of[0]}} for cell, of in FOUR.items()},
+        [POOLER, LOSS],
+        items=True,
+    )
     summary = summary_of(data)
     assert summary.scores is not None
-    weights = dict(zip(((cell, "en") for cell in FOUR), (1.0, -1.0, -1.0, 1.0), strict=True))
+    weights = dict(
+        zip(((cell, "en") for cell in FOUR), (1.0, -1.0, -1.0, 1.0), strict=True)
+    )
     test = summary.scores.contrast(weights)
     sums = np.zeros(300)
     for cell, weight in zip(data.cells, weights.values(), strict=True):
@@ -101,7 +121,9 @@ def test_over_items_a_contrast_is_a_t_test_of_the_items_weighted_sums(study_of: 
     assert test.p_value == pytest.approx(2 * stats.t.sf(abs(statistic), 299))
 
 
-def test_of_several_interactions_the_clearest_is_kept_and_all_are_corrected_for(study_of: Make) -> None:
+def test_of_several_interactions_the_clearest_is_kept_and_all_are_corrected_for(
+    study_of: Make,
+) -> None:
     loss = AxisInfo("loss", ("ctr", "cls", "nli"))
     values = {**FOUR, "first, nli": (63.0, 63.5, 64.5), "mean, nli": (69.5, 70.0, 71.0)}
     data = study_of(numbers(values), [POOLER, loss])
@@ -118,7 +140,8 @@ def test_what_cannot_be_compared_says_why(study_of: Make) -> None:
     assert tests["pooler", "mean"] == Judged(reason="no seed has a score of all cells")
     # Labels that go together have no interaction, and a label without a cell no effect.
     pairs = study_of(
-        numbers({"first, ctr": FOUR["first, ctr"], "mean, cls": FOUR["mean, cls"]}), [POOLER, LOSS]
+        numbers({"first, ctr": FOUR["first, ctr"], "mean, cls": FOUR["mean, cls"]}),
+        [POOLER, LOSS],
     )
     assert interaction_tests(pairs, summary_of(pairs), REFERENCES) == {}
     alone = study_of(numbers({"first": FOUR["first, ctr"]}), [POOLER])
@@ -129,5 +152,7 @@ def test_a_study_that_may_stop_cells_is_corrected_for_its_looks(study_of: Make) 
     data = study_of(numbers(FOUR), [POOLER, LOSS])
     summary = summary_of(data)
     once = effect_tests(data, summary, REFERENCES)["pooler", "mean"]
-    often = effect_tests(data, attrs.evolve(summary, looks=3), REFERENCES)["pooler", "mean"]
+    often = effect_tests(data, attrs.evolve(summary, looks=3), REFERENCES)[
+        "pooler", "mean"
+    ]
     assert often.corrected == pytest.approx(min(1.0, 3 * (once.corrected or 0.0)))

@@ -11,9 +11,16 @@ from sentbed_report.study.read_cell_run import read_run
 Write = Callable[..., Path]
 
 
-def test_a_finished_run_has_scores_with_items_and_its_record(run_of: Write, tmp_path: Path) -> None:
+def test_a_finished_run_has_scores_with_items_and_its_record(
+    run_of: Write, tmp_path: Path
+) -> None:
     found = read_run(run_of("a"), "cell", 7, tmp_path / "study")
-    assert (found.cell, found.seed, found.status, found.seconds) == ("cell", 7, "finished", 2.5)
+    assert (found.cell, found.seed, found.status, found.seconds) == (
+        "cell",
+        7,
+        "finished",
+        2.5,
+    )
     assert found.directory == Path("../a")
     (score,) = found.scores
     assert score.items is not None
@@ -21,7 +28,9 @@ def test_a_finished_run_has_scores_with_items_and_its_record(run_of: Write, tmp_
     assert found.record["name"] == "a"
 
 
-def test_the_time_of_a_run_includes_the_search_before_it(run_of: Write, tmp_path: Path) -> None:
+def test_the_time_of_a_run_includes_the_search_before_it(
+    run_of: Write, tmp_path: Path
+) -> None:
     path = run_of("a")
     (path / "search.json").write_text('{"seconds": 30, "ranking": {"rows": []}}')
     found = read_run(path, "cell", 1, tmp_path)
@@ -34,7 +43,9 @@ def test_a_failed_run_says_why_and_has_no_scores(run_of: Write, tmp_path: Path) 
     assert (found.status, found.error, found.scores) == ("failed", "out of memory", ())
 
 
-def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(run_of: Write, tmp_path: Path) -> None:
+def test_a_run_that_is_at_work_or_was_not_begun_has_no_record(
+    run_of: Write, tmp_path: Path
+) -> None:
     path = run_of("a", status="running")
     (path / "report.json").write_text("{")
     found = read_run(path, "cell", 1, tmp_path)
@@ -49,10 +60,14 @@ def test_a_killed_run_without_a_report_is_read(run_of: Write, tmp_path: Path) ->
     assert read_run(path, "cell", 1, tmp_path).status == "interrupted"
 
 
-def test_a_finished_run_whose_report_is_gone_is_an_error(run_of: Write, tmp_path: Path) -> None:
+def test_a_finished_run_whose_report_is_gone_is_an_error(
+    run_of: Write, tmp_path: Path
+) -> None:
     path = run_of("a")
     (path / "report.json").unlink()
-    with pytest.raises(RunError, match=r"has finished, and its `report\.json` is gone; put it back, or"):
+    with pytest.raises(
+        RunError, match=r"has finished, and its `report\.json` is gone; put it back, or"
+    ):
         read_run(path, "cell", 1, tmp_path)
 
 
@@ -61,7 +76,11 @@ def test_a_finished_run_whose_report_is_gone_is_an_error(run_of: Write, tmp_path
     [
         ("manifest.json", "{", r"manifest\.json` cannot be read"),
         ("manifest.json", "[]", r"manifest\.json` holds no table"),
-        ("manifest.json", '{"status": "odd"}', "has the status 'odd', which no run has"),
+        (
+            "manifest.json",
+            '{"status": "odd"}',
+            "has the status 'odd', which no run has",
+        ),
         ("report.json", "{", r"report\.json` cannot be read"),
         (
             "report.json",

@@ -21,7 +21,10 @@ def study(*runs: CellRun) -> StudyData:
 
 def test_runs_by_other_code_and_versions_are_named_with_what_differs() -> None:
     data = study(
-        run("mean", 1, OLD), run("mean", 2, NEW), run("last", 1, NEW), run("first", 1, OLD, "failed")
+        run("mean", 1, OLD),
+        run("mean", 2, NEW),
+        run("last", 1, NEW),
+        run("first", 1, OLD, "failed"),
     )
     section = code_section(data)
     assert section is not None
@@ -38,5 +41,9 @@ def test_runs_by_other_code_and_versions_are_named_with_what_differs() -> None:
 
 
 def test_what_only_some_cells_use_is_no_difference() -> None:
-    data = study(run("mean", 1, OLD), run("last", 1, OLD | {"lab-loss": "1.0 c"}), run("first", 1, None))
+    data = study(
+        run("mean", 1, OLD),
+        run("last", 1, OLD | {"lab-loss": "1.0 c"}),
+        run("first", 1, None),
+    )
     assert code_section(data) is None

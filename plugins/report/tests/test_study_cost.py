@@ -80,10 +80,15 @@ def texts_of(section: Section) -> dict[str, list[object]]:
     return rows
 
 
-def test_the_section_has_what_was_taken_and_what_sharing_saved(study: Callable[..., StudyData]) -> None:
+def test_the_section_has_what_was_taken_and_what_sharing_saved(
+    study: Callable[..., StudyData],
+) -> None:
     section = study_cost_section(study(), ["Stopping saved 3 runs."])
     assert section is not None
-    assert (section.title, section.summary) == ("Cost of the study", "1 min 57 s of runs")
+    assert (section.title, section.summary) == (
+        "Cost of the study",
+        "1 min 57 s of runs",
+    )
     headings = [column.heading for column in section.tables[0].columns]
     assert headings == ["time of runs", "processor time", "tokens trained on"]
     texts = texts_of(section)
@@ -93,16 +98,23 @@ def test_the_section_has_what_was_taken_and_what_sharing_saved(study: Callable[.
     assert texts["unshared"] == ["5 min 27 s", "4 min 20 s", "32,700"]
     assert texts["saved"] == ["64 %", "65 %", "64 %"]
     assert section.sentences[-1] == "Stopping saved 3 runs."
-    assert section.sentences[1] == "2 runs of shared stages, with each of which 2 to 3 runs began."
+    assert (
+        section.sentences[1]
+        == "2 runs of shared stages, with each of which 2 to 3 runs began."
+    )
 
 
-def test_without_sharing_there_is_nothing_to_compare_with(study: Callable[..., StudyData]) -> None:
+def test_without_sharing_there_is_nothing_to_compare_with(
+    study: Callable[..., StudyData],
+) -> None:
     section = study_cost_section(study(share=False))
     assert section is not None
     assert texts_of(section) == {"taken": ["7.0 s", "3.5 s", "700"]}
 
 
-def test_what_is_not_known_is_named_and_not_summed(study: Callable[..., StudyData]) -> None:
+def test_what_is_not_known_is_named_and_not_summed(
+    study: Callable[..., StudyData],
+) -> None:
     data = study()
     first, second, third = data.cells
     (run,) = first.runs
@@ -113,13 +125,22 @@ def test_what_is_not_known_is_named_and_not_summed(study: Callable[..., StudyDat
     unrecorded = attrs.evolve(third.runs[0], status="failed", cost=None)
     waiting = attrs.evolve(second.runs[0], status="waiting", cost=None)
     runs = (uncounted, waiting, unrecorded)
-    cells = [attrs.evolve(cell, runs=(run,)) for cell, run in zip(data.cells, runs, strict=True)]
+    cells = [
+        attrs.evolve(cell, runs=(run,))
+        for cell, run in zip(data.cells, runs, strict=True)
+    ]
     data = attrs.evolve(data, cells=tuple(cells))
     section = study_cost_section(data)
     assert section is not None
     texts = texts_of(section)
     tokens = [row[-1] for row in texts.values()]
-    assert tokens == ["not known", "11,000", "not known", "not known", Estimate(value=None)]
+    assert tokens == [
+        "not known",
+        "11,000",
+        "not known",
+        "not known",
+        Estimate(value=None),
+    ]
     assert texts["saved"][0] == "0 %"
     assert section.notes[0] == "Without 1 run whose cost is not recorded."
     assert section.notes[1].startswith("1 run encoded nothing")
@@ -127,11 +148,15 @@ def test_what_is_not_known_is_named_and_not_summed(study: Callable[..., StudyDat
     assert study_cost_section(attrs.evolve(data, cells=nothing)) is None
 
 
-def test_costs_of_runs_are_columns_beside_the_scores(study: Callable[..., StudyData], tmp_path: Path) -> None:
+def test_costs_of_runs_are_columns_beside_the_scores(
+    study: Callable[..., StudyData], tmp_path: Path
+) -> None:
     data = study(cost="run-processor-seconds")
     scores, costs = summarise(data)
     assert (scores.evaluator, costs.evaluator) == ("transfer", "run-cost")
-    row = dict(zip((column.task for column in costs.columns), costs.rows[0].cells, strict=True))
+    row = dict(
+        zip((column.task for column in costs.columns), costs.rows[0].cells, strict=True)
+    )
     # Shared stages count in full: the cell would take them alone.
     assert row["run-seconds"].value == 111
     assert row["run-memory"].value == 300
@@ -143,16 +168,26 @@ def test_costs_of_runs_are_columns_beside_the_scores(study: Callable[..., StudyD
         ("c", 82.0, 1),
     ]
     write_exports(tmp_path, data)
-    lines = list(csv.DictReader((tmp_path / "tables" / "scores.csv").read_text().splitlines()))
-    tokens = {line["cell"]: line["value"] for line in lines if line["task"] == "run-tokens"}
+    lines = list(
+        csv.DictReader((tmp_path / "tables" / "scores.csv").read_text().splitlines())
+    )
+    tokens = {
+        line["cell"]: line["value"] for line in lines if line["task"] == "run-tokens"
+    }
     assert tokens == {"a": "11100.0", "b": "11200.0", "c": "10400.0"}
-    assert json.loads((tmp_path / "results.json").read_text())["costs"][0]["unit"] == "s"
+    assert (
+        json.loads((tmp_path / "results.json").read_text())["costs"][0]["unit"] == "s"
+    )
 
 
-def test_costs_of_runs_are_drawn_only_where_the_study_asks(study: Callable[..., StudyData]) -> None:
+def test_costs_of_runs_are_drawn_only_where_the_study_asks(
+    study: Callable[..., StudyData],
+) -> None:
     summaries = summarise(study())
     assert scores_against_cost(summaries) == ()
-    assert unknown_cost(summaries, "passes").endswith("`run-parameters`, `run-trained-parameters`.")
+    assert unknown_cost(summaries, "passes").endswith(
+        "`run-parameters`, `run-trained-parameters`."
+    )
 
 
 def test_the_summary_counts_shared_stages_once(study: Callable[..., StudyData]) -> None:
@@ -160,18 +195,26 @@ def test_the_summary_counts_shared_stages_once(study: Callable[..., StudyData]) 
     cells = [
         attrs.evolve(
             cell,
-            runs=tuple(attrs.evolve(run, seconds=run.cost.alone.seconds) for run in cell.runs if run.cost),
+            runs=tuple(
+                attrs.evolve(run, seconds=run.cost.alone.seconds)
+                for run in cell.runs
+                if run.cost
+            ),
         )
         for cell in data.cells
     ]
-    assert summary_line(attrs.evolve(data, cells=tuple(cells))).endswith(" 1 min 57 s of runs.")
+    assert summary_line(attrs.evolve(data, cells=tuple(cells))).endswith(
+        " 1 min 57 s of runs."
+    )
 
 
 def test_runs_that_are_compared_are_no_study(study: Callable[..., StudyData]) -> None:
     assert study_cost_section(attrs.evolve(study(), axes=())) is None
 
 
-def test_page_and_markdown_have_the_section(study: Callable[..., StudyData], tmp_path: Path) -> None:
+def test_page_and_markdown_have_the_section(
+    study: Callable[..., StudyData], tmp_path: Path
+) -> None:
     page = write_study_report(tmp_path, study(cost="run-seconds")).read_text()
     markdown = (tmp_path / "report.md").read_text()
     assert "| shared stages | 1 min 50 s | 1 min 28 s | 11,000 |" in markdown

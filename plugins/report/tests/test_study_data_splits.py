@@ -30,8 +30,13 @@ def development(*cells: CellInfo) -> list[bool]:
 
 @pytest.mark.parametrize("split", ["", "whole file", "first lines"])
 @pytest.mark.parametrize("data", [FILE, [OTHER, FILE], {"pairs": FILE}])
-def test_a_file_that_another_score_declares_is_development_data_everywhere(split: str, data: Any) -> None:
-    declared, undeclared = cell(score("dev", FILE)), cell(score(split, data), score(split, OTHER))
+def test_a_file_that_another_score_declares_is_development_data_everywhere(
+    split: str, data: Any
+) -> None:
+    declared, undeclared = (
+        cell(score("dev", FILE)),
+        cell(score(split, data), score(split, OTHER)),
+    )
     assert development(declared, undeclared) == [True, True, False]
     assert development(undeclared) == [False, False]
 
@@ -45,7 +50,11 @@ def test_what_is_declared_as_test_data_stays_so() -> None:
     assert development(cell(score("test", FILE), chosen_on=[FILE])) == [False]
 
 
-@pytest.mark.parametrize("record", [{}, {"manifest": 3}, {"manifest": {"chosen_on": "all"}}])
+@pytest.mark.parametrize(
+    "record", [{}, {"manifest": 3}, {"manifest": {"chosen_on": "all"}}]
+)
 def test_a_damaged_record_says_nothing(record: dict[str, Any]) -> None:
-    run = CellRun("a", 1, "finished", scores=(score("whole file", FILE),), record=record)
+    run = CellRun(
+        "a", 1, "finished", scores=(score("whole file", FILE),), record=record
+    )
     assert development(CellInfo("a", {}, (run,))) == [False]

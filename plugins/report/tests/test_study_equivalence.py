@@ -35,7 +35,9 @@ CELLS = {
 
 
 def study(
-    baseline: Sequence[float] = BASELINE, margin: float | None = 0.3, direction: str = "higher"
+    baseline: Sequence[float] = BASELINE,
+    margin: float | None = 0.3,
+    direction: str = "higher",
 ) -> StudyData:
     def cell(name: str, values: Sequence[float]) -> CellInfo:
         said = {"encoder": {}, "evaluator": {"id": "p"}}
@@ -50,19 +52,30 @@ def study(
         ]
         return CellInfo(name, {}, tuple(runs))
 
-    cells = (cell("base", baseline), *(cell(name, values) for name, values in CELLS.items()))
+    cells = (
+        cell("base", baseline),
+        *(cell(name, values) for name, values in CELLS.items()),
+    )
     return StudyData("toy", (), cells, "base", (0, 1, 2, 3), equivalence=margin)
 
 
 @pytest.mark.parametrize("name", ["alike", "better", "worse", "unknown"])
 @pytest.mark.parametrize("margin", [0.05, 0.3, 2.5])
-def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name: str, margin: float) -> None:
+def test_over_seeds_it_is_the_paired_tost_of_statsmodels(
+    name: str, margin: float
+) -> None:
     cell = CELLS[name]
     found = equivalence_of(
-        with_test(Judged({i: a - b for i, (a, b) in enumerate(zip(cell, BASELINE, strict=True))})).estimate,
+        with_test(
+            Judged(
+                {i: a - b for i, (a, b) in enumerate(zip(cell, BASELINE, strict=True))}
+            )
+        ).estimate,
         margin,
     )
-    p_value, (_, above, _), (_, below, _) = ttost_paired(np.array(cell), np.array(BASELINE), -margin, margin)
+    p_value, (_, above, _), (_, below, _) = ttost_paired(
+        np.array(cell), np.array(BASELINE), -margin, margin
+    )
     assert found.equivalent == pytest.approx(p_value, rel=1e-6)
     assert found.no_worse == pytest.approx(above, rel=1e-6)
     assert found.equivalent == pytest.approx(max(above, below), rel=1e-6)
@@ -70,16 +83,22 @@ def test_over_seeds_it_is_the_paired_tost_of_statsmodels(name: str, margin: floa
 
 def test_over_items_and_seeds_it_is_that_computed_by_hand() -> None:
     # d = 1, 2, 3 with V_seeds / S = 1/3 and V_items = 1: the error is sqrt(4/3).
-    found = equivalence_of(with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)).estimate, 4.0)
+    found = equivalence_of(
+        with_test(Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41)).estimate, 4.0
+    )
     error = math.sqrt(4 / 3)
 
     def critical(level: float) -> float:
-        return math.sqrt((stats.t.isf(level, 41) ** 2 + stats.t.isf(level, 2) ** 2 / 3) / (4 / 3))
+        return math.sqrt(
+            (stats.t.isf(level, 41) ** 2 + stats.t.isf(level, 2) ** 2 / 3) / (4 / 3)
+        )
 
     # From 2 down to -4, and up to 4.
     assert critical(found.no_worse) == pytest.approx(6 / error)
     assert critical(found.equivalent) == pytest.approx(2 / error)
-    assert (found.low, found.high) == pytest.approx((2 - error * critical(0.05), 2 + error * critical(0.05)))
+    assert (found.low, found.high) == pytest.approx(
+        (2 - error * critical(0.05), 2 + error * critical(0.05))
+    )
 
 
 @pytest.mark.parametrize("margin", [0.01, 0.1, 0.3, 1.0, 2.2, 5.0])
@@ -94,7 +113,9 @@ def test_it_is_equivalent_at_5_per_cent_if_the_90_per_cent_interval_lies_within_
     assert [one.equivalent < 0.05 for one in found] == [
         -margin < one.low and one.high < margin for one in found
     ]
-    assert [one.no_worse < 0.05 for one in found] == [-margin < one.low for one in found]
+    assert [one.no_worse < 0.05 for one in found] == [
+        -margin < one.low for one in found
+    ]
 
 
 def test_where_lower_is_better_a_lower_score_is_no_worse() -> None:
@@ -115,12 +136,27 @@ def test_both_questions_are_corrected_over_the_cells() -> None:
     found = equivalences(summary)
     # `same` has neither seeds nor items that vary: no test.
     assert [*found] == ["alike", "better", "worse", "unknown"]
-    for before, after in (("no_worse", "corrected_no_worse"), ("equivalent", "corrected_equivalent")):
+    for before, after in (
+        ("no_worse", "corrected_no_worse"),
+        ("equivalent", "corrected_equivalent"),
+    ):
         raw = {name: getattr(one, before) for name, one in found.items()}
         assert {name: getattr(one, after) for name, one in found.items()} == holm(raw)
-    assert found["alike"].corrected_equivalent == pytest.approx(4 * found["alike"].equivalent)
-    assert [one.corrected_no_worse < 0.05 for one in found.values()] == [True, True, False, False]
-    assert [one.corrected_equivalent < 0.05 for one in found.values()] == [True, False, False, False]
+    assert found["alike"].corrected_equivalent == pytest.approx(
+        4 * found["alike"].equivalent
+    )
+    assert [one.corrected_no_worse < 0.05 for one in found.values()] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [one.corrected_equivalent < 0.05 for one in found.values()] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_without_a_margin_or_a_better_and_a_worse_there_is_no_test() -> None:
@@ -149,7 +185,9 @@ def test_the_report_says_both_p_values_of_every_cell() -> None:
     ]
     rows = {row.cell: row.cells for row in table.rows}
     test = equivalences(summaries[0])["alike"]
-    assert rows["alike"][0] == Estimate(value=pytest.approx(0.03), interval=(test.low, test.high))
+    assert rows["alike"][0] == Estimate(
+        value=pytest.approx(0.03), interval=(test.low, test.high)
+    )
     assert rows["alike"][1:] == ("p < 0.001 ‡", "p < 0.001 ‡")
     unknown = equivalences(summaries[0])["unknown"]
     assert 0.05 < unknown.corrected_no_worse < unknown.corrected_equivalent <= 1
@@ -164,22 +202,43 @@ def test_exports_have_the_tests() -> None:
     data = study()
     (summary,) = summarise(data)
     tests = equivalences(summary)
-    lines = {line["cell"]: line for line in csv.DictReader(io.StringIO(to_csv(summary.table)))}
+    lines = {
+        line["cell"]: line
+        for line in csv.DictReader(io.StringIO(to_csv(summary.table)))
+    }
     assert float(lines["alike"]["T no worse p"]) == tests["alike"].corrected_no_worse
-    assert float(lines["alike"]["T equivalent p"]) == tests["alike"].corrected_equivalent
+    assert (
+        float(lines["alike"]["T equivalent p"]) == tests["alike"].corrected_equivalent
+    )
     assert lines["base"]["T equivalent p"] == lines["same"]["T equivalent p"] == ""
     (table,) = json.loads(to_json(data, [summary]))["tables"]
-    assert table["equivalence"][0] == {"cell": "alike", "encoder": "en", **attrs.asdict(tests["alike"])}
+    assert table["equivalence"][0] == {
+        "cell": "alike",
+        "encoder": "en",
+        **attrs.asdict(tests["alike"]),
+    }
     (without,) = summarise(study(margin=None))
     assert "equivalent p" not in to_csv(without.table)
-    assert json.loads(to_json(study(margin=None), [without]))["tables"][0]["equivalence"] == []
+    assert (
+        json.loads(to_json(study(margin=None), [without]))["tables"][0]["equivalence"]
+        == []
+    )
 
 
-def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_looks() -> None:
+def test_a_study_that_looked_at_its_scores_several_times_is_corrected_for_its_looks() -> (
+    None
+):
     (summary,) = summarise(study())
-    once, thrice = (equivalences(with_equivalence(attrs.evolve(summary, looks=looks))) for looks in (1, 3))
+    once, thrice = (
+        equivalences(with_equivalence(attrs.evolve(summary, looks=looks)))
+        for looks in (1, 3)
+    )
     for key, one in once.items():
-        assert thrice[key].corrected_no_worse == pytest.approx(min(1, 3 * one.corrected_no_worse))
-        assert thrice[key].corrected_equivalent == pytest.approx(min(1, 3 * one.corrected_equivalent))
+        assert thrice[key].corrected_no_worse == pytest.approx(
+            min(1, 3 * one.corrected_no_worse)
+        )
+        assert thrice[key].corrected_equivalent == pytest.approx(
+            min(1, 3 * one.corrected_equivalent)
+        )
     (found,) = observed_power([attrs.evolve(summary, looks=3)])
     assert found.comparisons == 3 * len(once)

@@ -11,7 +11,9 @@ def test_one_source_is_students_t() -> None:
     one = EstimatedDifference(1.2, (Source(0.25, 4),))
     t = stats.t(4)
     assert one.error == 0.5
-    assert one.interval(0.9) == pytest.approx((1.2 - 0.5 * t.ppf(0.95), 1.2 + 0.5 * t.ppf(0.95)))
+    assert one.interval(0.9) == pytest.approx(
+        (1.2 - 0.5 * t.ppf(0.95), 1.2 + 0.5 * t.ppf(0.95))
+    )
     assert one.p_value() == pytest.approx(2 * t.sf(2.4))
     assert one.p_above(0.4) == pytest.approx(t.sf(1.6))
     assert one.p_below(0.4) == pytest.approx(t.cdf(1.6))
@@ -20,14 +22,16 @@ def test_one_source_is_students_t() -> None:
 
 
 def test_a_known_variance_is_the_normal_distribution() -> None:
-    assert EstimatedDifference(3.0, (Source(4.0, math.inf),)).p_above(0.0) == pytest.approx(
-        stats.norm.sf(1.5)
-    )
+    assert EstimatedDifference(3.0, (Source(4.0, math.inf),)).p_above(
+        0.0
+    ) == pytest.approx(stats.norm.sf(1.5))
 
 
 def test_two_sources_weight_their_critical_values() -> None:
     both = EstimatedDifference(0.0, (Source(1.0, 2), Source(3.0, 50)))
-    expected = math.sqrt((stats.t(2).isf(0.01) ** 2 + 3 * stats.t(50).isf(0.01) ** 2) / 4)
+    expected = math.sqrt(
+        (stats.t(2).isf(0.01) ** 2 + 3 * stats.t(50).isf(0.01) ** 2) / 4
+    )
     assert both.critical(0.01) == pytest.approx(expected)
     # The p-value is the level at which the estimate is critical.
     beyond = EstimatedDifference(2 * expected, both.sources)

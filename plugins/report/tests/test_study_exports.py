@@ -31,7 +31,14 @@ EXPECTED = {"Table 1": Published({"mean": {"MR": 81.05, "CR": 90.0, "AVG": 70.0}
 def data(study_of: Make) -> StudyData:
     axis = AxisInfo("pooler", ("first", "mean"))
     excluded = (("x", ("no mask",)),)
-    return study_of(NUMBERS, [axis], baseline="first", items=True, expected=EXPECTED, excluded=excluded)
+    return study_of(
+        NUMBERS,
+        [axis],
+        baseline="first",
+        items=True,
+        expected=EXPECTED,
+        excluded=excluded,
+    )
 
 
 @pytest.fixture
@@ -59,34 +66,55 @@ def test_every_score_of_every_seed_is_a_row(data: StudyData, summary: Summary) -
     assert [*frame[frame.task == "AVG"].value] == [55.0, 56.0, 85.0, 86.0]
 
 
-def test_json_has_everything_and_no_numbers_that_are_not_finite(data: StudyData, summary: Summary) -> None:
+def test_json_has_everything_and_no_numbers_that_are_not_finite(
+    data: StudyData, summary: Summary
+) -> None:
     results = json.loads(to_json(data, [summary]), parse_constant=pytest.fail)
-    assert (results["study"], results["baseline"], results["seeds"], results["total"]) == (
-        *("toy", "first", [1, 2], 4),
-    )
+    assert (
+        results["study"],
+        results["baseline"],
+        results["seeds"],
+        results["total"],
+    ) == (*("toy", "first", [1, 2], 4),)
     assert results["excluded"] == [{"cell": "x", "reasons": ["no mask"]}]
     assert [cell["name"] for cell in results["cells"]] == list(NUMBERS)
     value = results["tables"][0]["rows"][1]["values"][0]
-    assert (value["mean"], value["seeds"], value["place"]) == (81.0, {"1": 80.0, "2": 82.0}, 1)
+    assert (value["mean"], value["seeds"], value["place"]) == (
+        81.0,
+        {"1": 80.0, "2": 82.0},
+        1,
+    )
     judged = summary.rows[1].cells[0].judged
     assert judged is not None
     assert value["against_baseline"]["p_value"] == judged.p_value
     assert value["against_baseline"]["basis"] == "items and seeds"
-    assert [number["verdict"] for number in results["published"]] == ["met", "met", "not met"]
+    assert [number["verdict"] for number in results["published"]] == [
+        "met",
+        "met",
+        "not met",
+    ]
 
 
 def test_every_file_is_written(tmp_path: Path, data: StudyData) -> None:
     write_exports(tmp_path, data)
-    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    names = {
+        path.relative_to(tmp_path).as_posix()
+        for path in tmp_path.rglob("*")
+        if path.is_file()
+    }
     assert names == {
         *(f"tables/transfer-p.{suffix}" for suffix in ("md", "csv", "tex")),
         *("tables/scores.csv", "results.json"),
     }
     written = pandas.read_csv(tmp_path / "tables" / "scores.csv", keep_default_na=False)
-    pandas.testing.assert_frame_equal(written, score_frame(data, summarise(data)), check_dtype=False)
+    pandas.testing.assert_frame_equal(
+        written, score_frame(data, summarise(data)), check_dtype=False
+    )
 
 
-def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path: Path, study_of: Make) -> None:
+def test_names_of_files_are_safe_and_do_not_take_each_others_place(
+    tmp_path: Path, study_of: Make
+) -> None:
     tasks = {"MR": 1.0, "MR/a b": 2.0, "MR/a_b": 3.0, "CR/../x": 4.0}
     write_exports(tmp_path, study_of({"a": {1: tasks}}))
     assert {path.stem for path in (tmp_path / "tables").glob("*.tex")} == {
@@ -97,17 +125,24 @@ def test_names_of_files_are_safe_and_do_not_take_each_others_place(tmp_path: Pat
     assert "CR (../x)" in (tmp_path / "tables" / "transfer-p.tex").read_text()
 
 
-def test_a_study_that_has_not_begun_leaves_its_state_only(tmp_path: Path, study_of: Make) -> None:
+def test_a_study_that_has_not_begun_leaves_its_state_only(
+    tmp_path: Path, study_of: Make
+) -> None:
     write_exports(tmp_path, study_of({"a": {1: {}}}, statuses={"a": "waiting"}))
     found = json.loads((tmp_path / "results.json").read_text())
     assert (found["finished"], found["total"], found["tables"]) == (0, 1, [])
     assert (tmp_path / "tables" / "scores.csv").read_text().count("\n") == 1
 
 
-def test_unlike_protocols_are_files_of_their_own(tmp_path: Path, study_of: Make) -> None:
+def test_unlike_protocols_are_files_of_their_own(
+    tmp_path: Path, study_of: Make
+) -> None:
     data = study_of({"a": {1: {"MR": 1.0}}, "b": {1: {"MR/f1": 2.0}}})
     write_exports(tmp_path, data)
-    tables = [(tmp_path / "tables" / f"transfer-p{number}.md").read_text() for number in ("", "-2")]
+    tables = [
+        (tmp_path / "tables" / f"transfer-p{number}.md").read_text()
+        for number in ("", "-2")
+    ]
     assert ["| a |" in table for table in tables] == [True, False]
     assert ["| b |" in table for table in tables] == [False, True]
     assert "unlike other tables in metric (f1 against accuracy)" in tables[1]
@@ -118,8 +153,15 @@ def test_tables_have_labels_of_their_own(tmp_path: Path, study_of: Make) -> None
         (found,) = re.findall(r"\\label\{tab:([a-z0-9-]+)\}", path.read_text())
         return found
 
-    data = study_of({"a": {1: {"MR": 1.0, "MR/a b": 2.0, "MR/a-b": 3.0}}, "b": {1: {"MR/f1": 2.0}}})
-    other = with_fields(data, protocol={"encoder": {}, "evaluator": {"id": "Q"}}).cells[0].runs[0].scores
+    data = study_of(
+        {"a": {1: {"MR": 1.0, "MR/a b": 2.0, "MR/a-b": 3.0}}, "b": {1: {"MR/f1": 2.0}}}
+    )
+    other = (
+        with_fields(data, protocol={"encoder": {}, "evaluator": {"id": "Q"}})
+        .cells[0]
+        .runs[0]
+        .scores
+    )
     write_exports(tmp_path, with_added(data, lambda run: other, "a"))
     labels = {path.stem: label(path) for path in (tmp_path / "tables").glob("*.tex")}
     assert labels["transfer-p"] == "toy-transfer-p"
@@ -127,13 +169,18 @@ def test_tables_have_labels_of_their_own(tmp_path: Path, study_of: Make) -> None
     assert len(set(labels.values())) == len(labels) == 7
 
 
-def test_numbered_names_take_no_other_tables_place(tmp_path: Path, study_of: Make) -> None:
+def test_numbered_names_take_no_other_tables_place(
+    tmp_path: Path, study_of: Make
+) -> None:
     numbers = {"a": {1: {"MR/x": 1.0, "CR/x": 1.0}}, "b": {1: {"MR/y": 1.0}}}
     data = study_of(numbers)
 
     def named(run: CellRun) -> list[Score]:
         score = attrs.evolve(run.scores[0], protocol={"encoder": {}, "evaluator": {}})
-        return [attrs.evolve(score, evaluator=evaluator) for evaluator in ("transfer-p-2", "SCORES")]
+        return [
+            attrs.evolve(score, evaluator=evaluator)
+            for evaluator in ("transfer-p-2", "SCORES")
+        ]
 
     write_exports(tmp_path, with_added(data, named, "b"))
     names = {path.stem for path in (tmp_path / "tables").glob("*.tex")}
@@ -141,7 +188,9 @@ def test_numbered_names_take_no_other_tables_place(tmp_path: Path, study_of: Mak
     assert (tmp_path / "tables" / "scores.csv").read_text().startswith("evaluator,")
 
 
-def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(tmp_path: Path, study_of: Make) -> None:
+def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(
+    tmp_path: Path, study_of: Make
+) -> None:
     write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0, "MR/f1": 2.0}}}))
     tables = tmp_path / "tables"
     (tables / "mine.tex").write_text("by hand")
@@ -149,7 +198,10 @@ def test_tables_of_an_earlier_state_go_and_what_others_wrote_stays(tmp_path: Pat
     outside.write_text("by hand")
     assert (tables / "transfer-p-f1.csv").is_file()
     found = json.loads((tmp_path / "results.json").read_text())
-    assert [table["name"] for table in found["tables"]] == ["transfer-p", "transfer-p-f1"]
+    assert [table["name"] for table in found["tables"]] == [
+        "transfer-p",
+        "transfer-p-f1",
+    ]
     found["tables"] += [{"name": "../outside"}, {"name": 3}]
     (tmp_path / "results.json").write_text(json.dumps(found))
     write_exports(tmp_path, study_of({"a": {1: {"MR": 1.0}}}))

@@ -24,11 +24,16 @@ VALUES = {
 
 
 def with_summary(
-    study_of: Make, values: dict[str, float | None], axes: list[AxisInfo], **more: object
+    study_of: Make,
+    values: dict[str, float | None],
+    axes: list[AxisInfo],
+    **more: object,
 ) -> tuple[StudyData, Summary]:
     """One seed below and one above each value; a cell without a value has failed."""
     numbers = {
-        name: {1: {}, 2: {}} if value is None else {1: {"MR": value - 1}, 2: {"MR": value + 1}}
+        name: {1: {}, 2: {}}
+        if value is None
+        else {1: {"MR": value - 1}, 2: {"MR": value + 1}}
         for name, value in values.items()
     }
     data = study_of(numbers, axes, statuses=dict.fromkeys(numbers, "failed"), **more)
@@ -36,7 +41,9 @@ def with_summary(
     return data, found
 
 
-def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(study_of: Make) -> None:
+def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(
+    study_of: Make,
+) -> None:
     pooler, loss = main_effects(*with_summary(study_of, VALUES, [POOLER, LOSS]))
     assert (pooler.axis, pooler.reference, pooler.together) == ("pooler", "first", ())
     first, mean = pooler.labels
@@ -49,7 +56,9 @@ def test_the_effect_of_a_label_is_its_mean_and_its_paired_differences(study_of: 
 
 
 def test_the_reference_is_the_baselines_label(study_of: Make) -> None:
-    pooler, loss = main_effects(*with_summary(study_of, VALUES, [POOLER, LOSS], baseline="mean, cls"))
+    pooler, loss = main_effects(
+        *with_summary(study_of, VALUES, [POOLER, LOSS], baseline="mean, cls")
+    )
     assert (pooler.reference, loss.reference) == ("mean", "cls")
     assert [one.difference for one in loss.labels] == [11.5, 0.0, -6.5]
 
@@ -68,12 +77,20 @@ def test_means_are_over_contexts_that_all_labels_have(study_of: Make) -> None:
     assert loss.labels[2].std is None
 
 
-def test_axes_that_go_together_are_named_and_do_not_part_the_cells(study_of: Make) -> None:
+def test_axes_that_go_together_are_named_and_do_not_part_the_cells(
+    study_of: Make,
+) -> None:
     size = AxisInfo("size", ("small", "large"))
     rate = AxisInfo("rate", ("1e-3", "1e-4"))
-    values = {"small, 1e-3, first": 50.0, "small, 1e-3, mean": 52.0, "large, 1e-4, first": 60.0}
+    values = {
+        "small, 1e-3, first": 50.0,
+        "small, 1e-3, mean": 52.0,
+        "large, 1e-4, first": 60.0,
+    }
     effects = main_effects(
-        *with_summary(study_of, {**values, "large, 1e-4, mean": 64.0}, [size, rate, POOLER])
+        *with_summary(
+            study_of, {**values, "large, 1e-4, mean": 64.0}, [size, rate, POOLER]
+        )
     )
     assert [(one.axis, one.together) for one in effects] == [
         ("size", ("rate",)),
@@ -103,7 +120,11 @@ def test_an_axis_of_numbers_gives_points_in_their_order(study_of: Make) -> None:
 
 def test_an_axis_of_one_label_has_no_effect(study_of: Make) -> None:
     (found,) = main_effects(
-        *with_summary(study_of, {"first, x": 1.0, "mean, x": 2.0}, [POOLER, AxisInfo("one", ("x",))])
+        *with_summary(
+            study_of,
+            {"first, x": 1.0, "mean, x": 2.0},
+            [POOLER, AxisInfo("one", ("x",))],
+        )
     )
     assert found.axis == "pooler"
 
@@ -115,25 +136,44 @@ def test_two_axes_are_a_matrix_of_means_over_the_rest(study_of: Make) -> None:
         for name, value in VALUES.items()
         for label, shift in (("raw", 0.0), ("unit", 2.0))
     }
-    grid = interaction(*with_summary(study_of, values, [POOLER, LOSS, norm]), "loss", "pooler")
+    grid = interaction(
+        *with_summary(study_of, values, [POOLER, LOSS, norm]), "loss", "pooler"
+    )
     assert grid.means == ((71.0, 76.0), (61.0, 63.0), (51.0, 60.0))
     assert (grid.contexts, grid.left) == (2, {})
-    values |= {"mean, nli, raw": None, "mean, nli, unit": None, "first, ctr, unit": None}
-    grid = interaction(*with_summary(study_of, values, [POOLER, LOSS, norm]), "loss", "pooler")
+    values |= {
+        "mean, nli, raw": None,
+        "mean, nli, unit": None,
+        "first, ctr, unit": None,
+    }
+    grid = interaction(
+        *with_summary(study_of, values, [POOLER, LOSS, norm]), "loss", "pooler"
+    )
     # `first, ctr` has finished with `raw` only, and so all means are of `raw`.
     assert grid.means == ((70.0, 75.0), (60.0, 62.0), (50.0, None))
     assert grid.contexts == 1
-    assert grid.left == {("nli", "mean"): "none of its cells has finished with this score"}
+    assert grid.left == {
+        ("nli", "mean"): "none of its cells has finished with this score"
+    }
 
 
-def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(study_of: Make) -> None:
+def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(
+    study_of: Make,
+) -> None:
     """Simpson's reversal: `mean` is better with both models, and was run with the weak one more often."""
-    model, seed = AxisInfo("model", ("weak", "strong")), AxisInfo("data", ("a", "b", "c"))
+    model, seed = (
+        AxisInfo("model", ("weak", "strong")),
+        AxisInfo("data", ("a", "b", "c")),
+    )
     values: dict[str, float | None] = {}
     for name, base in (("weak", 30.0), ("strong", 80.0)):
         for data, shift in (("a", 0.0), ("b", 1.0), ("c", 2.0)):
-            values[f"first, {name}, {data}"] = base + shift if name == "strong" or data == "a" else None
-            values[f"mean, {name}, {data}"] = base + shift + 5 if name == "weak" or data == "a" else None
+            values[f"first, {name}, {data}"] = (
+                base + shift if name == "strong" or data == "a" else None
+            )
+            values[f"mean, {name}, {data}"] = (
+                base + shift + 5 if name == "weak" or data == "a" else None
+            )
     data, summary = with_summary(study_of, values, [POOLER, model, seed])
     grid = interaction(data, summary, "model", "pooler")
     assert grid.means == ((30.0, 35.0), (80.0, 85.0))
@@ -141,7 +181,10 @@ def test_a_mean_over_other_cells_never_reverses_what_holds_in_each(study_of: Mak
     pooler = main_effects(data, summary)[0]
     assert [(one.mean, one.contexts) for one in pooler.labels] == [(55.0, 2), (60.0, 2)]
     # Over all cells that finished it would be the other way round.
-    finished = [[v for k, v in values.items() if v and k.startswith(label)] for label in POOLER.labels]
+    finished = [
+        [v for k, v in values.items() if v and k.startswith(label)]
+        for label in POOLER.labels
+    ]
     assert statistics.fmean(finished[0]) > statistics.fmean(finished[1])
 
 
@@ -149,9 +192,18 @@ def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of: Make) -
     """A decoder needs one, which BERT has not: that cell is left out of the study."""
     pooler = AxisInfo("pooler", ("first", "mean", "decoder"))
     model = AxisInfo("model", ("bert", "roberta"))
-    numbers = {"first, bert": 60.0, "mean, bert": 62.0, "first, roberta": 70.0, "mean, roberta": 73.0}
-    excluded = [(f"decoder, {name}", ("`decoder` needs a decoder.",)) for name in model.labels]
-    data, summary = with_summary(study_of, dict(numbers), [pooler, model], excluded=tuple(excluded))
+    numbers = {
+        "first, bert": 60.0,
+        "mean, bert": 62.0,
+        "first, roberta": 70.0,
+        "mean, roberta": 73.0,
+    }
+    excluded = [
+        (f"decoder, {name}", ("`decoder` needs a decoder.",)) for name in model.labels
+    ]
+    data, summary = with_summary(
+        study_of, dict(numbers), [pooler, model], excluded=tuple(excluded)
+    )
     effect, other = main_effects(data, summary)
     assert effect.compared
     assert [(one.label, one.mean, one.contexts) for one in effect.labels] == [
@@ -159,14 +211,18 @@ def test_an_axis_with_a_label_that_cannot_run_keeps_the_others(study_of: Make) -
         ("mean", 67.5, 2),
         ("decoder", None, 0),
     ]
-    assert effect.left == {"decoder": "left out of the study: `decoder` needs a decoder."}
+    assert effect.left == {
+        "decoder": "left out of the study: `decoder` needs a decoder."
+    }
     assert (other.compared, other.left) == (True, {})
     grid = interaction(data, summary, "pooler", "model")
     assert grid.means == ((60.0, 70.0), (62.0, 73.0), (None, None))
     assert set(grid.left) == {("decoder", "bert"), ("decoder", "roberta")}
 
 
-def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(study_of: Make) -> None:
+def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(
+    study_of: Make,
+) -> None:
     """BERT has no last token to pool, and OPT no first one: only `mean` goes with every model."""
     pooler, model = (
         AxisInfo("pooler", ("first", "mean", "last")),
@@ -180,24 +236,45 @@ def test_labels_that_share_no_combination_are_compared_where_most_of_them_do(stu
         "mean, opt": 50.0,
         "last, opt": 55.0,
     }
-    found = main_effects(*with_summary(study_of, values, [pooler, model], baseline="mean, bert"))[0]
-    assert (found.reference, [one.mean for one in found.labels]) == ("mean", [65.0, 67.5, None])
+    found = main_effects(
+        *with_summary(study_of, values, [pooler, model], baseline="mean, bert")
+    )[0]
+    assert (found.reference, [one.mean for one in found.labels]) == (
+        "mean",
+        [65.0, 67.5, None],
+    )
     assert found.labels[2].difference == 5.0
-    assert found.left == {"last": "no combination of everything else in common with what is compared"}
+    assert found.left == {
+        "last": "no combination of everything else in common with what is compared"
+    }
     # With the baseline's label among them, even where others have more.
-    found = main_effects(*with_summary(study_of, values, [pooler, model], baseline="last, opt"))[0]
-    assert (found.reference, [one.mean for one in found.labels]) == ("last", [None, 50.0, 55.0])
+    found = main_effects(
+        *with_summary(study_of, values, [pooler, model], baseline="last, opt")
+    )[0]
+    assert (found.reference, [one.mean for one in found.labels]) == (
+        "last",
+        [None, 50.0, 55.0],
+    )
 
 
 def test_a_label_alone_is_no_comparison_and_says_so(study_of: Make) -> None:
-    values = {"first, ctr": 70.0, "mean, ctr": None, "first, cls": 60.0, "mean, cls": None}
+    values = {
+        "first, ctr": 70.0,
+        "mean, ctr": None,
+        "first, cls": 60.0,
+        "mean, cls": None,
+    }
     loss = AxisInfo("loss", ("ctr", "cls"))
-    pooler, other = main_effects(*with_summary(study_of, values, [POOLER, loss], baseline="mean, ctr"))
+    pooler, other = main_effects(
+        *with_summary(study_of, values, [POOLER, loss], baseline="mean, ctr")
+    )
     assert (pooler.compared, set(pooler.left)) == (False, {"first", "mean"})
     assert (other.compared, other.left) == (True, {})
 
 
-def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(study_of: Make) -> None:
+def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(
+    study_of: Make,
+) -> None:
     knowledge = AxisInfo("knowledge", ("none", "dropout", "nsp"))
     loss = AxisInfo("loss", ("none", "ctr", "cls"))
     values = {
@@ -207,7 +284,9 @@ def test_labels_are_compared_without_a_baseline_that_shares_nothing_with_them(st
         "nsp, ctr": 74.0,
         "nsp, cls": 64.0,
     }
-    first, second = main_effects(*with_summary(study_of, values, [knowledge, loss], baseline="none, none"))
+    first, second = main_effects(
+        *with_summary(study_of, values, [knowledge, loss], baseline="none, none")
+    )
     assert [(one.label, one.mean, one.contexts) for one in first.labels] == [
         ("none", None, 0),
         ("dropout", 68.0, 2),

@@ -15,7 +15,9 @@ from sentbed_report.study_page.power_section import power_section
 from toy_study import study
 
 
-def of_numbers(numbers: Mapping[str, Mapping[int, float]], baseline: str | None = "base") -> StudyData:
+def of_numbers(
+    numbers: Mapping[str, Mapping[int, float]], baseline: str | None = "base"
+) -> StudyData:
     """A study of one task without items: cell -> seed -> score."""
     protocol = {"encoder": {}, "evaluator": {"id": "p"}}
     cells = []
@@ -31,7 +33,12 @@ def of_numbers(numbers: Mapping[str, Mapping[int, float]], baseline: str | None 
 TOY = of_numbers(
     {
         "base": {1: 70.0, 2: 70.0, 3: 70.0, 4: 70.0},
-        "close": {1: 70.1, 2: 70.3, 3: 70.5, 4: 70.7},  # sum of squares 0.2 with 3 degrees
+        "close": {
+            1: 70.1,
+            2: 70.3,
+            3: 70.5,
+            4: 70.7,
+        },  # sum of squares 0.2 with 3 degrees
         "wild": {1: 69.0, 2: 72.0, 3: 70.0},  # 14 / 3 with 2 degrees
         "far": {1: 80.0, 2: 80.1, 3: 80.0, 4: 80.1},  # 0.01 with 3 degrees
         "once": {1: 71.0},
@@ -53,8 +60,12 @@ def test_the_spread_over_items_is_their_mean_variance() -> None:
     found = observed_power([summary])[0]
     judged = [row.cells[-1].judged for row in summary.rows if row.cells[-1].judged]
     assert len(judged) == found.comparisons == 5
-    assert found.spread.item_std == pytest.approx(math.sqrt(sum(one.item_variance for one in judged) / 5))
-    assert found.spread.seed_std == pytest.approx(math.sqrt(sum(one.seed_variance for one in judged) / 5))
+    assert found.spread.item_std == pytest.approx(
+        math.sqrt(sum(one.item_variance for one in judged) / 5)
+    )
+    assert found.spread.seed_std == pytest.approx(
+        math.sqrt(sum(one.seed_variance for one in judged) / 5)
+    )
     assert found.spread.item_degrees == min(one.item_degrees for one in judged)
     assert found.smallest(3) == smallest_difference(found.spread, 3, comparisons=5)
 
@@ -62,7 +73,9 @@ def test_the_spread_over_items_is_their_mean_variance() -> None:
 def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all() -> None:
     (found,) = observed_power(summarise(TOY))
     own = with_test(Judged({1: 1.0, 2: 2.0, 3: 1.0}, 0.04, 99))
-    expected = seeds_needed(Spread(found.spread.seed_std, 0.2, 99), own.difference, comparisons=3)
+    expected = seeds_needed(
+        Spread(found.spread.seed_std, 0.2, 99), own.difference, comparisons=3
+    )
     assert found.needed_by(own) == expected
     assert expected.seeds > 2
 
@@ -71,7 +84,9 @@ def test_a_cell_needs_seeds_by_its_own_items_and_the_seeds_of_all() -> None:
     "data",
     [
         of_numbers({"base": {1: 70.0}, "cell": {1: 71.0}}),
-        of_numbers({"base": {1: 70.0, 2: 71.0}, "cell": {1: 71.0, 2: 73.0}}, baseline=None),
+        of_numbers(
+            {"base": {1: 70.0, 2: 71.0}, "cell": {1: 71.0, 2: 73.0}}, baseline=None
+        ),
         of_numbers({"base": {1: 70.0, 2: 71.0}}),
     ],
     ids=["one seed", "no baseline", "one cell"],
@@ -81,7 +96,9 @@ def test_without_comparisons_under_two_seeds_nothing_is_known(data: StudyData) -
     assert power_section(data, summarise(data)) is None
 
 
-def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant() -> None:
+def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant() -> (
+    None
+):
     summaries = summarise(TOY)
     section = power_section(TOY, summaries)
     assert section is not None
@@ -94,7 +111,11 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
         power.spread.item_std or None,
         *(power.smallest(seeds) for seeds in (4, 8, 16)),
     ]
-    assert [column.heading for column in least.columns[3:]] == ["4 seeds", "8 seeds", "16 seeds"]
+    assert [column.heading for column in least.columns[3:]] == [
+        "4 seeds",
+        "8 seeds",
+        "16 seeds",
+    ]
     assert [line.cell for line in apart.rows] == ["close", "wild"]
     judged = {line.cell: line.cells[-1].judged for line in summaries[0].rows}["close"]
     difference, corrected, needed = apart.rows[0].cells
@@ -106,10 +127,14 @@ def test_the_section_has_a_row_a_table_and_the_seeds_of_what_is_not_significant(
 def test_cells_that_the_items_cannot_tell_apart_need_no_number_of_seeds() -> None:
     data = study()
     summaries = summarise(data, resamples=100)
-    hidden = attrs.evolve(with_test(Judged({1: 0.1, 2: 0.12, 3: 0.08}, 4.0, 99)), corrected=1.0)
+    hidden = attrs.evolve(
+        with_test(Judged({1: 0.1, 2: 0.12, 3: 0.08}, 4.0, 99)), corrected=1.0
+    )
     rows = []
     for row in summaries[0].rows:
-        cells = [attrs.evolve(cell, judged=cell.judged and hidden) for cell in row.cells]
+        cells = [
+            attrs.evolve(cell, judged=cell.judged and hidden) for cell in row.cells
+        ]
         rows.append(attrs.evolve(row, cells=tuple(cells)))
     section = power_section(data, [attrs.evolve(summaries[0], rows=tuple(rows))])
     assert section is not None

@@ -22,13 +22,18 @@ from sentbed_report.study.exports import to_json
 from sentbed_report.study.published_number_config import Published, Reference
 from sentbed_report.study.study_data import AxisInfo, CellInfo, StudyData
 from sentbed_report.study_page.demonstrations_section import demonstrations_section
-from sentbed_report.study_page.effects_section import effects_section, interactions_section
+from sentbed_report.study_page.effects_section import (
+    effects_section,
+    interactions_section,
+)
 from sentbed_report.study_page.runs_section import facts
 from sentbed_report.study_page.study_report import write_study_report
 from sentbed_report.tables.estimate import Estimate
 from toy_study import POOLER, TEMPERATURE, study
 
-ATTACK = "</script><script>alert('x')</script>\"'><img src=x onerror=alert(1)>|`*_$\\frac{"
+ATTACK = (
+    "</script><script>alert('x')</script>\"'><img src=x onerror=alert(1)>|`*_$\\frac{"
+)
 
 SIZES = AxisInfo("model", ("opt-125m", "opt-1.3b", "opt-6.7b"))
 
@@ -67,7 +72,9 @@ class Elements(HTMLParser):
         return "".join(self.texts)
 
     def all(self, tag: str, **attributes: str) -> list[dict[str, str | None]]:
-        return [a for t, a in self.elements if t == tag and attributes.items() <= a.items()]
+        return [
+            a for t, a in self.elements if t == tag and attributes.items() <= a.items()
+        ]
 
 
 @attrs.frozen
@@ -100,7 +107,10 @@ def changed(data: StudyData, cell: str, seed: int, **fields: object) -> StudyDat
     cells = [
         attrs.evolve(
             c,
-            runs=tuple(attrs.evolve(r, **fields) if (c.name, r.seed) == (cell, seed) else r for r in c.runs),
+            runs=tuple(
+                attrs.evolve(r, **fields) if (c.name, r.seed) == (cell, seed) else r
+                for r in c.runs
+            ),
         )
         for c in data.cells
     ]
@@ -123,7 +133,14 @@ def script_hashes(page: Elements) -> list[str]:
 
 def test_the_page_and_markdown_have_the_sections_of_a_study(toy: Report) -> None:
     titles = [
-        *("results", "how-these-numbers-were-made", "rank-groups", "effects", "two-axes", "power"),
+        *(
+            "results",
+            "how-these-numbers-were-made",
+            "rank-groups",
+            "effects",
+            "two-axes",
+            "power",
+        ),
         *("published", "figures", "cells-and-runs", "recipe"),
     ]
     assert [heading["id"] for heading in toy.page.all("h2")] == [*titles, "made-with"]
@@ -145,12 +162,17 @@ def test_the_page_and_markdown_have_the_sections_of_a_study(toy: Report) -> None
     assert "](<cells/cell-0-1/seed-1/report.html>)" in toy.markdown
 
 
-def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(toy: Report) -> None:
+def test_nothing_is_loaded_from_elsewhere_and_only_its_own_scripts_run(
+    toy: Report,
+) -> None:
     for tag, attributes in toy.page.elements:
         assert not attributes.get("src")
         assert tag != "link" or attributes["href"] == "data:,"
     scripts = re.findall(r"<script>(.*?)</script>", toy.html, re.DOTALL)
-    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    digests = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        for script in scripts
+    ]
     assert script_hashes(toy.page) == digests
     assert len(digests) == 2
 
@@ -166,12 +188,30 @@ def test_hostile_text_is_shown_as_it_is_in_every_place(tmp_path: Path) -> None:
     # `Elements` takes a script's content for no element: one that was smuggled in would be a third.
     assert len(page.all("script")) == 2
     assert page.all("img") == []
-    assert not [name for _, attributes in page.elements for name in attributes if name.startswith("on")]
-    for place in ("name", "recipe", "excluded", "reason", "axis", "error", "path", "value", "entry"):
+    assert not [
+        name
+        for _, attributes in page.elements
+        for name in attributes
+        if name.startswith("on")
+    ]
+    for place in (
+        "name",
+        "recipe",
+        "excluded",
+        "reason",
+        "axis",
+        "error",
+        "path",
+        "value",
+        "entry",
+    ):
         assert f"{place}{ATTACK}" in page.text
     (form,) = page.all("form")
     labels = json.loads(str(form["data-labels"]))
-    assert {cell[f"axis{ATTACK}"] for cell in labels.values()} == {f"a{ATTACK}", f"b{ATTACK}"}
+    assert {cell[f"axis{ATTACK}"] for cell in labels.values()} == {
+        f"a{ATTACK}",
+        f"b{ATTACK}",
+    }
     assert any("%3Cscript%3E" in str(link["href"]) for link in page.all("a"))
     outside_fences = re.sub(r"(?ms)^(`{3,})(text|toml)\n.*?^\1$", "", report.markdown)
     assert not re.search(r"(?<!\\)<(script|img)", outside_fences)
@@ -189,9 +229,15 @@ def hostile_study() -> StudyData:
         name=f"name{ATTACK}",
         recipe=f"recipe{ATTACK}\n```",
         excluded=((f"excluded{ATTACK}", (f"reason{ATTACK}",)),),
-        expected={f"table{ATTACK}": Published({baseline: {"STS12": 1.0}}, 1.0, f"s{ATTACK}")},
+        expected={
+            f"table{ATTACK}": Published({baseline: {"STS12": 1.0}}, 1.0, f"s{ATTACK}")
+        },
     )
-    stage = {"name": f"stage{ATTACK}", "metric": f"m{ATTACK}", "validations": [[1, 2.0], [2, 3.0]]}
+    stage = {
+        "name": f"stage{ATTACK}",
+        "metric": f"m{ATTACK}",
+        "validations": [[1, 2.0], [2, 3.0]],
+    }
     ranking = {"evaluator": f"r{ATTACK}", "rows": [{"rank": 1, "score": 3.0}]}
     record = {"stages": [stage], "ranking": ranking, "warnings": [f"warning{ATTACK}"]}
     cells = []
@@ -200,10 +246,17 @@ def hostile_study() -> StudyData:
         for run in cell.runs:
             scores = tuple(map(hostile_score, run.scores))
             runs.append(attrs.evolve(run, scores=scores, record=record))
-        cells.append(attrs.evolve(cell, runs=tuple(runs), differences=(f"path{ATTACK}: 1 -> 2",)))
+        cells.append(
+            attrs.evolve(cell, runs=tuple(runs), differences=(f"path{ATTACK}: 1 -> 2",))
+        )
     data = attrs.evolve(data, cells=tuple(cells))
     place = Path("cells") / "x'\"><script>" / "seed-1"
-    failed = {"status": "failed", "error": f"error{ATTACK}", "scores": (), "directory": place}
+    failed = {
+        "status": "failed",
+        "error": f"error{ATTACK}",
+        "scores": (),
+        "directory": place,
+    }
     return changed(data, data.cells[-1].name, 1, **failed)
 
 
@@ -211,13 +264,22 @@ def hostile_score(score: Score) -> Score:
     task = score.task if score.task == "STS12" else f"{score.task}{ATTACK}"
     evaluator = {**score.evaluator_protocol, f"entry{ATTACK}": f"value{ATTACK}"}
     protocol = {"encoder": {}, "evaluator": evaluator}
-    return attrs.evolve(score, task=task, evaluator=f"{score.evaluator}{ATTACK}", protocol=protocol)
+    return attrs.evolve(
+        score, task=task, evaluator=f"{score.evaluator}{ATTACK}", protocol=protocol
+    )
 
 
 def test_runs_that_wait_fail_or_run_are_named(tmp_path: Path) -> None:
     data = study()
     nothing: dict[str, Any] = {"scores": (), "record": {}, "seconds": None}
-    data = changed(data, "first, 0.01", 1, status="failed", error="Out of memory.\nAt step 3.", scores=())
+    data = changed(
+        data,
+        "first, 0.01",
+        1,
+        status="failed",
+        error="Out of memory.\nAt step 3.",
+        scores=(),
+    )
     data = changed(data, "first, 0.05", 2, status="running", **nothing)
     data = changed(data, "first, 0.05", 3, status="waiting", directory=None, **nothing)
     data = changed(data, "mean, 0.05", 2, status="failed", scores=())
@@ -228,9 +290,15 @@ def test_runs_that_wait_fail_or_run_are_named(tmp_path: Path) -> None:
         assert "failed, 2 of 3" in text
         # What has not finished is not the best.
         assert "the second best, of what has finished." in text
-    assert len(links_to_runs(report)) == 14 + 2 * 2  # failed runs twice: above, and among all runs
+    assert (
+        len(links_to_runs(report)) == 14 + 2 * 2
+    )  # failed runs twice: above, and among all runs
     assert report.page.all("span", **{"class": "status failed"})
-    (row,) = re.findall(r"^\| mean \| 0.05 \(baseline; failed, 2 of 3\) \|.*$", report.markdown, re.MULTILINE)
+    (row,) = re.findall(
+        r"^\| mean \| 0.05 \(baseline; failed, 2 of 3\) \|.*$",
+        report.markdown,
+        re.MULTILINE,
+    )
     assert "*" not in row
 
 
@@ -238,7 +306,15 @@ def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path: Path) -> N
     data = study()
     for cell in data.cells:
         for run in cell.runs:
-            data = changed(data, cell.name, run.seed, status="waiting", scores=(), record={}, directory=None)
+            data = changed(
+                data,
+                cell.name,
+                run.seed,
+                status="waiting",
+                scores=(),
+                record={},
+                directory=None,
+            )
     report = report_of(tmp_path, data)
     for text in (report.page.text, report.markdown):
         assert "0 of 18 runs finished, 18 waiting." in text
@@ -252,7 +328,10 @@ def test_runs_without_axes_have_no_filter_and_no_effects(tmp_path: Path) -> None
     report = report_of(tmp_path, StudyData("6 runs", (), cells, None, (1,)))
     assert "6 cells, 1 seed" in report.page.text
     assert report.page.all("form") == []
-    assert not {heading["id"] for heading in report.page.all("h2")} & {"effects", "two-axes"}
+    assert not {heading["id"] for heading in report.page.all("h2")} & {
+        "effects",
+        "two-axes",
+    }
     results = report.markdown.split("## Results")[1].split("##")[0]
     assert "One run a row." in results
     assert "±" not in results
@@ -264,7 +343,10 @@ def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path: Path) 
     (run,) = data.cells[0].runs
     scores = []
     for score in run.scores:
-        protocol = {"encoder": {}, "evaluator": {**score.evaluator_protocol, "data": "other"}}
+        protocol = {
+            "encoder": {},
+            "evaluator": {**score.evaluator_protocol, "data": "other"},
+        }
         scores.append(attrs.evolve(score, protocol=protocol))
     report = report_of(tmp_path, changed(data, run.cell, 1, scores=tuple(scores)))
     for text in (report.page.text, report.markdown):
@@ -275,19 +357,26 @@ def test_scores_of_unlike_protocols_are_in_columns_of_their_own(tmp_path: Path) 
     assert numbers[:5] == ["–"] * 5
 
 
-def test_a_degenerate_number_is_named_below_its_table_and_marked(tmp_path: Path) -> None:
+def test_a_degenerate_number_is_named_below_its_table_and_marked(
+    tmp_path: Path,
+) -> None:
     data = study()
     run = data.cells[0].runs[0]
     first, *others = run.scores
     degenerate = attrs.evolve(first, degenerate="the vectors have collapsed <b>")
-    report = report_of(tmp_path, changed(data, run.cell, 1, scores=(degenerate, *others)))
+    report = report_of(
+        tmp_path, changed(data, run.cell, 1, scores=(degenerate, *others))
+    )
     sentence = (
         f"◇ degenerate, neither ranked nor tested ({run.cell}: {first.task}): the vectors have collapsed <b> "
         "(seed 1)."
     )
     assert sentence in report.page.text
     assert sentence.replace("<b>", r"\<b\>") in report.markdown
-    titles = {mark["title"] for mark in report.page.all("span", **{"class": "mark degenerate"})}
+    titles = {
+        mark["title"]
+        for mark in report.page.all("span", **{"class": "mark degenerate"})
+    }
     assert titles == {
         "degenerate: the vectors have collapsed <b> (seed 1)",
         f"degenerate: it includes {first.task}, where the score is degenerate (seed 1)",
@@ -302,14 +391,21 @@ def test_the_same_study_gives_the_same_page(tmp_path: Path, toy: Report) -> None
     assert (again.html, again.markdown) == (toy.html, toy.markdown)
 
 
-def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out: StudyData) -> None:
+def test_what_cannot_be_compared_is_named(
+    study_with_a_pooler_left_out: StudyData,
+) -> None:
     """A label that cannot run keeps its axis, and no mean is over other cells than the one beside it."""
     data = study_with_a_pooler_left_out
     findings = axis_findings(data, summarise(data, resamples=50))
-    effects, two_axes = effects_section(data, findings), interactions_section(data, findings)
+    effects, two_axes = (
+        effects_section(data, findings),
+        interactions_section(data, findings),
+    )
     assert effects is not None
     assert two_axes is not None
-    reason = "pooler: no mean of decoder: left out of the study: `decoder` needs a decoder."
+    reason = (
+        "pooler: no mean of decoder: left out of the study: `decoder` needs a decoder."
+    )
     assert f"senteval-sts: Avg (spearman): {reason}" in effects.notes
     rows = {row.headers: row.cells for row in effects.tables[0].rows}
     assert rows["pooler", "decoder"] == (
@@ -322,7 +418,9 @@ def test_what_cannot_be_compared_is_named(study_with_a_pooler_left_out: StudyDat
     assert first.count == 3
     missing = "; ".join(f"decoder, {label}" for label in TEMPERATURE.labels)
     notes = " ".join(two_axes.tables[0].notes)
-    assert notes.startswith("Mean of one cell, of the same combinations of everything else everywhere.")
+    assert notes.startswith(
+        "Mean of one cell, of the same combinations of everything else everywhere."
+    )
     assert f"Not shown: {missing}: " in notes
 
 
@@ -345,7 +443,11 @@ def test_facts_are_what_cells_share_and_not_what_they_differ_in() -> None:
     loss = { use = "info-nce" }
     """
     shown = facts(study(recipe=recipe))
-    assert shown[:3] == (("model", "bert, pkg:a/b"), ("loss", "info-nce"), ("pooler", "first · mean"))
+    assert shown[:3] == (
+        ("model", "bert, pkg:a/b"),
+        ("loss", "info-nce"),
+        ("pooler", "first · mean"),
+    )
     # A label of an axis of which it alone has cells is no fact, either.
     axis = '[study.axes.pooler]\npath = "encoder.pooler.use"\nvalues = ["first", "decoder"]\n'
     data = study(recipe=f'[encoder]\npooler = {{ use = "decoder" }}\n{axis}')
@@ -354,8 +456,12 @@ def test_facts_are_what_cells_share_and_not_what_they_differ_in() -> None:
         if cell.labels["pooler"] == "first":
             cells.append(attrs.evolve(cell, differences=()))
     pooler = AxisInfo("pooler", ("first", "decoder"), paths=("encoder.pooler.use",))
-    data = attrs.evolve(data, cells=tuple(cells), axes=(pooler, TEMPERATURE), baseline="first, 0.05")
-    assert [value for name, value in facts(data) if name == "pooler"] == ["first · decoder"]
+    data = attrs.evolve(
+        data, cells=tuple(cells), axes=(pooler, TEMPERATURE), baseline="first, 0.05"
+    )
+    assert [value for name, value in facts(data) if name == "pooler"] == [
+        "first · decoder"
+    ]
     assert "left out" in dict(facts(data))
 
 
@@ -369,27 +475,47 @@ def with_references(data: StudyData) -> StudyData:
     return attrs.evolve(data, references=references)
 
 
-def test_published_references_are_rows_and_all_references_dashed_lines(tmp_path: Path) -> None:
+def test_published_references_are_rows_and_all_references_dashed_lines(
+    tmp_path: Path,
+) -> None:
     data = with_references(study(seeds=(1,)))
     (summary,) = summarise(data, resamples=10)
-    (untrained,) = (row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25")
+    (untrained,) = (
+        row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25"
+    )
     last = [(reference.name, reference.values[-1]) for reference in summary.references]
     assert last == [("BERT", 71.5), ("untrained", untrained)]
     (plot,) = number_plots(data, summary)
-    assert plot.element("f-").count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
-    assert plot.caption.startswith(f"Dashed: BERT 71.50 (Table 1); untrained {untrained:.2f} (this study).")
+    assert (
+        plot.element("f-").count("stroke-dasharray") == 2 * 2
+    )  # each in the plot and in the legend
+    assert plot.caption.startswith(
+        f"Dashed: BERT 71.50 (Table 1); untrained {untrained:.2f} (this study)."
+    )
     report = report_of(tmp_path, data)
-    assert "| BERT | (Table 1) | 70.00 | 71.00 | 72.00 | 73.00 | 71.50 |" in report.markdown
+    assert (
+        "| BERT | (Table 1) | 70.00 | 71.00 | 72.00 | 73.00 | 71.50 |"
+        in report.markdown
+    )
     assert "| untrained" not in report.markdown
     assert len(report.page.all("tfoot")) == 1
     bert, other = json.loads(to_json(data, [summary]))["tables"][0]["references"]
-    assert (bert["name"], bert["source"], bert["values"][-1]) == ("BERT", "Table 1", 71.5)
+    assert (bert["name"], bert["source"], bert["values"][-1]) == (
+        "BERT",
+        "Table 1",
+        71.5,
+    )
     assert other["cell"] == "first, 0.25"
 
 
 def test_an_average_over_other_tasks_has_no_reference() -> None:
-    references = {"BERT": Reference({"STS12": 70.0, "AVG/spearman": 71.5}), "x": Reference({"AVG": 1})}
-    (summary,) = summarise(attrs.evolve(study(seeds=(1,)), references=references), resamples=10)
+    references = {
+        "BERT": Reference({"STS12": 70.0, "AVG/spearman": 71.5}),
+        "x": Reference({"AVG": 1}),
+    }
+    (summary,) = summarise(
+        attrs.evolve(study(seeds=(1,)), references=references), resamples=10
+    )
     assert [(reference.name, reference.values) for reference in summary.references] == [
         ("BERT", (70.0, None, None, None, None))
     ]
@@ -408,13 +534,25 @@ def test_a_study_of_searches_has_the_columns_of_prompteols_table_4() -> None:
         score, improvement = Estimate(value=90.0), Estimate(value=25.0)
         assert row.headers == (f"{size}, PromptEOL+ICL", "1")
         assert row.cells == (
-            *("Sentence 1.", "W1", score, improvement, "3 of 5 (60 %)", "2 of 5 (40 %)"),
+            *(
+                "Sentence 1.",
+                "W1",
+                score,
+                improvement,
+                "3 of 5 (60 %)",
+                "2 of 5 (40 %)",
+            ),
             Estimate(value=gain),
         )
     searches = json.loads(to_json(data, [summary]))["demonstrations"]
     assert len(searches) == len(SIZES.labels)
     for search in searches:
-        assert (search["word"], search["improvement"], search["helped"], search["harmed"]) == (
+        assert (
+            search["word"],
+            search["improvement"],
+            search["helped"],
+            search["harmed"],
+        ) == (
             "W1",
             25.0,
             3,
@@ -431,9 +569,16 @@ def searched_study() -> StudyData:
     rows: list[dict[str, Any]] = []
     for rank in range(1, 6):
         rows.append(
-            {"rank": rank, "sentence": f"Sentence {rank}.", "word": f"W{rank}", "score": 100.0 - 10 * rank}
+            {
+                "rank": rank,
+                "sentence": f"Sentence {rank}.",
+                "word": f"W{rank}",
+                "score": 100.0 - 10 * rank,
+            }
         )
-    rows.insert(3, {"rank": None, "sentence": "no demonstration", "word": "", "score": 65.0})
+    rows.insert(
+        3, {"rank": None, "sentence": "no demonstration", "word": "", "score": 65.0}
+    )
     record = {"ranking": {"evaluator": "senteval-sts", "rows": rows}}
     for cell in data.cells:
         if cell.labels["method"] == "PromptEOL+ICL":

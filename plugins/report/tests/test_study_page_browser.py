@@ -54,7 +54,9 @@ def act(page: Path, tmp_path: Path, script: str, *options: str) -> dict[str, Any
     text, times = re.subn(POLICY, ERRORS, page.read_text())
     assert times == 1
     copy = tmp_path / "probe.html"
-    whole = f'<script>addEventListener("load", async () => {{{TOOLS}{script}}});</script>'
+    whole = (
+        f'<script>addEventListener("load", async () => {{{TOOLS}{script}}});</script>'
+    )
     copy.write_text(text.replace("</body>", f"{whole}</body>"))
     seen = found(browse(copy, tmp_path, "--dump-dom", *options))
     assert seen["wrong"] == []
@@ -64,10 +66,14 @@ def act(page: Path, tmp_path: Path, script: str, *options: str) -> dict[str, Any
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hostile = "</title><script>document.title = 'owned'; throw 1</script>"
-    return write_study_report(tmp_path_factory.mktemp("study"), study(several=True, name=hostile))
+    return write_study_report(
+        tmp_path_factory.mktemp("study"), study(several=True, name=hostile)
+    )
 
 
-def test_the_page_as_written_runs_without_a_word_on_the_console(report: Path, tmp_path: Path) -> None:
+def test_the_page_as_written_runs_without_a_word_on_the_console(
+    report: Path, tmp_path: Path
+) -> None:
     dom = browse(report, tmp_path, "--dump-dom")
     assert "<title>&lt;/title&gt;&lt;script&gt;" in dom
     # The scripts remove `hidden`: the policy's hashes are theirs.
@@ -160,7 +166,9 @@ def test_a_mark_says_why_on_hover_and_on_focus(report: Path, tmp_path: Path) -> 
     assert seen["focused"] == [False, "tip"]
 
 
-def test_the_theme_changes_page_and_plots_and_is_remembered(report: Path, tmp_path: Path) -> None:
+def test_the_theme_changes_page_and_plots_and_is_remembered(
+    report: Path, tmp_path: Path
+) -> None:
     script = """
     const look = () => [style(document.body).backgroundColor, style(one("figure svg text")).fill];
     const before = look();
@@ -206,7 +214,9 @@ def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> No
     (tmp_path / "inner.html").write_text(re.sub(POLICY, "", report.read_text()))
     outer = tmp_path / "outer.html"
     outer.write_text(FRAME)
-    seen = found(browse(outer, tmp_path, "--dump-dom", "--allow-file-access-from-files"))
+    seen = found(
+        browse(outer, tmp_path, "--dump-dom", "--allow-file-access-from-files")
+    )
     assert seen["page"] == 375
     assert seen["table"] > 375
     assert seen["box"] <= 375
@@ -217,8 +227,12 @@ def test_a_phone_scrolls_tables_not_the_page(report: Path, tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def eight_cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    temperature = AxisInfo("temperature", ("0.01", "0.05", "0.1", "0.25"), (0.01, 0.05, 0.1, 0.25))
-    return write_study_report(tmp_path_factory.mktemp("eight"), study((POOLER, temperature), several=True))
+    temperature = AxisInfo(
+        "temperature", ("0.01", "0.05", "0.1", "0.25"), (0.01, 0.05, 0.1, 0.25)
+    )
+    return write_study_report(
+        tmp_path_factory.mktemp("eight"), study((POOLER, temperature), several=True)
+    )
 
 
 def test_the_answer_of_eight_cells_stands_within_the_first_screen_and_the_closed_page_is_short(

@@ -23,7 +23,10 @@ from statsmodels.stats.power import TTestPower
 def noncentral(distance: float, degrees: float, level: float) -> float:
     """Power of a two-sided t-test of an effect of `distance` standard errors."""
     critical = stats.t.isf(level / 2, degrees)
-    return float(stats.nct.sf(critical, degrees, distance) + stats.nct.cdf(-critical, degrees, distance))
+    return float(
+        stats.nct.sf(critical, degrees, distance)
+        + stats.nct.cdf(-critical, degrees, distance)
+    )
 
 
 def by_share(spread: Spread, difference: float, seeds: int, level: float) -> float:
@@ -48,7 +51,9 @@ def by_share(spread: Spread, difference: float, seeds: int, level: float) -> flo
     critical = np.sqrt(squares / (items + repeated))
     bound = critical * np.sqrt(degrees * (items + repeated)) / error
     distance = difference / error
-    given = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(bound, degrees, -distance)
+    given = stats.nct.sf(bound, degrees, distance) + stats.nct.sf(
+        bound, degrees, -distance
+    )
     return float((weights * math.pi / 4 * density) @ given)
 
 
@@ -58,27 +63,43 @@ def by_share(spread: Spread, difference: float, seeds: int, level: float) -> flo
 @pytest.mark.parametrize("level", [0.05, 0.005])
 @pytest.mark.parametrize("difference", [0.0, 0.2, 1.0, 3.0, -3.0])
 @pytest.mark.parametrize("seeds", [2, 3, 5, 30])
-def test_seeds_alone_have_the_power_of_the_noncentral_t(seeds: int, difference: float, level: float) -> None:
+def test_seeds_alone_have_the_power_of_the_noncentral_t(
+    seeds: int, difference: float, level: float
+) -> None:
     found = power_of(Spread(1.0), difference, seeds, level)
-    assert found == pytest.approx(noncentral(difference * math.sqrt(seeds), seeds - 1, level), abs=1e-7)
-    assert found == pytest.approx(TTestPower().power(difference, seeds, level), abs=1e-7)
+    assert found == pytest.approx(
+        noncentral(difference * math.sqrt(seeds), seeds - 1, level), abs=1e-7
+    )
+    assert found == pytest.approx(
+        TTestPower().power(difference, seeds, level), abs=1e-7
+    )
 
 
 @pytest.mark.parametrize("degrees", [4, 41, 2000, math.inf])
-def test_items_alone_have_the_power_of_their_own_degrees_whatever_the_number_of_seeds(degrees: float) -> None:
+def test_items_alone_have_the_power_of_their_own_degrees_whatever_the_number_of_seeds(
+    degrees: float,
+) -> None:
     spread = Spread(0.0, 0.5, degrees)
     found = [power_of(spread, 1.2, seeds) for seeds in (1, 3, math.inf)]
-    assert found == pytest.approx([noncentral(2.4, min(degrees, 1e9), 0.05)] * 3, abs=1e-7)
+    assert found == pytest.approx(
+        [noncentral(2.4, min(degrees, 1e9), 0.05)] * 3, abs=1e-7
+    )
 
 
 @pytest.mark.parametrize("difference", [0.4, 1.0, 2.5])
-def test_the_seeds_needed_and_the_smallest_difference_are_those_of_statsmodels(difference: float) -> None:
+def test_the_seeds_needed_and_the_smallest_difference_are_those_of_statsmodels(
+    difference: float,
+) -> None:
     solved = TTestPower().solve_power(difference, None, 0.05, 0.8)
-    assert seeds_needed(Spread(1.0), difference) == SeedsNeeded(math.ceil(float(np.squeeze(solved))))
+    assert seeds_needed(Spread(1.0), difference) == SeedsNeeded(
+        math.ceil(float(np.squeeze(solved)))
+    )
     for seeds in (3, 10):
         least = TTestPower().solve_power(None, seeds, 0.05, 0.9)
         # Twice the spread, twice the difference.
-        assert smallest_difference(Spread(2.0), seeds, 0.9) == pytest.approx(2 * least, rel=1e-5)
+        assert smallest_difference(Spread(2.0), seeds, 0.9) == pytest.approx(
+            2 * least, rel=1e-5
+        )
 
 
 # --- items and seeds ---------------------------------------------------------------------------------------
@@ -98,12 +119,15 @@ def test_both_sources_agree_with_the_integral_over_their_share(
 ) -> None:
     expected = by_share(spread, difference, seeds, level)
     assert 0.1 < expected < 0.99
-    assert power_of(spread, difference, seeds, level) == pytest.approx(expected, abs=1e-6)
+    assert power_of(spread, difference, seeds, level) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("spread", "difference", "seeds"), [(Spread(0.5, 0.3, 60), 1.2, 3), (Spread(1.0, 0.3, 20), 1.0, 8)]
+    ("spread", "difference", "seeds"),
+    [(Spread(0.5, 0.3, 60), 1.2, 3), (Spread(1.0, 0.3, 20), 1.0, 8)],
 )
 def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
     spread: Spread, difference: float, seeds: int
@@ -112,8 +136,14 @@ def test_the_share_that_the_test_itself_finds_in_simulated_studies_is_the_power(
     for _ in range(studies):
         shared = difference + spread.item_std * rng.normal()
         values = shared + spread.seed_std * rng.normal(size=seeds)
-        variance = spread.item_std**2 * rng.chisquare(spread.item_degrees) / spread.item_degrees
-        judged = with_test(Judged(dict(enumerate(values)), variance, spread.item_degrees))
+        variance = (
+            spread.item_std**2
+            * rng.chisquare(spread.item_degrees)
+            / spread.item_degrees
+        )
+        judged = with_test(
+            Judged(dict(enumerate(values)), variance, spread.item_degrees)
+        )
         assert judged.interval is not None
         found += not judged.interval[0] <= 0 <= judged.interval[1]
     power = power_of(spread, difference, seeds)
@@ -127,7 +157,9 @@ def test_without_a_difference_none_is_found_more_often_than_the_level_whatever_v
 ) -> None:
     for level in (0.05, 0.01, 0.00625, 1e-4):
         found = [
-            power_of(Spread(math.sqrt(seeds), math.sqrt(ratio), degrees), 0.0, seeds, level)
+            power_of(
+                Spread(math.sqrt(seeds), math.sqrt(ratio), degrees), 0.0, seeds, level
+            )
             for ratio in np.geomspace(1e-4, 10, 21)
             for degrees in (10, 1000, math.inf)
         ]
@@ -135,12 +167,20 @@ def test_without_a_difference_none_is_found_more_often_than_the_level_whatever_v
         assert max(found) > 0.95 * level
 
 
-@pytest.mark.parametrize("spread", [Spread(1.0), Spread(1.0, 0.2), Spread(0.1, 1.0, 50), Spread(1.0, 1.0, 5)])
-def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(spread: Spread) -> None:
-    least = [smallest_difference(spread, seeds) for seeds in (2, 3, 4, 6, 12, 100, 5000)]
+@pytest.mark.parametrize(
+    "spread", [Spread(1.0), Spread(1.0, 0.2), Spread(0.1, 1.0, 50), Spread(1.0, 1.0, 5)]
+)
+def test_more_seeds_never_see_less_and_never_less_than_the_items_leave(
+    spread: Spread,
+) -> None:
+    least = [
+        smallest_difference(spread, seeds) for seeds in (2, 3, 4, 6, 12, 100, 5000)
+    ]
     assert least == sorted(least, reverse=True)
     if spread.item_std:
-        limit = smallest_difference(Spread(0.0, spread.item_std, spread.item_degrees), 1)
+        limit = smallest_difference(
+            Spread(0.0, spread.item_std, spread.item_degrees), 1
+        )
         assert limit < least[-1] < 1.01 * limit
 
 
@@ -157,21 +197,30 @@ def test_the_smallest_difference_has_just_that_power() -> None:
     spread = Spread(0.5, 0.2, 100)
     for seeds, power in ((3, 0.8), (2, 0.5), (10, 0.99)):
         least = smallest_difference(spread, seeds, power, comparisons=4)
-        assert power_of(spread, least, seeds, comparisons=4) == pytest.approx(power, abs=1e-7)
+        assert power_of(spread, least, seeds, comparisons=4) == pytest.approx(
+            power, abs=1e-7
+        )
         assert power_of(spread, -least, seeds, 0.0125) == pytest.approx(power, abs=1e-7)
 
 
-def test_a_difference_that_the_items_hide_needs_no_number_of_seeds_and_says_why() -> None:
+def test_a_difference_that_the_items_hide_needs_no_number_of_seeds_and_says_why() -> (
+    None
+):
     # Known items: the interval of infinitely many seeds is 1.96 x 0.2 wide, and (1.96 + 0.84) x 0.2 is seen.
     found = seeds_needed(Spread(0.3, 0.2), 0.5)
     assert found.seeds is None
-    assert found.reason == "no number of seeds: the items alone leave ±0.39 and hide differences below 0.56"
+    assert (
+        found.reason
+        == "no number of seeds: the items alone leave ±0.39 and hide differences below 0.56"
+    )
     assert seeds_needed(Spread(0.3, 0.2), 0.6).seeds is not None
     assert seeds_needed(Spread(0.0, 0.2), 0.6) == SeedsNeeded(1)
 
 
 def test_hardly_any_difference_needs_more_seeds_than_anyone_has() -> None:
-    assert seeds_needed(Spread(1.0), 1e-6) == SeedsNeeded(None, "more than 10,000 seeds")
+    assert seeds_needed(Spread(1.0), 1e-6) == SeedsNeeded(
+        None, "more than 10,000 seeds"
+    )
     assert seeds_needed(Spread(1.0), 0.0) == SeedsNeeded(None, "there is no difference")
 
 
@@ -184,11 +233,20 @@ def test_hardly_any_difference_needs_more_seeds_than_anyone_has() -> None:
         (lambda: Spread(0.0), "neither seeds nor items vary"),
         (lambda: Spread(1.0, 1.0, 0), "`item_degrees` is 0"),
         (lambda: power_of(Spread(1.0), math.inf, 3), "the difference is inf"),
-        (lambda: power_of(Spread(1.0, 1.0), 1.0, 1), "one seed does not show how much seeds differ"),
+        (
+            lambda: power_of(Spread(1.0, 1.0), 1.0, 1),
+            "one seed does not show how much seeds differ",
+        ),
         (lambda: power_of(Spread(0.0, 1.0), 1.0, 0), "the number of seeds is 0"),
-        (lambda: power_of(Spread(1.0), 1.0, 3, 0.0), "the level is 0.0 for 1 comparison"),
+        (
+            lambda: power_of(Spread(1.0), 1.0, 3, 0.0),
+            "the level is 0.0 for 1 comparison",
+        ),
         (lambda: power_of(Spread(1.0), 1.0, 3, 1.0), "the level is 1.0"),
-        (lambda: power_of(Spread(1.0), 1.0, 3, comparisons=0), "the number of comparisons is 0"),
+        (
+            lambda: power_of(Spread(1.0), 1.0, 3, comparisons=0),
+            "the number of comparisons is 0",
+        ),
         (lambda: smallest_difference(Spread(1.0), 3, 0.04), "the power is 0.04"),
         (lambda: seeds_needed(Spread(1.0), 1.0, 1.0), "the power is 1.0"),
         (lambda: seeds_needed(Spread(1.0), math.nan), "the difference is nan"),
@@ -202,7 +260,9 @@ def test_what_is_out_of_range_is_refused(given, message: str) -> None:
 # --- prompts -----------------------------------------------------------------------------------------------
 
 
-def simulated_power(spread: Spread, difference: float, seeds: int, level: float, studies: int) -> float:
+def simulated_power(
+    spread: Spread, difference: float, seeds: int, level: float, studies: int
+) -> float:
     """Share of simulated studies in which the difference exceeds Banerjee's critical value."""
     rng = np.random.default_rng(0)
     prompts = int(spread.prompts)
@@ -236,13 +296,17 @@ def test_the_power_over_prompts_seeds_and_items_is_that_of_simulated_studies(
     spread: Spread, difference: float, seeds: int
 ) -> None:
     if spread.seed_std == 0:
-        expected = simulated_power(attrs.evolve(spread, seed_std=1e-9), difference, 2, 0.05, 200_000)
+        expected = simulated_power(
+            attrs.evolve(spread, seed_std=1e-9), difference, 2, 0.05, 200_000
+        )
     else:
         expected = simulated_power(spread, difference, seeds, 0.05, 200_000)
     assert power_of(spread, difference, seeds) == pytest.approx(expected, abs=0.005)
 
 
-def test_prompts_needed_are_the_fewest_with_the_power_and_no_seeds_replace_them() -> None:
+def test_prompts_needed_are_the_fewest_with_the_power_and_no_seeds_replace_them() -> (
+    None
+):
     spread = Spread(0.5, 0.1, 199, 1.0, 4)
     needed = prompts_needed(spread, 1.5, 5).seeds
     assert needed is not None
@@ -261,11 +325,15 @@ def test_many_standard_errors_of_three_sources_are_integrated_to_three_digits() 
     # Two prompts and many comparisons find only differences of a hundred standard errors.
     spread = Spread(0.5, 0.3, 199, 1.0, 2)
     expected = simulated_power(spread, 60.0, 2, 0.05 / 10, 400_000)
-    assert power_of(spread, 60.0, 2, comparisons=10) == pytest.approx(expected, abs=0.005)
+    assert power_of(spread, 60.0, 2, comparisons=10) == pytest.approx(
+        expected, abs=0.005
+    )
 
 
 def test_one_prompt_shows_no_spread_over_prompts() -> None:
-    with pytest.raises(RunError, match="does not show how much prompts differ; give 2 or more"):
+    with pytest.raises(
+        RunError, match="does not show how much prompts differ; give 2 or more"
+    ):
         Spread(1.0, prompt_std=1.0)
 
 

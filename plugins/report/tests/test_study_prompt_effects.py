@@ -15,7 +15,11 @@ from sentbed_report.statistics.item_components import ComponentStore, PromptScor
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.exports import score_frame
-from sentbed_report.study.item_differences import has_items, item_differences, task_items
+from sentbed_report.study.item_differences import (
+    has_items,
+    item_differences,
+    task_items,
+)
 from sentbed_report.study.observed_power import observed_power
 from sentbed_report.study.prompt_effects import rows_under_prompts, sources_of
 from sentbed_report.study.selection import select
@@ -38,12 +42,17 @@ def column_of(values: np.ndarray) -> dict[int, PromptScores]:
     """Scores of a cell from `(prompts, seeds, items)`."""
     column = {}
     for seed in range(values.shape[1]):
-        scores = {prompt: score_of(of[seed]) for prompt, of in zip(PROMPTS, values, strict=False)}
+        scores = {
+            prompt: score_of(of[seed])
+            for prompt, of in zip(PROMPTS, values, strict=False)
+        }
         column[seed] = PromptScores(scores)
     return column
 
 
-def study_of(values: np.ndarray, direction: str = "higher", baseline: str | None = "c0") -> StudyData:
+def study_of(
+    values: np.ndarray, direction: str = "higher", baseline: str | None = "c0"
+) -> StudyData:
     """A study from `(cells, prompts, seeds, items)`."""
     cells = []
     prompts = PROMPTS[: values.shape[1]]
@@ -52,7 +61,11 @@ def study_of(values: np.ndarray, direction: str = "higher", baseline: str | None
         for prompt, of_prompt in zip(prompts, of_cell, strict=True):
             for seed, of_run in enumerate(of_prompt):
                 scores = (score_of(of_run, direction),)
-                runs.append(CellRun(f"c{number}", seed, "finished", scores=scores, prompt=prompt))
+                runs.append(
+                    CellRun(
+                        f"c{number}", seed, "finished", scores=scores, prompt=prompt
+                    )
+                )
         cells.append(CellInfo(f"c{number}", {}, tuple(runs)))
     seeds = tuple(range(values.shape[2]))
     return StudyData("s", (), tuple(cells), baseline, seeds, prompts=prompts)
@@ -87,11 +100,16 @@ def test_what_is_by_chance_in_the_lead_of_the_best_prompt_is_that_of_a_loop() ->
     assert best.prompt == PROMPTS[int(np.argmax(means))]
     assert (best.score, best.mean) == (pytest.approx(max(means)), pytest.approx(of_all))
     assert best.among == 4
-    assert best.optimism == pytest.approx(min(1, chance / spread) * (max(means) - of_all))
+    assert best.optimism == pytest.approx(
+        min(1, chance / spread) * (max(means) - of_all)
+    )
 
 
 def test_where_lower_is_better_the_best_prompt_has_the_lowest_score() -> None:
-    values = np.random.default_rng(2).normal(size=(4, 2, 30)) + np.arange(4)[:, None, None] * 5
+    values = (
+        np.random.default_rng(2).normal(size=(4, 2, 30))
+        + np.arange(4)[:, None, None] * 5
+    )
     best = best_prompt(column_of(values), ComponentStore(1), lower=True)
     assert best.prompt == "p"
     assert best.score < best.mean
@@ -109,13 +127,19 @@ def test_one_seed_without_items_says_nothing_of_chance() -> None:
 
 
 @pytest.mark.parametrize("prompt_std", [0.0, 0.1, 0.5])
-def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(prompt_std: float) -> None:
+def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(
+    prompt_std: float,
+) -> None:
     """The score of the best prompt less its true mean, on average over studies, is what is called chance."""
     rng = np.random.default_rng(3)
     losses, estimates = [], []
     for _ in range(300):
         true = prompt_std * rng.normal(size=8)
-        values = true[:, None, None] + 0.1 * rng.normal(size=(8, 3, 1)) + rng.normal(size=(8, 1, 100))
+        values = (
+            true[:, None, None]
+            + 0.1 * rng.normal(size=(8, 3, 1))
+            + rng.normal(size=(8, 1, 100))
+        )
         best = best_prompt(column_of(values), ComponentStore(1), lower=False)
         # What moves all prompts alike, such as easy items, is not what makes one the best.
         moved = best.mean - true.mean()
@@ -129,9 +153,15 @@ def test_the_expected_loss_of_the_best_of_eight_is_found_in_simulated_studies(pr
 # --- sources and ranks -------------------------------------------------------------------------------------
 
 
-def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference() -> None:
+def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference() -> (
+    None
+):
     rng = np.random.default_rng(5)
-    values = rng.normal(size=(2, 4, 3, 50)) + rng.normal(size=(2, 4, 1, 1)) + rng.normal(size=(2, 1, 3, 1))
+    values = (
+        rng.normal(size=(2, 4, 3, 50))
+        + rng.normal(size=(2, 4, 1, 1))
+        + rng.normal(size=(2, 1, 3, 1))
+    )
     (table,) = summarise(study_of(values))
     baseline, row = rows_under_prompts(table)
     assert baseline.sources is None
@@ -143,9 +173,16 @@ def test_shares_of_the_sources_are_those_of_the_variance_of_the_mean_difference(
         "items": difference.mean((0, 1)).var(ddof=1) / 50,
     }
     total = sum(parts.values())
-    assert dict(row.sources.shares) == pytest.approx({name: part / total for name, part in parts.items()})
-    stds = {"prompts": math.sqrt(parts["prompts"] * 4), "seeds": math.sqrt(parts["seeds"] * 3)}
-    assert dict(row.sources.stds) == pytest.approx({**stds, "items": math.sqrt(parts["items"])})
+    assert dict(row.sources.shares) == pytest.approx(
+        {name: part / total for name, part in parts.items()}
+    )
+    stds = {
+        "prompts": math.sqrt(parts["prompts"] * 4),
+        "seeds": math.sqrt(parts["seeds"] * 3),
+    }
+    assert dict(row.sources.stds) == pytest.approx(
+        {**stds, "items": math.sqrt(parts["items"])}
+    )
 
 
 def test_without_a_baseline_the_sources_are_those_of_the_score() -> None:
@@ -173,19 +210,35 @@ def sources_of_study(data: StudyData) -> tuple[set[str], list[str]]:
 
 
 def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ() -> None:
-    values = np.random.default_rng(15).normal(size=(2, 3, 3, 40)) + np.arange(3)[:, None, None] ** 2
+    values = (
+        np.random.default_rng(15).normal(size=(2, 3, 3, 40))
+        + np.arange(3)[:, None, None] ** 2
+    )
     data = attrs.evolve(study_of(values), prompt_factor="fixed")
     sources, headings = sources_of_study(data)
     assert sources == {"seeds", "items"}
-    assert headings == ["std over seeds", "error of items", "share of seeds", "share of items"]
+    assert headings == [
+        "std over seeds",
+        "error of items",
+        "share of seeds",
+        "share of items",
+    ]
 
 
 def test_one_seed_is_no_seed_spread_of_zero() -> None:
-    values = np.random.default_rng(16).normal(size=(2, 3, 1, 40)) + np.arange(3)[:, None, None]
+    values = (
+        np.random.default_rng(16).normal(size=(2, 3, 1, 40))
+        + np.arange(3)[:, None, None]
+    )
     data = study_of(values)
     sources, headings = sources_of_study(data)
     assert sources == {"prompts", "items"}
-    assert headings == ["std over prompts", "error of items", "share of prompts", "share of items"]
+    assert headings == [
+        "std over prompts",
+        "error of items",
+        "share of prompts",
+        "share of items",
+    ]
     assert power_section(data, summarise(data)) is None
 
 
@@ -238,7 +291,9 @@ def test_power_of_a_study_with_prompts_says_how_many_prompts_are_needed() -> Non
     assert power.spread.prompts == 4
     section = power_section(data, tables)
     assert section is not None
-    assert "std over prompts" in [column.heading for column in section.tables[0].columns]
+    assert "std over prompts" in [
+        column.heading for column in section.tables[0].columns
+    ]
     assert "prompts that would find the observed difference" in section.tables[-1].title
     judged = tables[0].rows[1].cells[-1].judged
     assert judged is not None
@@ -260,19 +315,28 @@ def test_sources_that_do_not_vary_have_no_shares() -> None:
 def test_the_answer_asks_for_more_of_what_varies_most() -> None:
     rng = np.random.default_rng(11)
     for prompt_std, seed_std, more in ((3.0, 0.1, "prompts"), (0.1, 3.0, "seeds")):
-        values = 0.1 * rng.normal(size=(3, 4, 3, 50)) + prompt_std * rng.normal(size=(3, 4, 1, 1))
+        values = 0.1 * rng.normal(size=(3, 4, 3, 50)) + prompt_std * rng.normal(
+            size=(3, 4, 1, 1)
+        )
         values = values + seed_std * rng.normal(size=(3, 1, 3, 1))
         data = study_of(values)
         tables = summarise(data)
-        lines = {line.question: line.answer for line in answer_lines(data, tables, None, [])}
-        assert f"run more {more} (see Power" in lines["Next"] or f"{more} that would tell" in lines["Next"]
+        lines = {
+            line.question: line.answer for line in answer_lines(data, tables, None, [])
+        }
+        assert (
+            f"run more {more} (see Power" in lines["Next"]
+            or f"{more} that would tell" in lines["Next"]
+        )
         assert "over 4 prompts and 3 seeds" in lines["Best"]
 
 
 # --- the chosen cell ---------------------------------------------------------------------------------------
 
 
-def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_has_other_items() -> None:
+def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_has_other_items() -> (
+    None
+):
     rng = np.random.default_rng(12)
     values = rng.normal(size=(1, 4, 3, 30)) + rng.normal(size=(1, 4, 1, 1))
     decide = Decide(("T",), "e", test_data=True)
@@ -280,15 +344,21 @@ def test_the_chosen_cells_interval_counts_sampled_prompts_also_where_each_seed_h
 
     def without_last_items(run: CellRun) -> CellRun:
         prompt = data.prompts.index(run.prompt)
-        return attrs.evolve(run, scores=(score_of(values[0, prompt, run.seed, : 30 - run.seed]),))
+        return attrs.evolve(
+            run, scores=(score_of(values[0, prompt, run.seed, : 30 - run.seed]),)
+        )
 
     unlike = attrs.evolve(data, cells=with_runs(data.cells, without_last_items))
-    means = np.array([[run[: 30 - seed].mean() for seed, run in enumerate(of)] for of in values[0]])
+    means = np.array(
+        [[run[: 30 - seed].mean() for seed, run in enumerate(of)] for of in values[0]]
+    )
     selection = select(unlike, summarise(unlike))
     assert selection is not None
     (score,) = selection.scores
     of_prompts, of_seeds = means.mean(1).var(ddof=1) / 4, means.mean(0).var(ddof=1) / 3
-    squares = of_prompts * stats.t.isf(0.025, 3) ** 2 + of_seeds * stats.t.isf(0.025, 2) ** 2
+    squares = (
+        of_prompts * stats.t.isf(0.025, 3) ** 2 + of_seeds * stats.t.isf(0.025, 2) ** 2
+    )
     assert score.over == "prompts and seeds"
     assert score.low == pytest.approx(means.mean() - math.sqrt(squares))
     assert score.high == pytest.approx(means.mean() + math.sqrt(squares))
@@ -327,7 +397,9 @@ def test_a_table_of_seeds_that_each_lack_a_prompt_says_so() -> None:
     (table,) = summarise(data)
     assert table.over == "No seed has a score under every prompt."
     none_finished = [attrs.evolve(row, encoder="") for row in table.rows]
-    assert attrs.evolve(table, rows=tuple(none_finished)).over == "Nothing has finished."
+    assert (
+        attrs.evolve(table, rows=tuple(none_finished)).over == "Nothing has finished."
+    )
 
 
 def with_folds(data: StudyData, cell: str, prompts: str, tasks: str) -> StudyData:
@@ -338,7 +410,10 @@ def with_folds(data: StudyData, cell: str, prompts: str, tasks: str) -> StudyDat
         for task in ("T", "U"):
             score = attrs.evolve(run.scores[0], task=task)
             if run.cell == cell and run.prompt in prompts and task in tasks:
-                score = attrs.evolve(score, protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}})
+                score = attrs.evolve(
+                    score,
+                    protocol={"encoder": {}, "evaluator": {"id": "p", "folds": 5}},
+                )
             scores.append(score)
         return attrs.evolve(run, scores=tuple(scores))
 
@@ -359,7 +434,9 @@ def test_a_run_by_another_protocol_is_named_with_its_prompt_and_makes_no_empty_t
     ]
 
 
-def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_table() -> None:
+def test_a_cell_by_another_protocol_under_every_prompt_stands_in_the_further_table() -> (
+    None
+):
     data = study_of(np.random.default_rng(18).normal(size=(3, 3, 2, 20)))
     first, further = summarise(with_folds(data, "c1", "pqr", "T"))
     (note,) = first.protocol_notes
@@ -376,13 +453,17 @@ def test_frames_call_only_the_runs_degenerate_that_are() -> None:
     def degenerate(run: CellRun) -> CellRun:
         if (run.cell, run.prompt, run.seed) != ("c1", "q", 1):
             return run
-        return attrs.evolve(run, scores=(attrs.evolve(run.scores[0], degenerate="one class predicted"),))
+        return attrs.evolve(
+            run, scores=(attrs.evolve(run.scores[0], degenerate="one class predicted"),)
+        )
 
     data = attrs.evolve(data, cells=with_runs(data.cells, degenerate))
     frame = score_frame(data, summarise(data))
     marked = frame[frame["degenerate"] != ""]
     columns = ["cell", "prompt", "seed", "degenerate"]
-    assert marked[columns].to_numpy().tolist() == [["c1", "q", 1, "one class predicted"]]
+    assert marked[columns].to_numpy().tolist() == [
+        ["c1", "q", 1, "one class predicted"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -404,7 +485,9 @@ def test_encoders_used_in_unlike_ways_are_named_with_the_prompts(
         is_unlike = run.cell == "c1" and (run.prompt, run.seed) in runs
         precision = "fp16" if is_unlike else "fp32"
         protocol = {"encoder": {"precision": precision}, "evaluator": {"id": "p"}}
-        return attrs.evolve(run, scores=(attrs.evolve(run.scores[0], protocol=protocol),))
+        return attrs.evolve(
+            run, scores=(attrs.evolve(run.scores[0], protocol=protocol),)
+        )
 
     (table,) = summarise(attrs.evolve(data, cells=with_runs(data.cells, encoded)))
     assert list(table.protocol_notes) == [

@@ -11,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics.item_components import ComponentStore, MeanScore, PromptScores
+from sentbed_report.statistics.item_components import (
+    ComponentStore,
+    MeanScore,
+    PromptScores,
+)
 from sentbed_report.statistics.significance import (
     Judged,
     TableScores,
@@ -30,7 +34,9 @@ def score_of(values: np.ndarray, task: str = "T") -> Score:
     return Score(task, "accuracy", float(np.mean(values)), protocol, "en", "e", items)
 
 
-def scores_of(values: np.ndarray, are_sample: bool = True, task: str = "T") -> dict[int, PromptScores]:
+def scores_of(
+    values: np.ndarray, are_sample: bool = True, task: str = "T"
+) -> dict[int, PromptScores]:
     """Scores of a cell from `(prompts, seeds, items)`."""
     column = {}
     for seed in range(values.shape[1]):
@@ -64,13 +70,21 @@ def naive_interval(differences: np.ndarray) -> tuple[float, float, float]:
     return float(mean), float(mean - reach), float(mean + reach)
 
 
-@given(st.integers(2, 4), st.integers(2, 4), st.integers(3, 30), st.floats(0, 3), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(2, 4),
+    st.integers(2, 4),
+    st.integers(3, 30),
+    st.floats(0, 3),
+    st.integers(0, 2**32 - 1),
+)
 def test_the_interval_is_that_of_a_loop_over_prompts_seeds_and_items(
     prompts: int, seeds: int, items: int, spread: float, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(2, prompts, seeds, items))
-    values += spread * rng.normal(size=(2, prompts, 1, 1)) + rng.normal(size=(2, 1, seeds, 1))
+    values += spread * rng.normal(size=(2, prompts, 1, 1)) + rng.normal(
+        size=(2, 1, seeds, 1)
+    )
     comparison = judged(scores_of(values[0]), scores_of(values[1]))
     mean, low, high = naive_interval(values[1] - values[0])
     assert comparison.difference == pytest.approx(mean)
@@ -81,7 +95,12 @@ def test_the_interval_is_that_of_a_loop_over_prompts_seeds_and_items(
 def test_the_p_value_is_the_level_at_which_the_difference_is_critical() -> None:
     # Over 3 seeds V = 1, over 4 prompts V = 5/3, over 42 items 1: 1/3 + 5/12 + 1 in all.
     comparison = with_test(
-        Judged({1: 1.0, 2: 2.0, 3: 3.0}, 1.0, 41, dict(zip(PROMPTS, (0.5, 1.5, 2.5, 3.5), strict=False)))
+        Judged(
+            {1: 1.0, 2: 2.0, 3: 3.0},
+            1.0,
+            41,
+            dict(zip(PROMPTS, (0.5, 1.5, 2.5, 3.5), strict=False)),
+        )
     )
 
     def critical(level: float) -> float:
@@ -93,18 +112,24 @@ def test_the_p_value_is_the_level_at_which_the_difference_is_critical() -> None:
     assert comparison.estimate.variance == pytest.approx(1 + 1 / 3 + 5 / 12)
 
 
-def test_nothing_that_a_seed_does_to_an_item_is_taken_from_the_items_under_sampled_prompts() -> None:
+def test_nothing_that_a_seed_does_to_an_item_is_taken_from_the_items_under_sampled_prompts() -> (
+    None
+):
     rng = np.random.default_rng(3)
     values = rng.normal(size=(2, 3, 4, 50))
     values[1] += rng.normal(size=(1, 4, 50))
     expected = (values[1] - values[0]).mean((0, 1)).var(ddof=1) / 50
-    assert judged(scores_of(values[0]), scores_of(values[1])).item_variance == pytest.approx(expected)
+    assert judged(
+        scores_of(values[0]), scores_of(values[1])
+    ).item_variance == pytest.approx(expected)
 
 
 def test_prompts_that_are_all_of_interest_are_averaged_and_have_no_variance() -> None:
     rng = np.random.default_rng(4)
     values = rng.normal(size=(2, 3, 4, 50)) + rng.normal(size=(2, 3, 1, 1))
-    fixed = judged(scores_of(values[0], are_sample=False), scores_of(values[1], are_sample=False))
+    fixed = judged(
+        scores_of(values[0], are_sample=False), scores_of(values[1], are_sample=False)
+    )
     averaged = []
     for cell in values.mean(1):
         averaged.append({seed: score_of(of_seed) for seed, of_seed in enumerate(cell)})
@@ -129,13 +154,17 @@ def test_one_seed_leaves_prompts_and_items() -> None:
     )
 
 
-def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the_prompts() -> None:
+def test_prompts_without_items_and_with_equal_seeds_are_a_paired_t_test_over_the_prompts() -> (
+    None
+):
     numbers = np.random.default_rng(6).normal(size=(2, 4))
     columns = []
     for cell in numbers:
         of_prompts = {}
         for prompt, number in zip(PROMPTS, cell, strict=False):
-            of_prompts[prompt] = attrs.evolve(score_of(np.zeros(1)), value=number, items=None)
+            of_prompts[prompt] = attrs.evolve(
+                score_of(np.zeros(1)), value=number, items=None
+            )
         columns.append({seed: PromptScores(of_prompts) for seed in (1, 2)})
     comparison = judged(columns[0], columns[1])
     expected = stats.ttest_rel(numbers[1], numbers[0])
@@ -149,7 +178,9 @@ def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt() -> None:
     values = rng.normal(size=(2, 2, 3, 4, 20))  # cell, task, prompt, seed, item
     means = []
     for cell in values:
-        columns = [scores_of(of_task, task=f"T{number}") for number, of_task in enumerate(cell)]
+        columns = [
+            scores_of(of_task, task=f"T{number}") for number, of_task in enumerate(cell)
+        ]
         means.append(mean_column(columns))
     comparison = judge_cell(means[0], means[1], ComponentStore(500))
     difference = values[1] - values[0]
@@ -160,15 +191,25 @@ def test_a_mean_over_tasks_has_the_mean_over_tasks_under_each_prompt() -> None:
     assert comparison.item_variance == pytest.approx(of_items.sum() / 4)
 
 
-def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_items() -> None:
+def test_an_evaluators_average_that_is_the_mean_gives_way_to_the_mean_which_has_items() -> (
+    None
+):
     rng = np.random.default_rng(8)
-    columns = [{"cell": scores_of(rng.normal(size=(2, 2, 10)), task=task)} for task in ("A", "B")]
+    columns = [
+        {"cell": scores_of(rng.normal(size=(2, 2, 10)), task=task)}
+        for task in ("A", "B")
+    ]
     means = {}
     for seed in (0, 1):
         of_prompts = {}
         for prompt in PROMPTS[:2]:
-            value = sum(column["cell"][seed].of_prompts[prompt].value for column in columns) / 2
-            of_prompts[prompt] = attrs.evolve(score_of(np.zeros(1)), value=value, items=None)
+            value = (
+                sum(column["cell"][seed].of_prompts[prompt].value for column in columns)
+                / 2
+            )
+            of_prompts[prompt] = attrs.evolve(
+                score_of(np.zeros(1)), value=value, items=None
+            )
         means[seed] = PromptScores(of_prompts)
     average = average_column(columns, {"cell": means})
     score = average["cell"][0]
@@ -180,22 +221,32 @@ def test_scores_under_other_prompts_are_not_compared() -> None:
     values = np.random.default_rng(9).normal(size=(2, 2, 10))
     other = {}
     for seed, scores in scores_of(values).items():
-        other[seed] = PromptScores({f"{prompt}!": score for prompt, score in scores.of_prompts.items()})
+        other[seed] = PromptScores(
+            {f"{prompt}!": score for prompt, score in scores.of_prompts.items()}
+        )
     assert "under other prompts" in judged(scores_of(values), other).reason
-    single = {seed: scores.of_prompts["plain"] for seed, scores in scores_of(values).items()}
-    assert "under other prompts" in judge_cell(scores_of(values), single, ComponentStore(500)).reason
+    single = {
+        seed: scores.of_prompts["plain"] for seed, scores in scores_of(values).items()
+    }
+    assert (
+        "under other prompts"
+        in judge_cell(scores_of(values), single, ComponentStore(500)).reason
+    )
 
 
 def test_pairs_and_contrasts_of_a_table_count_the_prompts() -> None:
     rng = np.random.default_rng(10)
     values = rng.normal(size=(3, 4, 3, 25)) + rng.normal(size=(3, 4, 1, 1))
     table = TableScores(
-        {str(number): scores_of(of_cell) for number, of_cell in enumerate(values)}, ComponentStore(500)
+        {str(number): scores_of(of_cell) for number, of_cell in enumerate(values)},
+        ComponentStore(500),
     )
     pair = table.pairs(["0", "1"])["0", "1"]
     assert pair.interval == pytest.approx(naive_interval(values[1] - values[0])[1:])
     contrast = table.contrast({"0": -1.0, "1": 0.5, "2": 0.5})
-    assert contrast.interval == pytest.approx(naive_interval(values[1:].mean(0) - values[0])[1:])
+    assert contrast.interval == pytest.approx(
+        naive_interval(values[1:].mean(0) - values[0])[1:]
+    )
 
 
 # --- error rate --------------------------------------------------------------------------------------------
@@ -213,15 +264,23 @@ def test_pairs_and_contrasts_of_a_table_count_the_prompts() -> None:
     ],
 )
 def test_equal_cells_are_rarely_told_apart_whatever_varies_most(
-    stds: tuple[float, float, float, float], shape: tuple[int, int, int], averaged_is_wrong: bool
+    stds: tuple[float, float, float, float],
+    shape: tuple[int, int, int],
+    averaged_is_wrong: bool,
 ) -> None:
     """200 studies each; `benchmarks/prompt_statistics.py` has thousands, and more kinds."""
     rng = np.random.default_rng(0)
     prompts, seeds, items = shape
     wrong = averaged = covered = 0
     for _ in range(200):
-        values = stds[0] * rng.normal(size=(prompts, 1, 1)) + stds[1] * rng.normal(size=(1, seeds, 1))
-        values = values + stds[2] * rng.normal(size=(1, 1, items)) + stds[3] * rng.normal(size=shape)
+        values = stds[0] * rng.normal(size=(prompts, 1, 1)) + stds[1] * rng.normal(
+            size=(1, seeds, 1)
+        )
+        values = (
+            values
+            + stds[2] * rng.normal(size=(1, 1, items))
+            + stds[3] * rng.normal(size=shape)
+        )
         comparison = judged(scores_of(np.zeros(shape)), scores_of(values))
         assert comparison.p_value is not None
         assert comparison.interval is not None

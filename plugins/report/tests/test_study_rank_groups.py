@@ -27,7 +27,9 @@ from toy_study import with_fields, with_scores
 
 @pytest.fixture
 def posthocs() -> Any:
-    return pytest.importorskip("scikit_posthocs", reason="needs scikit-posthocs, see requirements/dev.txt")
+    return pytest.importorskip(
+        "scikit_posthocs", reason="needs scikit-posthocs, see requirements/dev.txt"
+    )
 
 
 def random_differences(rows: int, seed: int, share: float) -> np.ndarray:
@@ -87,7 +89,17 @@ def test_no_display_has_fewer_letters(seed: int) -> None:
 def test_a_largest_set_whose_pairs_others_have_is_no_letter(posthocs: Any) -> None:
     """A triangle with a row on each of its sides: the triangle is a largest set, and needs no letter."""
     different = ~np.eye(6, dtype=bool)
-    for first, second in ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (1, 4), (2, 4), (0, 5), (2, 5)):
+    for first, second in (
+        (0, 1),
+        (0, 2),
+        (1, 2),
+        (0, 3),
+        (1, 3),
+        (1, 4),
+        (2, 4),
+        (0, 5),
+        (2, 5),
+    ):
         different[first, second] = different[second, first] = False
     assert letter_groups(different) == ((0, 1, 3), (0, 2, 5), (1, 2, 4))
     # scikit-posthocs, which does not sweep, has a fourth.
@@ -96,7 +108,9 @@ def test_a_largest_set_whose_pairs_others_have_is_no_letter(posthocs: Any) -> No
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_of_ordered_means_the_letters_are_those_of_scikit_posthocs(seed: int, posthocs: Any) -> None:
+def test_of_ordered_means_the_letters_are_those_of_scikit_posthocs(
+    seed: int, posthocs: Any
+) -> None:
     means = np.sort(np.random.default_rng(seed).normal(size=9))[::-1]
     different = abs(means[:, None] - means) > 0.7
     groups = letter_groups(different)
@@ -140,12 +154,17 @@ def study_of_scores(cells: Sequence[Sequence[tuple[Score, ...]]]) -> StudyData:
     infos = []
     for number, of_seeds in enumerate(cells):
         name = f"c{number}"
-        runs = [CellRun(name, seed, "finished", scores=scores) for seed, scores in enumerate(of_seeds)]
+        runs = [
+            CellRun(name, seed, "finished", scores=scores)
+            for seed, scores in enumerate(of_seeds)
+        ]
         infos.append(CellInfo(name, {}, tuple(runs)))
     return StudyData("toy", (), tuple(infos), None, tuple(range(len(cells[0]))))
 
 
-def spearman_study(noise: Sequence[Sequence[float]], seeds: int, seed: int, items: int = 120) -> StudyData:
+def spearman_study(
+    noise: Sequence[Sequence[float]], seeds: int, seed: int, items: int = 120
+) -> StudyData:
     """Cells whose predictions have `noise[cell][task]`; items are hard for all, and seeds differ."""
     rng = np.random.default_rng(seed)
 
@@ -157,7 +176,9 @@ def spearman_study(noise: Sequence[Sequence[float]], seeds: int, seed: int, item
             result.append(score_of(f"T{task}", Items("spearman", gold, predicted)))
         return tuple(result)
 
-    return study_of_scores([[scores(of_tasks) for _ in range(seeds)] for of_tasks in noise])
+    return study_of_scores(
+        [[scores(of_tasks) for _ in range(seeds)] for of_tasks in noise]
+    )
 
 
 @pytest.mark.slow
@@ -172,9 +193,16 @@ def test_intervals_hold_all_true_ranks_at_once(truth: Sequence[float]) -> None:
         cells = []
         for level in truth:
             # What is due to the seed, to the item, and to both.
-            luck, preference = rng.normal(scale=0.1, size=(3, 1)), rng.normal(scale=0.4, size=60)
-            rows = level + luck + hard + preference + rng.normal(scale=0.5, size=(3, 60))
-            cells.append([(score_of("T", Items("mean", row, scale=1.0)),) for row in rows])
+            luck, preference = (
+                rng.normal(scale=0.1, size=(3, 1)),
+                rng.normal(scale=0.4, size=60),
+            )
+            rows = (
+                level + luck + hard + preference + rng.normal(scale=0.5, size=(3, 60))
+            )
+            cells.append(
+                [(score_of("T", Items("mean", row, scale=1.0)),) for row in rows]
+            )
         is_wrong = False
         for row in groups_of(study_of_scores(cells)).rows:
             level = truth[int(row.name[1:])]
@@ -206,11 +234,19 @@ def test_groups_are_of_the_average_best_first() -> None:
 def test_where_lower_is_better_the_lowest_is_first_and_better() -> None:
     study = spearman_study([[2.0], [0.1]], 3, seed=1)
     rows = groups_of(with_fields(study, direction="lower")).rows
-    assert [(row.name, row.letters, row.ranks) for row in rows] == [("c0", "a", "1"), ("c1", "b", "2")]
+    assert [(row.name, row.letters, row.ranks) for row in rows] == [
+        ("c0", "a", "1"),
+        ("c1", "b", "2"),
+    ]
 
 
-def test_what_cannot_be_compared_is_left_out_with_the_reason(study_of: Callable[..., StudyData]) -> None:
-    numbers = {name: {1: {"MR": 60.0 + place}, 2: {"MR": 61.0}} for place, name in enumerate("abcde")}
+def test_what_cannot_be_compared_is_left_out_with_the_reason(
+    study_of: Callable[..., StudyData],
+) -> None:
+    numbers = {
+        name: {1: {"MR": 60.0 + place}, 2: {"MR": 61.0}}
+        for place, name in enumerate("abcde")
+    }
     numbers["c"] = {1: {"MR": 70.0}, 2: {}}
     data = study_of(numbers, items=True, statuses={"c": "running"})
     data = with_fields(data, "d", degenerate="one class only")
@@ -218,7 +254,10 @@ def test_what_cannot_be_compared_is_left_out_with_the_reason(study_of: Callable[
     groups = groups_of(data)
     assert {row.name for row in groups.rows} == {"a", "b"}
     running, degenerate, (name, reason) = groups.left
-    assert (running, degenerate) == (("c", "it has not finished"), ("d", "degenerate: one class only"))
+    assert (running, degenerate) == (
+        ("c", "it has not finished"),
+        ("d", "degenerate: one class only"),
+    )
     assert name == "e"
     assert "cannot be paired" in reason
 
@@ -229,7 +268,11 @@ SEED = {"MR": 60.0}
 @pytest.mark.parametrize(
     ("numbers", "most_rows", "reason"),
     [
-        ({name: {1: SEED} for name in "abc"}, 200, "there is one seed, and the score has no items"),
+        (
+            {name: {1: SEED} for name in "abc"},
+            200,
+            "there is one seed, and the score has no items",
+        ),
         (
             {name: {1: SEED, 2: {"MR": 61.0}} for name in "abc"},
             2,
@@ -255,7 +298,10 @@ def test_a_single_row_and_a_study_that_asks_for_none_have_no_groups(
     finished = {1: SEED, 2: {"MR": 61.0}}
     single = study_of({"a": finished, "b": {1: {}, 2: {}}}, statuses={"b": "waiting"})
     assert summarise(single)[0].groups is None
-    assert summarise(study_of({"a": finished, "b": finished}, groups=False))[0].groups is None
+    assert (
+        summarise(study_of({"a": finished, "b": finished}, groups=False))[0].groups
+        is None
+    )
     assert summarise(study_of({"a": finished, "b": finished}))[0].groups is not None
 
 
@@ -270,18 +316,26 @@ def test_the_row_with_the_most_pairs_without_a_p_value_goes_first() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(seed: int, posthocs: Any) -> None:
+def test_friedman_and_nemenyi_are_those_of_scipy_and_scikit_posthocs(
+    seed: int, posthocs: Any
+) -> None:
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(6, 9)) + 0.8 * np.arange(6)[::-1, None]
     if seed == 3:  # ties
         values = values.round()
     test = friedman(values)
     expected = stats.friedmanchisquare(*values)
-    assert (test.statistic, test.p_value) == pytest.approx((expected.statistic, expected.pvalue))
+    assert (test.statistic, test.p_value) == pytest.approx(
+        (expected.statistic, expected.pvalue)
+    )
     assert test.ranks == pytest.approx(stats.rankdata(-values, axis=0).mean(axis=1))
     order = np.argsort(test.ranks, kind="stable")
-    p_values = posthocs.posthoc_nemenyi_friedman(values.T).to_numpy()[np.ix_(order, order)]
-    groups = nemenyi_groups([test.ranks[row] for row in order], test.critical, test.p_value)
+    p_values = posthocs.posthoc_nemenyi_friedman(values.T).to_numpy()[
+        np.ix_(order, order)
+    ]
+    groups = nemenyi_groups(
+        [test.ranks[row] for row in order], test.critical, test.p_value
+    )
     assert groups == letter_groups(p_values < 0.05)
 
 
@@ -298,7 +352,9 @@ def test_without_a_difference_by_friedman_there_is_one_group() -> None:
 
 
 def test_ranks_over_tasks_leave_the_average_out() -> None:
-    ranks = groups_of(spearman_study([[0.2] * 6, [0.6] * 6, [3.0] * 6], 1, seed=2)).tasks
+    ranks = groups_of(
+        spearman_study([[0.2] * 6, [0.6] * 6, [3.0] * 6], 1, seed=2)
+    ).tasks
     assert ranks is not None
     assert ranks.tasks == tuple(f"T{task}" for task in range(6))
     assert [row.name for row in ranks.rows] == ["c0", "c1", "c2"]

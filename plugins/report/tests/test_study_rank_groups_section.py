@@ -27,7 +27,9 @@ def many_tasks(study_of: Callable[..., StudyData], **more: Any) -> StudyData:
     return study_of(
         {
             name: {
-                seed: {task: level + 0.3 * seed * place for place, task in enumerate(TASKS)}
+                seed: {
+                    task: level + 0.3 * seed * place for place, task in enumerate(TASKS)
+                }
                 for seed in (1, 2, 3)
             }
             for name, level in levels.items()
@@ -47,11 +49,18 @@ def test_cells_stand_by_rank_with_mean_letters_and_interval() -> None:
     table = found.tables[0]
     headings = [column.heading for column in table.columns]
     assert headings == ["Avg", "groups", "ranks", "from the best"]
-    assert found.summary == "2 of 6 cells may be the best in senteval-sts: Avg (spearman)"
+    assert (
+        found.summary == "2 of 6 cells may be the best in senteval-sts: Avg (spearman)"
+    )
     assert [row.cell for row in table.rows] == [row.cell for row in groups.rows]
     for row, group in zip(table.rows, groups.rows, strict=True):
         from_best = Estimate(value=group.from_best, interval=(group.low, group.high))
-        assert row.cells == (Estimate(value=group.mean), group.letters, group.ranks, from_best)
+        assert row.cells == (
+            Estimate(value=group.mean),
+            group.letters,
+            group.ranks,
+            from_best,
+        )
     assert "Holm's correction over all pairs" in found.sentences[1]
     assert "5 %" in found.sentences[1]
     assert not any("tasks" in one for one in (*found.sentences, *found.notes))
@@ -67,7 +76,12 @@ def test_where_cells_may_be_stopped_each_look_counts() -> None:
     assert summary.groups is not None
     assert looking.groups is not None
     for once, often in zip(summary.groups.rows, looking.groups.rows, strict=True):
-        assert often.lowest_rank <= once.lowest_rank <= once.highest_rank <= often.highest_rank
+        assert (
+            often.lowest_rank
+            <= once.lowest_rank
+            <= once.highest_rank
+            <= often.highest_rank
+        )
         assert often.low <= once.low <= once.high <= often.high
     assert looking.groups.rows != summary.groups.rows
 
@@ -88,7 +102,9 @@ def test_ranks_over_tasks_say_what_they_ask(study_of: Callable[..., StudyData]) 
     assert "1.48" in ranks.notes[0]
 
 
-def test_what_is_left_out_and_why_is_a_remark(study_of: Callable[..., StudyData]) -> None:
+def test_what_is_left_out_and_why_is_a_remark(
+    study_of: Callable[..., StudyData],
+) -> None:
     data = many_tasks(study_of)
     last = attrs.evolve(data.cells[2].runs[0], status="running", scores=())
     cell = attrs.evolve(data.cells[2], runs=(last, *data.cells[2].runs[1:]))
@@ -111,7 +127,10 @@ def test_without_groups_there_is_the_reason_and_without_rows_no_section(
     (remark,) = found.notes
     assert "no groups, since there is one seed, and the score has no items" in remark
     assert rank_groups_plot(study_of({}), alone[0]) is None
-    for without in (study_of({"a": {1: {"MR": 60.0}}}), many_tasks(study_of, groups=False)):
+    for without in (
+        study_of({"a": {1: {"MR": 60.0}}}),
+        many_tasks(study_of, groups=False),
+    ):
         assert rank_groups_section(without, summarise(without)) is None
 
 
@@ -136,11 +155,17 @@ def test_results_have_the_groups(study_of: Callable[..., StudyData]) -> None:
     assert groups is not None
     assert groups.tasks is not None
     found = table["groups"]
-    assert [one["letters"] for one in found["cells"]] == [row.letters for row in groups.rows]
+    assert [one["letters"] for one in found["cells"]] == [
+        row.letters for row in groups.rows
+    ]
     assert (found["level"], found["pairs"], found["left"]) == (0.05, 3, {})
     assert found["over_tasks"]["tasks"] == list(TASKS)
-    assert found["over_tasks"]["critical_difference"] == pytest.approx(groups.tasks.critical)
-    none = json.loads(to_json(data, summarise(attrs.evolve(data, groups=False), resamples=50)))
+    assert found["over_tasks"]["critical_difference"] == pytest.approx(
+        groups.tasks.critical
+    )
+    none = json.loads(
+        to_json(data, summarise(attrs.evolve(data, groups=False), resamples=50))
+    )
     assert none["tables"][0]["groups"] is None
 
 

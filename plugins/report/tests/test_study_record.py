@@ -27,7 +27,9 @@ RECORD = StudyRecord(
     axes=(AxisInfo("pooler", ("first", "mean")), AxisInfo("lr", ("1e-3",), (0.001,))),
     baseline="mean, 1e-3",
     excluded=(("first, 1e-3", ("a batch is too large",)),),
-    expected={"Table 1": Published({"mean, 1e-3": {"MR": 80, "CR": 75.5}}, tolerance=0.5)},
+    expected={
+        "Table 1": Published({"mean, 1e-3": {"MR": 80, "CR": 75.5}}, tolerance=0.5)
+    },
     references={"BERT": Reference(scores={"MR": 70.0})},
     order=("MR", "CR"),
     ranks=(),
@@ -37,7 +39,9 @@ RECORD = StudyRecord(
     equivalence=0.3,
     cells=(CellRecord("mean, 1e-3", {"pooler": "mean", "lr": "1e-3"}, (), (RUN,)),),
     sampled=("mean, 1e-3",),
-    confirmation=ConfirmationRecord("mean, 1e-3", (RunRecord(8, "11ee", "cells/a-seed8-11ee"),)),
+    confirmation=ConfirmationRecord(
+        "mean, 1e-3", (RunRecord(8, "11ee", "cells/a-seed8-11ee"),)
+    ),
 )
 
 
@@ -48,12 +52,26 @@ def test_a_study_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert record.seeds == (1,)
 
 
-def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones(tmp_path: Path) -> None:
-    content = {"schema": 1, "name": "n", "axes": [], "baseline": None, "excluded": [], "expected": {}}
+def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones(
+    tmp_path: Path,
+) -> None:
+    content = {
+        "schema": 1,
+        "name": "n",
+        "axes": [],
+        "baseline": None,
+        "excluded": [],
+        "expected": {},
+    }
     content |= {"order": [], "cells": [], "shared": [], "seeds": [1]}
     (tmp_path / STUDY).write_text(json.dumps(content))
     record = read_study_record(tmp_path)
-    assert (record.ranks, record.family, record.groups, record.confirmation) == (None, "column", True, None)
+    assert (record.ranks, record.family, record.groups, record.confirmation) == (
+        None,
+        "column",
+        True,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,12 +86,19 @@ def test_a_study_of_an_earlier_version_lacks_later_keys_and_may_have_former_ones
         ("family", "row"),
         ("decide", {"confirm": 1}),
         ("cells", [{"name": "a", "labels": [], "differences": [], "runs": []}]),
-        ("confirmation", {"cell": "a", "runs": [{"seed": 1.5, "key": "", "directory": ""}]}),
+        (
+            "confirmation",
+            {"cell": "a", "runs": [{"seed": 1.5, "key": "", "directory": ""}]},
+        ),
     ],
 )
-def test_a_value_of_another_type_is_refused(tmp_path: Path, key: str, value: Any) -> None:
+def test_a_value_of_another_type_is_refused(
+    tmp_path: Path, key: str, value: Any
+) -> None:
     write_study_record(tmp_path, RECORD)
     content = json.loads((tmp_path / STUDY).read_text())
     (tmp_path / STUDY).write_text(json.dumps({**content, key: value}))
-    with pytest.raises(RunError, match=r"study\.json` is damaged: .*; run `sentbed study` there again"):
+    with pytest.raises(
+        RunError, match=r"study\.json` is damaged: .*; run `sentbed study` there again"
+    ):
         read_study_record(tmp_path)

@@ -19,9 +19,15 @@ def invoke(*words: object) -> Result:
     return CliRunner().invoke(main, list(map(str, words)))
 
 
-def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of: Write, tmp_path: Path) -> None:
+def test_runs_that_differ_in_seed_and_name_are_one_cell(
+    run_of: Write, tmp_path: Path
+) -> None:
     runs = [
-        *(run_of("a1", use="mean"), run_of("b", use="first"), run_of("a2", seed=2, use="mean")),
+        *(
+            run_of("a1", use="mean"),
+            run_of("b", use="first"),
+            run_of("a2", seed=2, use="mean"),
+        ),
         run_of("b2", seed=3, use="first"),
     ]
     found = runs_as_study(runs, tmp_path)
@@ -35,13 +41,17 @@ def test_runs_that_differ_in_seed_and_name_are_one_cell(run_of: Write, tmp_path:
     assert found.cells[1].runs[1].directory == Path("b2")
 
 
-def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(run_of: Write) -> None:
+def test_names_are_made_unique_and_a_second_run_of_a_seed_is_no_further_seed(
+    run_of: Write,
+) -> None:
     one, two = run_of("one", name="same"), run_of("two", name="same")
     found = runs_as_study([one, two])
     assert [cell.name for cell in found.cells] == [f"same ({one})", f"same ({two})"]
 
 
-def test_what_is_no_run_or_given_twice_is_refused(run_of: Write, tmp_path: Path) -> None:
+def test_what_is_no_run_or_given_twice_is_refused(
+    run_of: Write, tmp_path: Path
+) -> None:
     one = run_of("one")
     with pytest.raises(RunError, match="is given twice; leave one out"):
         runs_as_study([one, tmp_path / "x" / ".." / "one"])
@@ -57,7 +67,9 @@ def test_what_is_no_run_or_given_twice_is_refused(run_of: Write, tmp_path: Path)
 # --- the command -------------------------------------------------------------------------------------------
 
 
-def test_three_runs_are_a_table_with_significance_against_the_first(run_of: Write) -> None:
+def test_three_runs_are_a_table_with_significance_against_the_first(
+    run_of: Write,
+) -> None:
     runs = [
         *(run_of("a1", 0.5, use="mean"), run_of("a2", 0.5, seed=2, use="mean")),
         *(run_of("b1", 0.8, use="first"), run_of("b2", 0.8, seed=2, use="first")),
@@ -66,33 +78,50 @@ def test_three_runs_are_a_table_with_significance_against_the_first(run_of: Writ
     assert found.exit_code == 0
     assert "a (baseline)" in found.output
     assert "Student's t over items" in found.output
-    line, difference = [line for line in found.output.splitlines() if line.startswith("b  ")]
+    line, difference = [
+        line for line in found.output.splitlines() if line.startswith("b  ")
+    ]
     assert re.search(r"^b +MR +\+\d+\.\d\d, \d+\.\d\d to \d+\.\d\d  ", difference)
     assert line.endswith("†")
     assert "* ± " in line
-    assert "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in found.output
+    assert (
+        "b differs from a in:\n  encoder.pooler.use: 'mean' -> 'first'" in found.output
+    )
     document = json.loads(invoke("compare", *runs, "--json").output)
     assert document["tables"][0]["rows"][1]["values"][0]["place"] == 1
 
 
-def test_with_a_directory_tables_and_report_are_written(run_of: Write, tmp_path: Path) -> None:
+def test_with_a_directory_tables_and_report_are_written(
+    run_of: Write, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     found = invoke("compare", run_of("a"), run_of("b", 0.8, use="x"), "--out", out)
     assert found.exit_code == 0, found.output
     assert Path(found.output.splitlines()[-1]) == out / "report.html"
     assert (out / "tables" / "transfer-p.tex").is_file()
-    assert json.loads((out / "results.json").read_text())["cells"][1]["runs"][0]["directory"] == "../b"
+    assert (
+        json.loads((out / "results.json").read_text())["cells"][1]["runs"][0][
+            "directory"
+        ]
+        == "../b"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["a"], 2, "name two runs or more, or a study"),
-        (["a", "b", "c", "--encoder", "en", "--encoder", "zh"], 2, "`--encoder` is for runs: give it once"),
+        (
+            ["a", "b", "c", "--encoder", "en", "--encoder", "zh"],
+            2,
+            "`--encoder` is for runs: give it once",
+        ),
         (["a", "b", "c"], 1, "`a` is neither a run directory"),
     ],
 )
-def test_what_cannot_be_compared_is_said(words: list[str], code: int, message: str) -> None:
+def test_what_cannot_be_compared_is_said(
+    words: list[str], code: int, message: str
+) -> None:
     found = invoke("compare", *words)
     assert (found.exit_code, message in found.output) == (code, True)
 
@@ -100,7 +129,10 @@ def test_what_cannot_be_compared_is_said(words: list[str], code: int, message: s
 def test_runs_of_which_none_has_finished_are_no_table(run_of: Write) -> None:
     runs = [run_of(name, status="failed", use=name) for name in "abc"]
     found = invoke("compare", *runs)
-    assert (found.exit_code, "none of the runs has finished with scores" in found.output) == (1, True)
+    assert (
+        found.exit_code,
+        "none of the runs has finished with scores" in found.output,
+    ) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +150,9 @@ def test_runs_of_which_none_has_finished_are_no_table(run_of: Write) -> None:
 def test_a_row_of_several_seeds_is_called_by_what_its_runs_share(
     run_of: Write, names: tuple[str, str], cell: str
 ) -> None:
-    runs = [run_of(f"dir{seed}", seed=seed, name=name) for seed, name in enumerate(names)]
+    runs = [
+        run_of(f"dir{seed}", seed=seed, name=name) for seed, name in enumerate(names)
+    ]
     assert [found.name for found in runs_as_study(runs).cells] == [cell]
 
 
@@ -130,34 +164,53 @@ def study_in(write_study: Write) -> Write:
     """Write a study of two cells under two seeds, the second one the baseline."""
 
     def write(name: str, shares: tuple[float, float] = (0.5, 0.8)) -> Path:
-        return write_study(name, [AxisInfo("pooler", ("first", "mean"))], shares, (1, 2), "mean")
+        return write_study(
+            name, [AxisInfo("pooler", ("first", "mean"))], shares, (1, 2), "mean"
+        )
 
     return write
 
 
-def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(study_in: Write) -> None:
+def test_a_study_is_compared_with_its_baseline_and_keeps_its_axes(
+    study_in: Write,
+) -> None:
     place = study_in("one")
     found = runs_as_study([place])
     assert ([axis.name for axis in found.axes], found.baseline) == (["pooler"], "mean")
     text = invoke("compare", place).output
-    assert [line.split("  ")[0] for line in text.splitlines()[2:4]] == ["first", "mean (baseline)"]
+    assert [line.split("  ")[0] for line in text.splitlines()[2:4]] == [
+        "first",
+        "mean (baseline)",
+    ]
     assert "differs from" not in text
-    assert json.loads(invoke("compare", place, "--json").output)["axes"][0]["name"] == "pooler"
+    assert (
+        json.loads(invoke("compare", place, "--json").output)["axes"][0]["name"]
+        == "pooler"
+    )
 
 
-def test_studies_and_runs_stand_in_one_table(study_in: Write, run_of: Write, tmp_path: Path) -> None:
+def test_studies_and_runs_stand_in_one_table(
+    study_in: Write, run_of: Write, tmp_path: Path
+) -> None:
     one, two = study_in("one"), study_in("two", (0.6, 0.7))
     alone = run_of("alone", 0.9, seed=2, use="last")
     found = runs_as_study([one, alone, two], tmp_path)
     names = ["one: first", "one: mean", "alone", "two: first", "two: mean"]
-    assert ([cell.name for cell in found.cells], found.baseline, found.axes) == (names, "one: mean", ())
+    assert ([cell.name for cell in found.cells], found.baseline, found.axes) == (
+        names,
+        "one: mean",
+        (),
+    )
     assert found.cells[0].runs[0].directory == Path("one/first-1")
     # A run that comes first is the baseline.
     assert runs_as_study([alone, one], tmp_path).baseline == "alone"
     assert found.cells[0].differences == ("encoder.pooler.use: 'mean' -> 'first'",)
     text = invoke("compare", one, alone, two, "--resamples", 100).output
     assert "alone (1 seed)" in text
-    assert "Tested only over the seeds that both have, not 1: alone against one: mean." in text
+    assert (
+        "Tested only over the seeds that both have, not 1: alone against one: mean."
+        in text
+    )
     out = tmp_path / "out"
     found_out = invoke("compare", one, two, "--out", out)
     assert found_out.exit_code == 0, found_out.output
@@ -174,15 +227,22 @@ def test_studies_and_runs_stand_in_one_table(study_in: Write, run_of: Write, tmp
         ("csv", "mean,en,finished,mean,"),
     ],
 )
-def test_the_tables_of_a_study_are_printed_in_every_format(study_in: Write, form: str, said: str) -> None:
+def test_the_tables_of_a_study_are_printed_in_every_format(
+    study_in: Write, form: str, said: str
+) -> None:
     place = study_in("one")
     found = invoke("table", place, "--format", form)
     assert found.exit_code == 0, found.output
     assert said in found.output
-    assert "no score is of the metric `f1`" in invoke("table", place, "--metric", "f1").output
+    assert (
+        "no score is of the metric `f1`"
+        in invoke("table", place, "--metric", "f1").output
+    )
 
 
-def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(study_in: Write) -> None:
+def test_a_study_given_twice_or_one_that_has_not_begun_is_refused(
+    study_in: Write,
+) -> None:
     place, other = study_in("one"), study_in("two")
     assert "is given twice" in invoke("compare", place, place).output
     for manifest in place.parent.glob("*/*/manifest.json"):

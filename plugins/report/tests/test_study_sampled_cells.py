@@ -67,16 +67,24 @@ def test_cells_whose_deciding_scores_have_no_mean_are_without_a_score() -> None:
     def mixed(cell: CellInfo) -> CellInfo:
         runs = (
             attrs.evolve(
-                one, scores=(*one.scores, *(attrs.evolve(s, task="x", metric="m") for s in one.scores))
+                one,
+                scores=(
+                    *one.scores,
+                    *(attrs.evolve(s, task="x", metric="m") for s in one.scores),
+                ),
             )
             for one in cell.runs
         )
         return attrs.evolve(cell, runs=tuple(runs))
 
     decide = Decide(("STSB", "x"))
-    section = sampled_cells_section(attrs.evolve(STUDY, cells=tuple(map(mixed, CELLS)), decide=decide))
+    section = sampled_cells_section(
+        attrs.evolve(STUDY, cells=tuple(map(mixed, CELLS)), decide=decide)
+    )
     assert section is not None
-    assert [row.cells[1] for row in section.tables[0].rows] == [Estimate(value=None)] * 3
+    assert [row.cells[1] for row in section.tables[0].rows] == [
+        Estimate(value=None)
+    ] * 3
 
 
 def test_cells_that_were_run_before_are_counted() -> None:

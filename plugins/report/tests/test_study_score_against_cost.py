@@ -15,7 +15,11 @@ from sentbed.protocols import Direction, Score
 from sentbed_report.formatting import cost_digits
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.exports import score_frame, to_json
-from sentbed_report.study.score_against_cost import pareto_front, scores_against_cost, unknown_cost
+from sentbed_report.study.score_against_cost import (
+    pareto_front,
+    scores_against_cost,
+    unknown_cost,
+)
 from sentbed_report.study.study_data import AxisInfo, CellRun, StudyData
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from sentbed_report.tables.estimate import Estimate
@@ -34,9 +38,13 @@ NUMBERS = {
 }
 
 
-def cost_of(task: str, value: float, unit: str = "per text", direction: Direction = "lower") -> Score:
+def cost_of(
+    task: str, value: float, unit: str = "per text", direction: Direction = "lower"
+) -> Score:
     said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
-    return Score(task, unit, value, said, "en", "encoding-cost", direction=direction, axis="cost")
+    return Score(
+        task, unit, value, said, "en", "encoding-cost", direction=direction, axis="cost"
+    )
 
 
 @pytest.fixture
@@ -54,7 +62,9 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
 
         def costs_of(run: CellRun) -> tuple[Score, ...]:
             _, passes, seconds = NUMBERS[run.cell]
-            return cost_of("seconds", seconds, "per 1,000 texts"), cost_of("passes", passes)
+            return cost_of("seconds", seconds, "per 1,000 texts"), cost_of(
+                "passes", passes
+            )
 
         return with_added(data, costs_of)
 
@@ -63,7 +73,9 @@ def study(study_of: Callable[..., StudyData]) -> Callable[..., StudyData]:
 
 def fronts(data: StudyData) -> dict[str, int]:
     (found,) = scores_against_cost(summarise(data), data.cost)
-    return {point.row.cell: point.front for point in found.points if point.front is not None}
+    return {
+        point.row.cell: point.front for point in found.points if point.front is not None
+    }
 
 
 def by_a_loop(costs: Sequence[float], scores: Sequence[float]) -> set[int]:
@@ -97,7 +109,9 @@ def test_the_first_cost_decides_the_front_unless_the_study_names_another(
     assert fronts(study(cost="passes")) == {"short, all": 1, "eight, all": 2}
 
 
-def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(study: Callable[..., StudyData]) -> None:
+def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(
+    study: Callable[..., StudyData],
+) -> None:
     def turned(_: CellRun, score: Score) -> Score:
         if score.axis:
             return attrs.evolve(score, value=-score.value, direction="higher")
@@ -107,26 +121,42 @@ def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(study: Call
     assert fronts(with_scores(data, turned)) == fronts(data)
 
 
-def test_what_has_no_number_or_has_not_finished_has_no_point(study: Callable[..., StudyData]) -> None:
+def test_what_has_no_number_or_has_not_finished_has_no_point(
+    study: Callable[..., StudyData],
+) -> None:
     data = study()
-    fields: tuple[dict[str, Any], ...] = ({"degenerate": "all vectors are alike"}, {"value": math.nan})
+    fields: tuple[dict[str, Any], ...] = (
+        {"degenerate": "all vectors are alike"},
+        {"value": math.nan},
+    )
     for change in fields:
-        (found,) = scores_against_cost(summarise(with_fields(data, "eight, all", "MR", **change)))
+        (found,) = scores_against_cost(
+            summarise(with_fields(data, "eight, all", "MR", **change))
+        )
         assert len(found.points) == 5
         assert found.left == ("eight, all",)
-        assert {point.row.cell for point in found.points if point.front} == {"short, half", "short, all"}
+        assert {point.row.cell for point in found.points if point.front} == {
+            "short, half",
+            "short, all",
+        }
     cell = data.cells[5]
     waiting = attrs.evolve(cell.runs[1], status="waiting", scores=())
-    half = attrs.evolve(data, cells=(*data.cells[:5], attrs.evolve(cell, runs=(cell.runs[0], waiting))))
+    half = attrs.evolve(
+        data, cells=(*data.cells[:5], attrs.evolve(cell, runs=(cell.runs[0], waiting)))
+    )
     (found,) = scores_against_cost(summarise(half))
     assert (len(found.points), found.left) == (5, ())
 
 
-def test_costs_are_neither_ranked_nor_averaged_nor_tested(study: Callable[..., StudyData]) -> None:
+def test_costs_are_neither_ranked_nor_averaged_nor_tested(
+    study: Callable[..., StudyData],
+) -> None:
     scores, costs = summarise(study(ranks=()))
     assert [column.task for column in costs.columns] == ["seconds", "passes"]
     for row in costs.rows:
-        assert [(cell.place, cell.rank, cell.judged) for cell in row.cells] == [(None, None, None)] * 2
+        assert [(cell.place, cell.rank, cell.judged) for cell in row.cells] == [
+            (None, None, None)
+        ] * 2
     assert any(row.cells[0].place == 1 for row in scores.rows)
     assert any(row.cells[0].judged for row in scores.rows)
 
@@ -143,11 +173,15 @@ def test_costs_are_neither_ranked_nor_averaged_nor_tested(study: Callable[..., S
         ((), 0),
     ],
 )
-def test_each_cost_has_the_decimals_of_its_own_size(values: Sequence[float], digits: int) -> None:
+def test_each_cost_has_the_decimals_of_its_own_size(
+    values: Sequence[float], digits: int
+) -> None:
     assert cost_digits(values) == digits
 
 
-def test_the_section_has_the_plot_and_the_table(study: Callable[..., StudyData]) -> None:
+def test_the_section_has_the_plot_and_the_table(
+    study: Callable[..., StudyData],
+) -> None:
     data = study()
     section = score_cost_section(data, summarise(data))
     assert section is not None
@@ -158,16 +192,28 @@ def test_the_section_has_the_plot_and_the_table(study: Callable[..., StudyData])
         in plot.caption
     )
     # Each point is numbered in the plot as in the table.
-    assert re.findall(r"<text[^>]*>([123])</text>", plot.element("f-")) == ["1", "2", "3"]
+    assert re.findall(r"<text[^>]*>([123])</text>", plot.element("f-")) == [
+        "1",
+        "2",
+        "3",
+    ]
     rows = {row.cell: row.cells for row in table.rows}
-    numbers = (Estimate(value=3), Estimate(value=70.0, place=1), Estimate(value=800.0), Estimate(value=8.0))
+    numbers = (
+        Estimate(value=3),
+        Estimate(value=70.0, place=1),
+        Estimate(value=800.0),
+        Estimate(value=8.0),
+    )
     assert rows["eight, all"] == numbers
     assert rows["long, all"][:2] == (Estimate(value=None), Estimate(value=64.5))
 
 
 @pytest.mark.parametrize(
     ("cost", "headings"),
-    [("", ["front", "MR", "seconds", "passes"]), ("passes", ["front", "MR", "passes", "seconds"])],
+    [
+        ("", ["front", "MR", "seconds", "passes"]),
+        ("passes", ["front", "MR", "passes", "seconds"]),
+    ],
 )
 def test_the_cost_that_is_drawn_stands_beside_the_score(
     study: Callable[..., StudyData], cost: str, headings: list[str]
@@ -190,15 +236,24 @@ def test_a_study_without_costs_says_why_there_is_no_plot_only_if_it_asks_for_one
     assert "which was not measured; add the evaluator" in section.sentences[0]
 
 
-def test_a_cost_that_was_not_measured_is_told_with_those_that_were(study: Callable[..., StudyData]) -> None:
+def test_a_cost_that_was_not_measured_is_told_with_those_that_were(
+    study: Callable[..., StudyData],
+) -> None:
     data = study(cost="euros")
     found = summarise(data)
     assert not scores_against_cost(found, data.cost)
     assert "set it to one of `seconds`, `passes`." in unknown_cost(found, data.cost)
-    assert unknown_cost(found, "passes") == unknown_cost(found, "MR") == unknown_cost((), "euros") == ""
+    assert (
+        unknown_cost(found, "passes")
+        == unknown_cost(found, "MR")
+        == unknown_cost((), "euros")
+        == ""
+    )
 
 
-def test_exports_have_costs_as_scores_and_the_front(study: Callable[..., StudyData]) -> None:
+def test_exports_have_costs_as_scores_and_the_front(
+    study: Callable[..., StudyData],
+) -> None:
     data = study()
     found = summarise(data)
     scores = score_frame(data, found)

@@ -39,9 +39,12 @@ def make(study_of: Make) -> Make:
     """Make a study of cell -> seed -> task -> score; tasks that end in `-dev` are development data."""
 
     def made(
-        numbers: Mapping[str, Mapping[int, Mapping[str, float]]], decide: Decide | None = ALL
+        numbers: Mapping[str, Mapping[int, Mapping[str, float]]],
+        decide: Decide | None = ALL,
     ) -> StudyData:
-        data = study_of(numbers, decide=decide, statuses=dict.fromkeys(numbers, "waiting"))
+        data = study_of(
+            numbers, decide=decide, statuses=dict.fromkeys(numbers, "waiting")
+        )
         return with_scores(data, lambda _, one: score(one.task, one.value))
 
     return made
@@ -54,23 +57,39 @@ def chosen(data: StudyData) -> Selection:
 
 
 THREE = {
-    "a": {1: {"X-dev": 70.0, "X": 60.0, "Y": 50.0}, 2: {"X-dev": 72.0, "X": 61.0, "Y": 52.0}},
-    "b": {1: {"X-dev": 80.0, "X": 55.0, "Y": 51.0}, 2: {"X-dev": 81.0, "X": 57.0, "Y": 51.0}},
-    "c": {1: {"X-dev": 75.0, "X": 90.0, "Y": 90.0}, 2: {"X-dev": 79.0, "X": 90.0, "Y": 90.0}},
+    "a": {
+        1: {"X-dev": 70.0, "X": 60.0, "Y": 50.0},
+        2: {"X-dev": 72.0, "X": 61.0, "Y": 52.0},
+    },
+    "b": {
+        1: {"X-dev": 80.0, "X": 55.0, "Y": 51.0},
+        2: {"X-dev": 81.0, "X": 57.0, "Y": 51.0},
+    },
+    "c": {
+        1: {"X-dev": 75.0, "X": 90.0, "Y": 90.0},
+        2: {"X-dev": 79.0, "X": 90.0, "Y": 90.0},
+    },
 }
 
 
-def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(make: Make) -> None:
+def test_the_best_on_development_data_is_chosen_and_reported_on_test_data(
+    make: Make,
+) -> None:
     found = chosen(make(THREE))
     # `c` is the best on test data, which nobody looks at.
     assert (found.cell, found.among, found.seeds) == ("b", 3, 2)
     assert found.score == pytest.approx(80.5)
     assert found.std == pytest.approx(stdev([80, 81]))
     assert found.tasks == ("X-dev (transfer, accuracy)",)
-    assert [(one.task, one.mean) for one in found.scores] == [("X", 56.0), ("Y", 51.0), ("AVG", 53.5)]
+    assert [(one.task, one.mean) for one in found.scores] == [
+        ("X", 56.0),
+        ("Y", 51.0),
+        ("AVG", 53.5),
+    ]
     assert found.complete
     assert (
-        "“b”, the best of 3 cells by X-dev (transfer, accuracy): 80.50 ± 0.71 over 2 seeds" in found.sentence
+        "“b”, the best of 3 cells by X-dev (transfer, accuracy): 80.50 ± 0.71 over 2 seeds"
+        in found.sentence
     )
 
 
@@ -81,14 +100,24 @@ def test_nothing_is_chosen_without_being_asked_for(make: Make) -> None:
     assert json.loads(to_json(data, summarise(data, resamples=10)))["chosen"] is None
 
 
-def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(make: Make) -> None:
+def test_of_equally_good_cells_the_first_in_the_recipes_order_is_chosen(
+    make: Make,
+) -> None:
     # 0.1 + 0.2 and 0.3: as means they differ in the last digit alone.
-    data = make({"z": {1: {"D-dev": 0.1}, 2: {"D-dev": 0.2}}, "a": {1: {"D-dev": 0.15}, 2: {"D-dev": 0.15}}})
+    data = make(
+        {
+            "z": {1: {"D-dev": 0.1}, 2: {"D-dev": 0.2}},
+            "a": {1: {"D-dev": 0.15}, 2: {"D-dev": 0.15}},
+        }
+    )
     found = chosen(data)
     assert (found.cell, found.ties) == ("z", ("a",))
     section = selection_section(found)
     assert section is not None
-    assert "As good by the same score: a. The first in the recipe's order was chosen." in section.notes
+    assert (
+        "As good by the same score: a. The first in the recipe's order was chosen."
+        in section.notes
+    )
     assert "None of its scores is on test data" in section.notes[0]
 
 
@@ -115,7 +144,11 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) 
     def change(run: CellRun, one: Score) -> Score:
         if run.cell == "constant":
             return attrs.evolve(one, degenerate="one class only")
-        return attrs.evolve(one, value=math.inf) if run.cell == "broken" and run.seed == 2 else one
+        return (
+            attrs.evolve(one, value=math.inf)
+            if run.cell == "broken" and run.seed == 2
+            else one
+        )
 
     found = chosen(with_scores(data, change))
     assert (found.cell, found.among, found.complete) == ("good", 5, False)
@@ -126,10 +159,15 @@ def test_cells_that_cannot_be_chosen_say_why_and_count_all_the_same(make: Make) 
         "broken": "a deciding score is not finite",
     }
     # `lacks`, `constant` and `broken` were tried, and are not what it is better than.
-    assert "so far, the best of 1 cell that can be compared, of 5 that were tried, by the" in found.sentence
+    assert (
+        "so far, the best of 1 cell that can be compared, of 5 that were tried, by the"
+        in found.sentence
+    )
 
 
-def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_has(make: Make) -> None:
+def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_has(
+    make: Make,
+) -> None:
     """`--only` runs a stopped cell with all its seeds, and the others may have fewer until now."""
     data = make(
         {
@@ -150,7 +188,9 @@ def test_a_cell_that_was_shown_to_be_worse_is_not_chosen_however_many_seeds_it_h
     assert (found.compared, found.among) == (2, 3)
 
 
-def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(make: Make) -> None:
+def test_of_a_study_that_is_half_done_the_sentences_say_how_many_cells_were_compared(
+    make: Make,
+) -> None:
     data = make(
         {
             "a": {1: {"D-dev": 70.0}, 2: {"D-dev": 71.0}},
@@ -178,30 +218,52 @@ def test_a_deciding_task_that_no_run_has_is_not_left_out_silently(make: Make) ->
 
 
 def test_named_tasks_without_a_common_unit_choose_no_cell(make: Make) -> None:
-    data = make({cell: {1: {"S-dev": value, "A-dev": -0.2}} for cell, value in (("a", 78.0), ("b", 70.0))})
+    data = make(
+        {
+            cell: {1: {"S-dev": value, "A-dev": -0.2}}
+            for cell, value in (("a", 78.0), ("b", 70.0))
+        }
+    )
     data = with_fields(data, task="A-dev", metric="alignment", direction="lower")
     found = chosen(attrs.evolve(data, decide=Decide(("S-dev", "A-dev"))))
     assert (found.cell, found.scores) == ("", ())
     assert "no common unit" in found.reason
-    assert "S-dev (transfer, accuracy), A-dev (transfer, alignment, negated)" in found.sentence
+    assert (
+        "S-dev (transfer, accuracy), A-dev (transfer, alignment, negated)"
+        in found.sentence
+    )
     # Without names, the first one says in which unit.
     alone = chosen(data)
-    assert (alone.cell, alone.score, alone.tasks) == ("a", 78.0, ("S-dev (transfer, accuracy)",))
+    assert (alone.cell, alone.score, alone.tasks) == (
+        "a",
+        78.0,
+        ("S-dev (transfer, accuracy)",),
+    )
 
 
-def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(make: Make) -> None:
+def test_of_several_encoders_only_the_one_that_decided_is_said_to_have(
+    make: Make,
+) -> None:
     data = make(
-        {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))}, Decide(test_data=True)
+        {cell: {1: {"X": value}} for cell, value in (("a", 60.0), ("b", 70.0))},
+        Decide(test_data=True),
     )
 
     data = with_added(data, lambda run: [attrs.evolve(run.scores[0], encoder="zh")])
-    assert [(one.encoder, one.decided) for one in chosen(data).scores] == [("en", True), ("zh", False)]
+    assert [(one.encoder, one.decided) for one in chosen(data).scores] == [
+        ("en", True),
+        ("zh", False),
+    ]
 
 
-def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make: Make) -> None:
+def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(
+    make: Make,
+) -> None:
     found = np.random.default_rng(0).normal(0.6, 0.2, 80)
     data = make({"a": {1: {"D-dev": 1.0, "X": 1.0}}})
-    data = with_fields(data, task="X", value=100 * float(found.mean()), items=Items("mean", found))
+    data = with_fields(
+        data, task="X", value=100 * float(found.mean()), items=Items("mean", found)
+    )
     (one,) = chosen(data).scores
     half = stats.t.ppf(0.975, 79) * 100 * found.std(ddof=1) / math.sqrt(80)
     assert one.over == "items"
@@ -211,20 +273,31 @@ def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(make: Make
 
 def test_an_interval_without_items_is_over_the_seeds(make: Make) -> None:
     values = (60.0, 63.0, 61.0)
-    (one,) = chosen(make({"a": {s: {"D-dev": 1.0, "X": v} for s, v in enumerate(values)}})).scores
+    (one,) = chosen(
+        make({"a": {s: {"D-dev": 1.0, "X": v} for s, v in enumerate(values)}})
+    ).scores
     half = stats.t.ppf(0.975, 2) * stdev(values) / math.sqrt(3)
     assert (one.over, one.seeds) == ("seeds", 3)
-    assert (one.low, one.high) == pytest.approx((fmean(values) - half, fmean(values) + half))
+    assert (one.low, one.high) == pytest.approx(
+        (fmean(values) - half, fmean(values) + half)
+    )
     (alone,) = chosen(make({"a": {1: {"D-dev": 1.0, "X": 60.0}}})).scores
     assert (alone.low, alone.high, alone.over) == (None, None, "")
 
 
-def test_an_average_of_test_data_has_an_interval_and_no_development_data(make: Make) -> None:
+def test_an_average_of_test_data_has_an_interval_and_no_development_data(
+    make: Make,
+) -> None:
     tasks = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
-    values = {seed: {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)} for seed in (1, 2, 3)}
+    values = {
+        seed: {task: 60.0 + seed * (3 + i) for i, task in enumerate(tasks)}
+        for seed in (1, 2, 3)
+    }
 
     def split(dev: str) -> StudyData:
-        data = make({"a": {seed: {**of_seed, "D-dev": 1.0} for seed, of_seed in values.items()}})
+        data = make(
+            {"a": {seed: {**of_seed, "D-dev": 1.0} for seed, of_seed in values.items()}}
+        )
         # The deciding score is of another evaluator, or of the same.
         return with_fields(data, task="D-dev", evaluator=dev)
 
@@ -235,10 +308,14 @@ def test_an_average_of_test_data_has_an_interval_and_no_development_data(make: M
         assert [one.task for one in scores] == [*tasks, "AVG"]
         average = scores[-1]
         assert average.mean == pytest.approx(fmean(means))
-        assert (average.low, average.high) == pytest.approx((fmean(means) - half, fmean(means) + half))
+        assert (average.low, average.high) == pytest.approx(
+            (fmean(means) - half, fmean(means) + half)
+        )
 
 
-def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(make: Make) -> None:
+def test_the_interval_of_the_best_of_cells_is_as_wide_as_their_number_asks(
+    make: Make,
+) -> None:
     found = chosen(make(THREE))
     values = [THREE["b"][seed]["X"] for seed in (1, 2)]
     half = stats.t.ppf(1 - 0.05 / 3 / 2, 1) * stdev(values) / math.sqrt(2)
@@ -255,7 +332,9 @@ def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make: Make) -> None:
     cells = []
     for cell in data.cells:
         runs = tuple(
-            attrs.evolve(cell.runs[0], cell=cell.name, seed=seed, scores=(score("X", value),))
+            attrs.evolve(
+                cell.runs[0], cell=cell.name, seed=seed, scores=(score("X", value),)
+            )
             for seed, value in fresh.items()
         )
         cells.append(attrs.evolve(cell, confirmation=runs if cell.name == "b" else ()))
@@ -263,20 +342,35 @@ def test_the_chosen_cell_is_reported_on_its_fresh_seeds(make: Make) -> None:
     (only,) = found.scores
     half = stats.t.ppf(0.975, 2) * stdev(fresh.values()) / math.sqrt(3)
     mean = fmean(fresh.values())
-    assert (found.cell, found.seeds, found.fresh_seeds, found.confidence) == ("b", 2, (7, 8, 9), 0.95)
+    assert (found.cell, found.seeds, found.fresh_seeds, found.confidence) == (
+        "b",
+        2,
+        (7, 8, 9),
+        0.95,
+    )
     assert (only.mean, only.seeds) == (pytest.approx(mean), 3)
     assert (only.low, only.high) == pytest.approx((mean - half, mean + half))
     # Until all have finished, the interval is that of the seeds which were seen.
-    waiting = [attrs.evolve(run, status="waiting", scores=()) for run in cells[1].confirmation[:1]]
-    cells[1] = attrs.evolve(cells[1], confirmation=(*waiting, *cells[1].confirmation[1:]))
+    waiting = [
+        attrs.evolve(run, status="waiting", scores=())
+        for run in cells[1].confirmation[:1]
+    ]
+    cells[1] = attrs.evolve(
+        cells[1], confirmation=(*waiting, *cells[1].confirmation[1:])
+    )
     assert not chosen(attrs.evolve(data, cells=tuple(cells))).fresh_seeds
 
 
-def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(make: Make) -> None:
+def test_a_choice_on_test_data_is_said_to_be_one_wherever_it_is_named(
+    make: Make,
+) -> None:
     data = make(THREE, Decide(("X",), test_data=True))
     summaries = summarise(data, resamples=10)
     found = chosen(data)
-    assert (found.cell, [one.task for one in found.scores if one.decided]) == ("c", ["X"])
+    assert (found.cell, [one.task for one in found.scores if one.decided]) == (
+        "c",
+        ["X"],
+    )
     section = selection_section(found)
     assert section is not None
     assert section.summary == "c"

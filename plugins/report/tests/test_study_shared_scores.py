@@ -15,7 +15,12 @@ ROWS = st.lists(
         st.sampled_from("abc"),
         st.builds(
             lambda evaluator, task, metric, folds: Score(
-                task, metric, 1.0, {"encoder": {}, "evaluator": {"id": "p", "folds": folds}}, "en", evaluator
+                task,
+                metric,
+                1.0,
+                {"encoder": {}, "evaluator": {"id": "p", "folds": folds}},
+                "en",
+                evaluator,
             ),
             st.sampled_from(["e", "f"]),
             st.sampled_from(["MR", "CR", "AVG"]),
@@ -28,12 +33,22 @@ ROWS = st.lists(
 
 
 def score(task: str, **protocol: Any) -> Score:
-    return Score(task, "accuracy", 1.0, {"encoder": {}, "evaluator": {"id": "p", **protocol}}, "en", "e")
+    return Score(
+        task,
+        "accuracy",
+        1.0,
+        {"encoder": {}, "evaluator": {"id": "p", **protocol}},
+        "en",
+        "e",
+    )
 
 
 def measured(rows: list[tuple[str, Score]]) -> list[Measurement]:
     """Scores of cells, of one run each."""
-    return [Measurement(CellInfo(cell, {}, ()), CellRun(cell, 1, "finished"), score) for cell, score in rows]
+    return [
+        Measurement(CellInfo(cell, {}, ()), CellRun(cell, 1, "finished"), score)
+        for cell, score in rows
+    ]
 
 
 def differences(rows: list[tuple[str, Score]]) -> list[str]:
@@ -41,7 +56,9 @@ def differences(rows: list[tuple[str, Score]]) -> list[str]:
 
 
 @given(ROWS)
-def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(rows: list[tuple[str, Score]]) -> None:
+def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(
+    rows: list[tuple[str, Score]],
+) -> None:
     scores = measured(rows)
     tables = comparable_scores(scores)
     for table in tables:
@@ -56,7 +73,10 @@ def test_nothing_unlike_stands_in_one_table_and_nothing_is_lost(rows: list[tuple
 
 def tables_of(rows: list[tuple[str, Score]]) -> list[list[tuple[str, str]]]:
     return [
-        [(measurement.cell.name, measurement.score.task) for measurement in table.measured]
+        [
+            (measurement.cell.name, measurement.score.task)
+            for measurement in table.measured
+        ]
         for table in comparable_scores(measured(rows))
     ]
 
@@ -64,20 +84,30 @@ def tables_of(rows: list[tuple[str, Score]]) -> list[list[tuple[str, str]]]:
 def test_only_the_task_that_has_another_protocol_stands_in_another_table() -> None:
     rows = [
         *(("a", score(task, folds=10)) for task in ("MR", "CR")),
-        *(("b", score(task, **protocol)) for task, protocol in (("TREC", {}), ("CR", {"folds": 5}))),
+        *(
+            ("b", score(task, **protocol))
+            for task, protocol in (("TREC", {}), ("CR", {"folds": 5}))
+        ),
         ("c", score("TREC")),
     ]
-    assert tables_of(rows) == [[("a", "MR"), ("a", "CR"), ("b", "TREC"), ("c", "TREC")], [("b", "CR")]]
+    assert tables_of(rows) == [
+        [("a", "MR"), ("a", "CR"), ("b", "TREC"), ("c", "TREC")],
+        [("b", "CR")],
+    ]
     first, second = comparable_scores(measured(rows))
     reason = "as the protocol differs in folds (10 against 5)"
-    assert list(first.notes) == [f"Not compared: CR of b, {reason}; see the further table."]
+    assert list(first.notes) == [
+        f"Not compared: CR of b, {reason}; see the further table."
+    ]
     assert (list(second.notes), second.tasks_elsewhere) == ([], {"TREC"})
 
 
 def test_an_average_stands_with_the_task_that_has_another_protocol() -> None:
     tasks = ("MR", "CR", "AVG")
     rows = [("a", score(task)) for task in tasks]
-    rows += [("b", score(task, **({"folds": 5} if task == "CR" else {}))) for task in tasks]
+    rows += [
+        ("b", score(task, **({"folds": 5} if task == "CR" else {}))) for task in tasks
+    ]
     first, second = tables_of(rows)
     assert first == [("a", "MR"), ("a", "CR"), ("a", "AVG"), ("b", "MR")]
     assert second == [("b", "CR"), ("b", "AVG")]
@@ -100,7 +130,9 @@ def test_what_a_run_evaluated_twice_stands_in_two_tables() -> None:
     assert tables_of(rows) == [expected, expected]
 
 
-def test_entries_are_named_with_their_values_and_with_their_tasks_where_not_all_differ() -> None:
+def test_entries_are_named_with_their_values_and_with_their_tasks_where_not_all_differ() -> (
+    None
+):
     rows = [
         ("a", score("MR", folds=10, data={"sha": "x"})),
         ("a", score("CR", folds=10, data={"sha": "y"})),

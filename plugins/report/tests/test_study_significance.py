@@ -38,17 +38,29 @@ def score_of(items: Items | None, number: float = math.nan) -> Score:
     """A score with the value of its items, or a number without items."""
     if items is not None:
         number = value(items)
-    return Score("T", "spearman", number, {"encoder": {}, "evaluator": {"id": "p"}}, "en", "e", items)
+    return Score(
+        "T",
+        "spearman",
+        number,
+        {"encoder": {}, "evaluator": {"id": "p"}},
+        "en",
+        "e",
+        items,
+    )
 
 
 def without_items(*numbers: float) -> Column:
     return {seed: score_of(None, number) for seed, number in enumerate(numbers)}
 
 
-def mean_of(values: Sequence[float] | np.ndarray, names: Sequence[int] | None = None) -> Score:
+def mean_of(
+    values: Sequence[float] | np.ndarray, names: Sequence[int] | None = None
+) -> Score:
     """A mean of items in the unit of the items, which may have names."""
     clusters = None if names is None else np.array(names)
-    return score_of(Items("mean", np.array(values, float), scale=1.0, clusters=clusters))
+    return score_of(
+        Items("mean", np.array(values, float), scale=1.0, clusters=clusters)
+    )
 
 
 def means_of(rows: np.ndarray, names: Sequence[int] | None = None) -> Column:
@@ -70,7 +82,9 @@ def test_without_items_it_is_the_paired_t_test() -> None:
     comparison = judged(without_items(*a), without_items(*b))
     expected = stats.ttest_rel(b, a)
     low, high = expected.confidence_interval(0.95)
-    assert (comparison.p_value, comparison.degrees) == pytest.approx((expected.pvalue, 4))
+    assert (comparison.p_value, comparison.degrees) == pytest.approx(
+        (expected.pvalue, 4)
+    )
     assert comparison.interval == pytest.approx((low, high))
     assert comparison.difference == pytest.approx((b - a).mean())
     assert (comparison.basis, comparison.reason) == ("seeds", "")
@@ -85,7 +99,9 @@ def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None
         squares = stats.t.isf(level / 2, 41) ** 2 + stats.t.isf(level / 2, 2) ** 2 / 3
         return math.sqrt(squares / (4 / 3))
 
-    p_value = optimize.brentq(lambda level: critical(level) - 2 / error, 1e-9, 1, xtol=1e-15)
+    p_value = optimize.brentq(
+        lambda level: critical(level) - 2 / error, 1e-9, 1, xtol=1e-15
+    )
     assert comparison.p_value == pytest.approx(p_value)
     reach = error * critical(0.05)
     assert comparison.interval == pytest.approx((2 - reach, 2 + reach))
@@ -94,13 +110,21 @@ def test_items_and_seeds_are_added_and_the_critical_value_is_banerjees() -> None
 
 @pytest.mark.parametrize("items", [2, 8, 42, 1000])
 @pytest.mark.parametrize("seeds", [2, 3, 10])
-def test_a_p_value_lies_between_those_of_the_degrees_of_items_and_of_seeds(items: int, seeds: int) -> None:
+def test_a_p_value_lies_between_those_of_the_degrees_of_items_and_of_seeds(
+    items: int, seeds: int
+) -> None:
     rng = np.random.default_rng(items)
     for spread in (1e-6, 1e-3, 0.1, 1.0, 30.0):
         differences = 5 + spread * rng.normal(size=seeds)
-        p_value = with_test(Judged(dict(enumerate(differences)), 0.01, items - 1)).p_value
-        distance = abs(differences.mean()) / math.sqrt(0.01 + differences.var(ddof=1) / seeds)
-        bounds = [2 * stats.t.sf(distance, degrees) for degrees in (items - 1, seeds - 1)]
+        p_value = with_test(
+            Judged(dict(enumerate(differences)), 0.01, items - 1)
+        ).p_value
+        distance = abs(differences.mean()) / math.sqrt(
+            0.01 + differences.var(ddof=1) / seeds
+        )
+        bounds = [
+            2 * stats.t.sf(distance, degrees) for degrees in (items - 1, seeds - 1)
+        ]
         assert p_value is not None
         assert min(bounds) * (1 - 1e-9) <= p_value <= max(bounds) * (1 + 1e-9)
 
@@ -115,7 +139,9 @@ def test_one_seed_is_a_paired_t_test_over_the_items() -> None:
 
 
 @pytest.mark.parametrize("differences", [{1: 2.0}, {1: 2.0, 2: 2.0, 3: 2.0 + 1e-13}])
-def test_one_seed_or_seeds_that_change_nothing_leave_the_items(differences: dict[int, float]) -> None:
+def test_one_seed_or_seeds_that_change_nothing_leave_the_items(
+    differences: dict[int, float],
+) -> None:
     comparison = with_test(Judged(differences, 1.0, 20))
     assert comparison.degrees == pytest.approx(20)
     assert comparison.p_value == pytest.approx(2 * stats.t.sf(2, 20))
@@ -130,25 +156,34 @@ def test_groups_have_the_degrees_of_a_stratified_mean(weighted: bool) -> None:
     groups = np.repeat(np.arange(3), sizes)
     a, b = np.random.default_rng(6).normal(size=(2, sizes.sum()))
     before, after = (
-        score_of(Items("mean", values, groups=groups, weighted=weighted, scale=1.0)) for values in (a, b)
+        score_of(Items("mean", values, groups=groups, weighted=weighted, scale=1.0))
+        for values in (a, b)
     )
     comparison = judged({1: before}, {1: after})
     shares = sizes / sizes.sum() if weighted else np.full(3, 1 / 3)
     parts = shares**2 / sizes
-    assert comparison.degrees == pytest.approx(parts.sum() ** 2 / (parts**2 / (sizes - 1)).sum())
+    assert comparison.degrees == pytest.approx(
+        parts.sum() ** 2 / (parts**2 / (sizes - 1)).sum()
+    )
     variances = [(b - a)[groups == group].var(ddof=1) for group in range(3)]
     # A group's own variance is lifted by what all groups lack together, so that the sum is near, not equal.
-    assert comparison.item_variance == pytest.approx(float((parts * variances).sum()), rel=0.15)
+    assert comparison.item_variance == pytest.approx(
+        float((parts * variances).sum()), rel=0.15
+    )
 
 
 def test_the_variance_of_the_items_is_that_of_the_paired_bootstrap_of_scipy() -> None:
     rng = np.random.default_rng(1)
     gold = rng.normal(size=300)
     a, b = (gold + noise * rng.normal(size=300) for noise in (1.0, 0.8))
-    before, after = (score_of(Items("spearman", gold, predicted)) for predicted in (a, b))
+    before, after = (
+        score_of(Items("spearman", gold, predicted)) for predicted in (a, b)
+    )
 
     def difference(x: np.ndarray, first: np.ndarray, second: np.ndarray) -> float:
-        return 100 * float(stats.spearmanr(x, second).statistic - stats.spearmanr(x, first).statistic)
+        return 100 * float(
+            stats.spearmanr(x, second).statistic - stats.spearmanr(x, first).statistic
+        )
 
     expected = stats.bootstrap(
         (gold, a, b), difference, paired=True, vectorized=False, n_resamples=1000, rng=1
@@ -177,14 +212,34 @@ def test_items_of_one_cluster_count_together() -> None:
 @pytest.mark.parametrize(
     ("baseline", "cell", "reason"),
     [
-        (without_items(1), without_items(2), "there is one seed, and the score has no items"),
-        (without_items(1, 2), without_items(2, 3), "the seeds change nothing, and the score has no items"),
-        ({1: mean_of([0.0])}, {1: mean_of([1.0])}, "there is one seed, and the score has no items"),
+        (
+            without_items(1),
+            without_items(2),
+            "there is one seed, and the score has no items",
+        ),
+        (
+            without_items(1, 2),
+            without_items(2, 3),
+            "the seeds change nothing, and the score has no items",
+        ),
+        (
+            {1: mean_of([0.0])},
+            {1: mean_of([1.0])},
+            "there is one seed, and the score has no items",
+        ),
         (without_items(1, 2), {}, "no seed has a score of both"),
         (without_items(1, 2), {8: score_of(None, 1.0)}, "no seed has a score of both"),
         (without_items(1, math.nan), without_items(2, 3), "a score is not finite"),
-        ({1: mean_of([0, 1, 2])}, {1: mean_of([0, 1])}, "one was scored on 3 items, the other on 2"),
-        ({1: mean_of([0, 0])}, {1: mean_of([1, 1])}, "every item and every seed has the same difference"),
+        (
+            {1: mean_of([0, 1, 2])},
+            {1: mean_of([0, 1])},
+            "one was scored on 3 items, the other on 2",
+        ),
+        (
+            {1: mean_of([0, 0])},
+            {1: mean_of([1, 1])},
+            "every item and every seed has the same difference",
+        ),
         (
             {1: mean_of([0, 1, 2]), 2: mean_of([0, 1])},
             {1: mean_of([0, 1, 2]), 2: mean_of([0, 1])},
@@ -196,14 +251,22 @@ def test_what_cannot_be_judged_has_no_p_value_and_says_why(
     baseline: Column, cell: Column, reason: str
 ) -> None:
     comparison = judged(baseline, cell)
-    assert (comparison.p_value, comparison.corrected, comparison.significant) == (None, None, False)
+    assert (comparison.p_value, comparison.corrected, comparison.significant) == (
+        None,
+        None,
+        False,
+    )
     assert reason in comparison.reason
 
 
 def test_a_cell_that_equals_the_baseline_does_not_differ() -> None:
     rows = np.random.default_rng(0).random((2, 200))
     comparison = judged(means_of(rows), means_of(rows))
-    assert (comparison.difference, comparison.p_value, comparison.interval) == (0, 1, (0, 0))
+    assert (comparison.difference, comparison.p_value, comparison.interval) == (
+        0,
+        1,
+        (0, 0),
+    )
 
 
 # --- columns and pairs -------------------------------------------------------------------------------------
@@ -211,18 +274,26 @@ def test_a_cell_that_equals_the_baseline_does_not_differ() -> None:
 
 def test_holms_correction_is_that_computed_by_hand() -> None:
     p_values = dict(zip("abcd", (0.03, 0.01, 0.04, None), strict=True))
-    result = corrected({name: Judged(p_value=p_value) for name, p_value in p_values.items()})
+    result = corrected(
+        {name: Judged(p_value=p_value) for name, p_value in p_values.items()}
+    )
     # 3 x 0.01 = 0.03; 2 x 0.03 = 0.06; 1 x 0.04 is below the one before, and becomes 0.06.
-    assert [result[name].corrected for name in "abc"] == pytest.approx([0.06, 0.03, 0.06])
+    assert [result[name].corrected for name in "abc"] == pytest.approx(
+        [0.06, 0.03, 0.06]
+    )
     assert result["d"].corrected is None
     assert [result[name].significant for name in "abcd"] == [False, True, False, False]
 
 
 @pytest.mark.slow  # statsmodels takes seconds to import
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 5))
-def test_holms_correction_is_that_of_statsmodels(p_values: list[float], looks: int) -> None:
+def test_holms_correction_is_that_of_statsmodels(
+    p_values: list[float], looks: int
+) -> None:
     expected = multipletests(p_values, method="holm")[1]
-    assert list(holm(dict(enumerate(p_values))).values()) == pytest.approx(expected.tolist())
+    assert list(holm(dict(enumerate(p_values))).values()) == pytest.approx(
+        expected.tolist()
+    )
     # Looks multiply p-values before the correction and are cut off at 1 after it.
     several = holm(dict(enumerate(p_values)), looks)
     assert all(several[key] <= min(1, looks * expected[key]) + 1e-12 for key in several)
@@ -235,23 +306,30 @@ def test_the_items_of_each_score_are_used_once(monkeypatch: pytest.MonkeyPatch) 
         used.append(items)
         return components_of(items, resamples)
 
-    monkeypatch.setattr("sentbed_report.statistics.item_components.components_of", counted)
+    monkeypatch.setattr(
+        "sentbed_report.statistics.item_components.components_of", counted
+    )
     rows = np.random.default_rng(0).random((3, 2, 200))
     store, baseline = ComponentStore(500), means_of(rows[0])
-    good, like = (judge_cell(baseline, means_of(row), store) for row in (rows[1] + 0.4, rows[2]))
+    good, like = (
+        judge_cell(baseline, means_of(row), store) for row in (rows[1] + 0.4, rows[2])
+    )
     assert len(used) == 6
     assert good.p_value is not None
     assert like.p_value is not None
     assert good.p_value < 0.01 < 0.1 < like.p_value
 
 
-def spearman_cells(cells: int, seeds: int, items: int, rng: np.random.Generator) -> dict[str, Column]:
+def spearman_cells(
+    cells: int, seeds: int, items: int, rng: np.random.Generator
+) -> dict[str, Column]:
     gold = rng.normal(size=items)
     columns: dict[str, Column] = {}
     for cell, noise in enumerate(rng.uniform(0.5, 1.5, cells)):
         predicted = gold + noise * rng.normal(size=(seeds, items))
         columns[f"c{cell}"] = {
-            seed: score_of(Items("spearman", gold, row)) for seed, row in enumerate(predicted)
+            seed: score_of(Items("spearman", gold, row))
+            for seed, row in enumerate(predicted)
         }
     return columns
 
@@ -261,19 +339,28 @@ def test_each_pair_is_judged_as_against_a_baseline(tasks: int) -> None:
     rng = np.random.default_rng(tasks)
     cells = average_column([spearman_cells(4, 3, 60, rng) for _ in range(tasks)], {})
     store = ComponentStore(500)
-    expected = {pair: judge_cell(cells[pair[0]], cells[pair[1]], store) for pair in combinations(cells, 2)}
+    expected = {
+        pair: judge_cell(cells[pair[0]], cells[pair[1]], store)
+        for pair in combinations(cells, 2)
+    }
     assert TableScores(cells, store).pairs(list(cells)) == expected
 
 
 def test_only_seeds_of_both_are_paired() -> None:
-    cells = {"a": without_items(1.0, 2.0, 9.0), "b": {1: score_of(None, 3.0), 0: score_of(None, 2.5)}}
+    cells = {
+        "a": without_items(1.0, 2.0, 9.0),
+        "b": {1: score_of(None, 3.0), 0: score_of(None, 2.5)},
+    }
     comparison = TableScores(cells, ComponentStore(500)).pairs(["a", "b"])["a", "b"]
     assert dict(comparison.differences) == {0: 1.5, 1: 1.0}
     assert comparison.unpaired == (2,)
 
 
 def test_rows_are_compared_in_the_order_that_is_asked_for() -> None:
-    cells = {name: {seed: score_of(None, ord(name) * seed) for seed in (1, 2)} for name in "abc"}
+    cells = {
+        name: {seed: score_of(None, ord(name) * seed) for seed in (1, 2)}
+        for name in "abc"
+    }
     pairs = TableScores(cells, ComponentStore(500)).pairs(["c", "a"])
     assert list(pairs) == [("c", "a")]
     assert pairs["c", "a"].difference == pytest.approx(-3)
@@ -299,11 +386,15 @@ def judged_average(*tasks: tuple[Column, Column]) -> Judged:
 
 def test_an_average_of_other_items_has_a_quarter_of_two_variances() -> None:
     rows = [np.random.default_rng(3).normal(size=size) for size in (11, 51)]
-    average = judged_average(*(({1: mean_of(0 * row)}, {1: mean_of(row)}) for row in rows))
+    average = judged_average(
+        *(({1: mean_of(0 * row)}, {1: mean_of(row)}) for row in rows)
+    )
     small, large = (row.var(ddof=1) / len(row) for row in rows)
     assert average.difference == pytest.approx((rows[0].mean() + rows[1].mean()) / 2)
     assert average.item_variance == pytest.approx((small + large) / 4)
-    assert average.item_degrees == pytest.approx((small + large) ** 2 / (small**2 / 10 + large**2 / 50))
+    assert average.item_degrees == pytest.approx(
+        (small + large) ** 2 / (small**2 / 10 + large**2 / 50)
+    )
 
 
 def test_an_item_that_two_tasks_have_counts_once_in_their_mean() -> None:
@@ -320,7 +411,11 @@ def test_an_item_that_two_tasks_have_counts_once_in_their_mean() -> None:
 
 @given(
     st.integers(2, 4),
-    st.lists(st.lists(st.integers(0, 12), min_size=3, max_size=9, unique=True), min_size=1, max_size=4),
+    st.lists(
+        st.lists(st.integers(0, 12), min_size=3, max_size=9, unique=True),
+        min_size=1,
+        max_size=4,
+    ),
     st.integers(0, 2**32 - 1),
 )
 def test_the_variance_of_any_average_is_that_of_a_naive_loop_over_items(
@@ -350,7 +445,10 @@ def test_the_variance_of_any_average_is_that_of_a_naive_loop_over_items(
 
 
 def test_an_average_without_all_items_rests_on_the_seeds() -> None:
-    with_items = ({1: mean_of([0, 3]), 2: mean_of([0, 3])}, {1: mean_of([1, 3]), 2: mean_of([2, 3])})
+    with_items = (
+        {1: mean_of([0, 3]), 2: mean_of([0, 3])},
+        {1: mean_of([1, 3]), 2: mean_of([2, 3])},
+    )
     bare = (
         {1: score_of(None, 0.0), 2: score_of(None, 0.0)},
         {1: score_of(None, 1.0), 2: score_of(None, 4.0)},
@@ -366,7 +464,9 @@ def test_an_average_is_over_the_seeds_that_all_tasks_have() -> None:
     assert {seed: mean.value for seed, mean in means.items()} == {0: 4.0, 2: 4.0}
 
 
-def test_an_evaluators_own_average_borrows_the_items_only_where_it_is_the_mean() -> None:
+def test_an_evaluators_own_average_borrows_the_items_only_where_it_is_the_mean() -> (
+    None
+):
     tasks = [{"c": {1: mean_of([1, 3])}}, {"c": {1: mean_of([4, 6])}}]
     (mean,) = average_column(tasks, {"c": {1: score_of(None, 3.5)}})["c"].values()
     assert isinstance(mean, MeanScore)
@@ -380,7 +480,11 @@ STUDIES, SEEDS, ITEMS = 200, 3, 150
 
 
 def simulated(
-    planted: float, items_spread: float, seeds_spread: float, seeds: int = SEEDS, items: int = ITEMS
+    planted: float,
+    items_spread: float,
+    seeds_spread: float,
+    seeds: int = SEEDS,
+    items: int = ITEMS,
 ) -> list[Judged]:
     """Studies in which each item has its own difference, and each run an effect of its seed."""
     studies = []
@@ -391,7 +495,11 @@ def simulated(
         columns = []
         for shift in (np.zeros(items), preference):
             luck = seeds_spread * rng.normal(size=(seeds, 1)) / math.sqrt(2)
-            columns.append(means_of(hardness + shift + luck + 0.5 * rng.normal(size=(seeds, items))))
+            columns.append(
+                means_of(
+                    hardness + shift + luck + 0.5 * rng.normal(size=(seeds, items))
+                )
+            )
         studies.append(judged(columns[0], columns[1]))
     return studies
 
@@ -409,17 +517,28 @@ def share_significant(studies: Sequence[Judged]) -> float:
         (1.0, 0.0, 1, 5),
         (1.0, 0.0, 3, 42),
     ],
-    ids=["items and seeds", "seeds", "two seeds that differ more than the items", "five items", "few items"],
+    ids=[
+        "items and seeds",
+        "seeds",
+        "two seeds that differ more than the items",
+        "five items",
+        "few items",
+    ],
 )
 def test_a_null_difference_is_found_no_more_often_than_the_level_says(
     items_spread: float, seeds_spread: float, seeds: int, items: int
 ) -> None:
     # At 5 %, more than 20 of 200 are found once in 800 times. That the test is not idle, a planted one shows.
     assert stats.binom.sf(20, STUDIES, 0.05) < 0.00125
-    assert share_significant(simulated(0.0, items_spread, seeds_spread, seeds, items)) <= 20 / STUDIES
+    assert (
+        share_significant(simulated(0.0, items_spread, seeds_spread, seeds, items))
+        <= 20 / STUDIES
+    )
 
 
-def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interval_covers_it() -> None:
+def test_a_planted_difference_is_found_as_often_as_its_size_says_and_its_interval_covers_it() -> (
+    None
+):
     # The standard error of the mean difference: items 1 / 150, seeds 0.1^2 / 3, noise 2 x 0.5^2 / (3 x 150).
     error = math.sqrt(1 / ITEMS + 0.1**2 / SEEDS + 2 * 0.25 / (SEEDS * ITEMS))
     planted = 4 * error

@@ -22,7 +22,10 @@ from sentbed_report.study.exports import to_json
 from sentbed_report.study.main_effects import interaction, main_effects
 from sentbed_report.study.study_data import AxisInfo, StudyData
 from sentbed_report.study.summary_tables import Summary
-from sentbed_report.study_page.effects_section import effects_section, interactions_section
+from sentbed_report.study_page.effects_section import (
+    effects_section,
+    interactions_section,
+)
 from sentbed_report.study_page.rank_groups_section import rank_groups_section
 from sentbed_report.study_page.score_cost_section import score_cost_section
 from toy_study import with_added
@@ -43,12 +46,18 @@ def stopped(than: str, *cells: str, looks: tuple[int, ...] = (2, 3, 4, 5)) -> De
     return Decisions(rule, claims, looks, (than,), ended=True)
 
 
-def numbers(levels: Mapping[str, float], short: tuple[str, ...], tasks: tuple[str, ...] = ("MR",)) -> Any:
+def numbers(
+    levels: Mapping[str, float],
+    short: tuple[str, ...],
+    tasks: tuple[str, ...] = ("MR",),
+) -> Any:
     """Scores of each cell under each seed, of the cells `short` under two."""
     return {
         name: {
             # What is due to seed and cell together is small.
-            seed: dict.fromkeys(tasks, level + OF_SEED[seed] + 0.01 * (place * seed % 4))
+            seed: dict.fromkeys(
+                tasks, level + OF_SEED[seed] + 0.01 * (place * seed % 4)
+            )
             for seed in (SEEDS[:2] if name in short else SEEDS)
         }
         for place, (name, level) in enumerate(levels.items())
@@ -74,12 +83,18 @@ def test_the_example_has_the_worse_cell_with_the_higher_mean(study_of: Make) -> 
     assert worse.value > best.value + 4
 
 
-def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(study_of: Make) -> None:
+def test_a_stopped_cell_has_no_place_and_no_rank_and_the_table_says_why(
+    study_of: Make,
+) -> None:
     data = three_cells(study_of, ranks=(), baseline="A")
     table = one(data)
     best, worse, _ = table.rows
     assert (best.cells[0].place, best.cells[0].rank, best.remark) == (1, 1, "5 seeds")
-    assert (worse.cells[0].place, worse.cells[0].rank, worse.remark) == (None, None, "stopped, 2 seeds")
+    assert (worse.cells[0].place, worse.cells[0].rank, worse.remark) == (
+        None,
+        None,
+        "stopped, 2 seeds",
+    )
     (said,) = [one for one in table.notes if one.startswith("Stopped")]
     assert said.endswith("other seeds than those of cells that went on: B.")
     assert "have no rank" in said
@@ -99,7 +114,9 @@ def test_a_cell_that_lost_under_the_same_seeds_keeps_its_place(study_of: Make) -
 def test_while_the_others_go_on_a_stopped_cell_has_no_place(study_of: Make) -> None:
     found = numbers({"A": 80.0, "B": 79.0, "C": 70.0}, ("A", "B", "C"))
     found["A"] |= {3: {}, 4: {}, 5: {}}
-    table = one(study_of(found, decisions=stopped("A", "B", "C"), statuses={"A": "waiting"}))
+    table = one(
+        study_of(found, decisions=stopped("A", "B", "C"), statuses={"A": "waiting"})
+    )
     assert [row.cells[0].place for row in table.rows] == [None, None, None]
 
 
@@ -119,7 +136,9 @@ def test_rank_groups_have_stopped_cells_last_and_differences_from_the_best_of_th
     assert without.rows[0].name == "B"
 
 
-def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(study_of: Make) -> None:
+def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(
+    study_of: Make,
+) -> None:
     data = three_cells(study_of, items=True)
     section = rank_groups_section(data, [one(data)])
     assert section is not None
@@ -129,7 +148,9 @@ def test_the_section_says_that_stopped_cells_are_last_and_may_share_a_letter(stu
     assert "worse than another in Decisions and still share a letter" in told
 
 
-def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_to_be(study_of: Make) -> None:
+def test_the_plot_has_a_stopped_cell_on_the_side_of_the_best_where_it_was_shown_to_be(
+    study_of: Make,
+) -> None:
     data = three_cells(study_of, items=True)
     plot = rank_groups_plot(data, one(data))
     assert plot is not None
@@ -149,7 +170,9 @@ def _means(plot: Plot) -> list[float]:
     return [float(line.get_xdata()[0]) for line in lines]  # type: ignore[index, arg-type]
 
 
-def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of: Make) -> None:
+def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(
+    study_of: Make,
+) -> None:
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
     found = numbers({"A": 80.0, "B": 79.0, "C": 75.0}, ("B",), tasks)
     data = study_of(found, decisions=stopped("A", "B"), items=True)
@@ -157,7 +180,11 @@ def test_ranks_over_tasks_are_over_the_seeds_that_all_cells_have(study_of: Make)
     assert summary.groups is not None
     ranks = summary.groups.tasks
     assert ranks is not None
-    assert [(row.name, row.mean_rank) for row in ranks.rows] == [("A", 1.0), ("B", 2.0), ("C", 3.0)]
+    assert [(row.name, row.mean_rank) for row in ranks.rows] == [
+        ("A", 1.0),
+        ("B", 2.0),
+        ("C", 3.0),
+    ]
     assert ranks.seeds == (1, 2)
     section = rank_groups_section(data, [summary])
     assert section is not None
@@ -168,7 +195,11 @@ def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of: Make) 
     tasks = ("MR", "CR", "SUBJ", "MPQA", "TREC")
     found = {
         name: {seed: dict.fromkeys(tasks, level + 0.1 * seed) for seed in seeds}
-        for name, level, seeds in (("A", 80.0, (1, 2)), ("B", 70.0, (2, 3)), ("C", 60.0, (3, 4)))
+        for name, level, seeds in (
+            ("A", 80.0, (1, 2)),
+            ("B", 70.0, (2, 3)),
+            ("C", 60.0, (3, 4)),
+        )
     }
     data = study_of(found, items=True)
     summary = one(data)
@@ -177,31 +208,56 @@ def test_ranks_over_tasks_of_cells_without_a_common_seed_say_so(study_of: Make) 
     assert summary.groups.tasks.seeds == ()
     section = rank_groups_section(data, [summary])
     assert section is not None
-    assert "Each cell has its mean over its own seeds, since they share none." in section.tables[1].notes
+    assert (
+        "Each cell has its mean over its own seeds, since they share none."
+        in section.tables[1].notes
+    )
 
 
-def test_effects_are_over_the_seeds_that_the_compared_cells_have(study_of: Make) -> None:
-    levels = {"first, ctr": 80.0, "first, cls": 70.0, "mean, ctr": 79.0, "mean, cls": 69.5}
+def test_effects_are_over_the_seeds_that_the_compared_cells_have(
+    study_of: Make,
+) -> None:
+    levels = {
+        "first, ctr": 80.0,
+        "first, cls": 70.0,
+        "mean, ctr": 79.0,
+        "mean, cls": 69.5,
+    }
     cut = ("mean, ctr",)
-    data = study_of(numbers(levels, cut), [POOLER, LOSS], decisions=stopped("first, ctr", *cut))
+    data = study_of(
+        numbers(levels, cut), [POOLER, LOSS], decisions=stopped("first, ctr", *cut)
+    )
     summary = one(data)
     pooler, loss = main_effects(data, summary)
     # Seeds 1 and 2 add 0.1 on average to every cell.
-    assert [label.mean for label in pooler.labels] == pytest.approx([75.1, 74.35], abs=0.03)
+    assert [label.mean for label in pooler.labels] == pytest.approx(
+        [75.1, 74.35], abs=0.03
+    )
     assert pooler.labels[1].difference == pytest.approx(-0.75, abs=0.03)
-    assert [label.mean for label in loss.labels] == pytest.approx([79.6, 69.85], abs=0.03)
+    assert [label.mean for label in loss.labels] == pytest.approx(
+        [79.6, 69.85], abs=0.03
+    )
     assert loss.labels[1].difference == pytest.approx(-9.75, abs=0.03)
     grid = interaction(data, summary, "pooler", "loss")
-    assert [mean for line in grid.means for mean in line] == pytest.approx([80.1, 70.1, 79.1, 69.6], abs=0.03)
+    assert [mean for line in grid.means for mean in line] == pytest.approx(
+        [80.1, 70.1, 79.1, 69.6], abs=0.03
+    )
     findings = axis_findings(data, [summary])
-    effects, axes = effects_section(data, findings), interactions_section(data, findings)
+    effects, axes = (
+        effects_section(data, findings),
+        interactions_section(data, findings),
+    )
     assert effects is not None
     assert "differences over those that both cells of a pair have" in effects.notes[-1]
     assert axes is not None
-    assert "means are over those that all matched cells have" in axes.tables[0].notes[-1]
+    assert (
+        "means are over those that all matched cells have" in axes.tables[0].notes[-1]
+    )
 
 
-def test_effects_of_cells_without_a_common_seed_are_over_their_own(study_of: Make) -> None:
+def test_effects_of_cells_without_a_common_seed_are_over_their_own(
+    study_of: Make,
+) -> None:
     found = {"first": {1: {"MR": 60.0}}, "mean": {2: {"MR": 63.0}}}
     data = study_of(found, [POOLER])
     (effect,) = main_effects(data, one(data))
@@ -212,10 +268,20 @@ def test_effects_of_cells_without_a_common_seed_are_over_their_own(study_of: Mak
 def test_scores_against_costs_name_stopped_cells(study_of: Make) -> None:
     data = three_cells(study_of)
     said = {"encoder": {}, "evaluator": {"id": "encoding-cost"}}
-    cost = Score("seconds", "per text", 2.0, said, "en", "encoding-cost", direction="lower", axis="cost")
+    cost = Score(
+        "seconds",
+        "per text",
+        2.0,
+        said,
+        "en",
+        "encoding-cost",
+        direction="lower",
+        axis="cost",
+    )
     data = with_added(data, lambda run: [cost])
     section = score_cost_section(data, summarise(data))
     assert section is not None
     assert (
-        "Stopped, with means over other seeds than those of cells that went on: B." in section.tables[0].notes
+        "Stopped, with means over other seeds than those of cells that went on: B."
+        in section.tables[0].notes
     )

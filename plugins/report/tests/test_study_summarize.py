@@ -27,12 +27,22 @@ from toy_study import with_added, with_fields
 Make = Callable[..., StudyData]
 
 TWO = {
-    "first": {1: {"MR": 70.0, "CR": 80.0}, 2: {"MR": 72.0, "CR": 84.0}, 3: {"MR": 71.0, "CR": 85.0}},
-    "mean": {1: {"MR": 75.0, "CR": 80.0}, 2: {"MR": 76.0, "CR": 88.0}, 3: {"MR": 80.0, "CR": 81.0}},
+    "first": {
+        1: {"MR": 70.0, "CR": 80.0},
+        2: {"MR": 72.0, "CR": 84.0},
+        3: {"MR": 71.0, "CR": 85.0},
+    },
+    "mean": {
+        1: {"MR": 75.0, "CR": 80.0},
+        2: {"MR": 76.0, "CR": 88.0},
+        3: {"MR": 80.0, "CR": 81.0},
+    },
 }
 
 
-def with_scores(data: StudyData, change: Callable[[CellRun], tuple[Score, ...]], cell: str = "") -> StudyData:
+def with_scores(
+    data: StudyData, change: Callable[[CellRun], tuple[Score, ...]], cell: str = ""
+) -> StudyData:
     """Change what the runs of a cell have scored, or of all."""
 
     def changed(run: CellRun) -> CellRun:
@@ -54,23 +64,41 @@ def test_each_value_is_mean_and_sample_deviation_over_the_seeds(study_of: Make) 
     assert found.headings == ("MR", "CR", "Avg")
     assert [row.name for row in found.rows] == ["first", "mean"]
     mr = found.rows[0].cells[0]
-    assert (mr.value, mr.std, len(mr.seeds)) == (71.0, pytest.approx(statistics.stdev([70, 72, 71])), 3)
+    assert (mr.value, mr.std, len(mr.seeds)) == (
+        71.0,
+        pytest.approx(statistics.stdev([70, 72, 71])),
+        3,
+    )
     average = found.rows[0].cells[2]
     assert list(average.seeds.values()) == [75.0, 78.0, 78.0]
-    assert (average.value, average.std) == (77.0, pytest.approx(statistics.stdev([75, 78, 78])))
+    assert (average.value, average.std) == (
+        77.0,
+        pytest.approx(statistics.stdev([75, 78, 78])),
+    )
     assert found.over == "Mean and standard deviation over 3 seeds (1, 2, 3)."
 
 
 def test_what_the_numbers_are_over_is_counted_row_by_row(study_of: Make) -> None:
     def over(**seeds: list[int]) -> tuple[str, list[str]]:
         found = only(
-            study_of({cell: {seed: {"MR": 70.0 + seed} for seed in of} for cell, of in seeds.items()})
+            study_of(
+                {
+                    cell: {seed: {"MR": 70.0 + seed} for seed in of}
+                    for cell, of in seeds.items()
+                }
+            )
         )
         return found.over, [row.remark for row in found.rows]
 
-    assert over(a=[1], b=[2], c=[1]) == ("One run a row, under the seeds 1, 2.", ["", "", ""])
+    assert over(a=[1], b=[2], c=[1]) == (
+        "One run a row, under the seeds 1, 2.",
+        ["", "", ""],
+    )
     assert over(a=[1], b=[1]) == ("One run a row.", ["", ""])
-    assert over(a=[1, 2], b=[3, 4])[0] == "Mean and standard deviation over 2 seeds a row, of 1, 2, 3, 4."
+    assert (
+        over(a=[1, 2], b=[3, 4])[0]
+        == "Mean and standard deviation over 2 seeds a row, of 1, 2, 3, 4."
+    )
     assert over(a=[1, 2], b=[1]) == (
         "Mean and standard deviation over the seeds that have finished, up to 2; rows say how many.",
         ["2 seeds", "1 seed"],
@@ -80,23 +108,49 @@ def test_what_the_numbers_are_over_is_counted_row_by_row(study_of: Make) -> None
 # --- ranks -------------------------------------------------------------------------------------------------
 
 # Two columns of SentBench's table 2 with the ranks that it prints, within BERT and within RoBERTa.
-KNOWLEDGE = ("avg", "cls", "dropout ctr", "dropout cls", "nsp ctr", "nsp cls", "da ctr", "da cls")
+KNOWLEDGE = (
+    "avg",
+    "cls",
+    "dropout ctr",
+    "dropout cls",
+    "nsp ctr",
+    "nsp cls",
+    "da ctr",
+    "da cls",
+)
 PRINTED = {
     "bert": {
-        "CR": ([87.39, 87.39, 85.09, 70.09, 87.18, 85.59, 84.64, 77.25], [1, 1, 5, 8, 3, 4, 6, 7]),
-        "TREC": ([91.80, 91.33, 90.67, 79.33, 89.67, 89.87, 89.67, 84.73], [1, 2, 3, 8, 5, 4, 5, 7]),
+        "CR": (
+            [87.39, 87.39, 85.09, 70.09, 87.18, 85.59, 84.64, 77.25],
+            [1, 1, 5, 8, 3, 4, 6, 7],
+        ),
+        "TREC": (
+            [91.80, 91.33, 90.67, 79.33, 89.67, 89.87, 89.67, 84.73],
+            [1, 2, 3, 8, 5, 4, 5, 7],
+        ),
     },
     "roberta": {
-        "CR": ([88.58, 86.01, 85.43, 63.84, 90.60, 88.51, 86.78, 63.97], [2, 5, 6, 8, 1, 3, 4, 7]),
-        "TREC": ([91.93, 83.00, 87.80, 66.60, 91.33, 89.67, 89.13, 65.60], [1, 6, 5, 7, 2, 3, 4, 8]),
+        "CR": (
+            [88.58, 86.01, 85.43, 63.84, 90.60, 88.51, 86.78, 63.97],
+            [2, 5, 6, 8, 1, 3, 4, 7],
+        ),
+        "TREC": (
+            [91.93, 83.00, 87.80, 66.60, 91.33, 89.67, 89.13, 65.60],
+            [1, 6, 5, 7, 2, 3, 4, 8],
+        ),
     },
 }
-RANKED_AXES = (AxisInfo("backbone", ("bert", "roberta")), AxisInfo("knowledge", KNOWLEDGE))
+RANKED_AXES = (
+    AxisInfo("backbone", ("bert", "roberta")),
+    AxisInfo("knowledge", KNOWLEDGE),
+)
 
 
 def sentbench(study_of: Make, **more: Any) -> StudyData:
     numbers = {
-        f"{backbone}, {knowledge}": {1: {task: values[place] for task, (values, _) in tasks.items()}}
+        f"{backbone}, {knowledge}": {
+            1: {task: values[place] for task, (values, _) in tasks.items()}
+        }
         for backbone, tasks in PRINTED.items()
         for place, knowledge in enumerate(KNOWLEDGE)
     }
@@ -114,29 +168,45 @@ def test_ranks_are_those_that_the_paper_prints(study_of: Make) -> None:
         assert ranks_of(found, column) == expected
     everywhere = only(sentbench(study_of, ranks=()))
     values = [value for tasks in PRINTED.values() for value in tasks["CR"][0]]
-    assert ranks_of(everywhere, 0) == [1 + sum(other > value for other in values) for value in values]
+    assert ranks_of(everywhere, 0) == [
+        1 + sum(other > value for other in values) for value in values
+    ]
     assert set(ranks_of(only(sentbench(study_of)), 0)) == {None}
 
 
-def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(study_of: Make) -> None:
+def test_what_is_printed_alike_is_ranked_as_it_was_before_rounding(
+    study_of: Make,
+) -> None:
     # The averages of table 3, printed 69.33 and 69.33 with the ranks 4 and 3; and three equal means of seeds.
-    close = study_of({"nsp cls": {1: {"MR": 415.95 / 6}}, "da ctr": {1: {"MR": 416.0 / 6}}}, ranks=())
+    close = study_of(
+        {"nsp cls": {1: {"MR": 415.95 / 6}}, "da ctr": {1: {"MR": 416.0 / 6}}}, ranks=()
+    )
     assert ranks_of(only(close), 0) == [2, 1]
-    thirds = {"a": {1: {"MR": 0.1}, 2: {"MR": 0.2}}, "b": {1: {"MR": 0.2}, 2: {"MR": 0.1}}}
+    thirds = {
+        "a": {1: {"MR": 0.1}, 2: {"MR": 0.2}},
+        "b": {1: {"MR": 0.2}, 2: {"MR": 0.1}},
+    }
     assert ranks_of(only(study_of(thirds, ranks=())), 0) == [1, 1]
 
 
 def test_only_what_has_finished_and_is_not_degenerate_is_ranked(study_of: Make) -> None:
-    numbers = {name: {1: {"MR": value}} for name, value in {"a": 1.0, "b": 2.0, "c": 3.0}.items()}
+    numbers = {
+        name: {1: {"MR": value}}
+        for name, value in {"a": 1.0, "b": 2.0, "c": 3.0}.items()
+    }
     running = study_of({**numbers, "d": {1: {}}}, ranks=(), statuses={"d": "running"})
     assert ranks_of(only(running), 0) == [3, 2, 1, None]
     useless = with_fields(study_of(numbers, ranks=()), "c", degenerate="constant")
     assert ranks_of(only(useless), 0) == [2, 1, None]
 
 
-def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(study_of: Make) -> None:
+def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(
+    study_of: Make,
+) -> None:
     data = study_of(
-        {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]}, {}, statuses={"a": "failed"}
+        {"a": {1: {}, 2: {"MR": 1.0}, 3: {"MR": 2.0}}, "b": TWO["first"]},
+        {},
+        statuses={"a": "failed"},
     )
     assert only(data).seeds == (1, 2, 3)
     assert only(data).over.startswith(
@@ -145,9 +215,16 @@ def test_seeds_stand_in_the_studys_order_also_where_the_first_row_lacks_one(stud
     assert [row.remark for row in only(data).rows] == ["failed, 2 of 3", ""]
 
 
-def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of: Make) -> None:
+def test_columns_stand_in_the_studys_order_and_the_average_comes_last(
+    study_of: Make,
+) -> None:
     numbers = {"a": {1: {"MR": 1.0, "CR": 2.0, "SST2": 3.0}}}
-    assert only(study_of(numbers, order=("SST2", "CR"))).headings == ("SST2", "CR", "MR", "Avg")
+    assert only(study_of(numbers, order=("SST2", "CR"))).headings == (
+        "SST2",
+        "CR",
+        "MR",
+        "Avg",
+    )
     own = with_scores(
         study_of(numbers, order=("SST2",)),
         lambda run: (attrs.evolve(run.scores[0], task="AVG", value=9.0), *run.scores),
@@ -156,8 +233,17 @@ def test_columns_stand_in_the_studys_order_and_the_average_comes_last(study_of: 
     assert only(own).rows[0].cells[-1].value == 9.0
 
 
-def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make) -> None:
-    tasks = {"MRPC": 75.0, "MRPC/f1": 82.0, "MRPC/mcc": 40.0, "SST2": 90.0, "QQP": 80.0, "QQP/f1": 78.0}
+def test_further_metrics_have_tables_of_their_own_after_the_first(
+    study_of: Make,
+) -> None:
+    tasks = {
+        "MRPC": 75.0,
+        "MRPC/f1": 82.0,
+        "MRPC/mcc": 40.0,
+        "SST2": 90.0,
+        "QQP": 80.0,
+        "QQP/f1": 78.0,
+    }
     other = {task: value + 1 for task, value in tasks.items()}
     data = study_of({"a": {1: tasks}, "b": {1: other}}, baseline="a", items=True)
     found = summarise(data)
@@ -172,7 +258,10 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make
         before, after = ({1: cell.runs[0].scores[place]} for cell in data.cells)
         judged = found[place].rows[1].cells[0].judged
         assert judged is not None
-        assert judged.item_variance == judge_cell(before, after, ComponentStore(500)).item_variance
+        assert (
+            judged.item_variance
+            == judge_cell(before, after, ComponentStore(500)).item_variance
+        )
 
 
 # --- best --------------------------------------------------------------------------------------------------
@@ -180,11 +269,15 @@ def test_further_metrics_have_tables_of_their_own_after_the_first(study_of: Make
 
 def test_best_and_second_are_as_printed_and_ties_share(study_of: Make) -> None:
     numbers = dict(zip("abcd", (80.004, 80.001, 70.0, 60.0), strict=True))
-    found = only(study_of({name: {1: {"MR": value}} for name, value in numbers.items()}))
+    found = only(
+        study_of({name: {1: {"MR": value}} for name, value in numbers.items()})
+    )
     assert [row.cells[0].place for row in found.rows] == [1, 1, 2, None]
 
 
-def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(study_of: Make) -> None:
+def test_a_cell_with_runs_that_have_not_finished_is_neither_best_nor_second(
+    study_of: Make,
+) -> None:
     numbers = {
         "half": {1: {"MR": 99.0}, 2: {}},
         **{c: {s: {"MR": v} for s in (1, 2)} for c, v in (("a", 1.0), ("b", 2.0))},
@@ -206,7 +299,9 @@ def test_direction_is_what_the_score_says(
     study_of: Make, direction: Any, places: list[int | None], ranks: list[int | None]
 ) -> None:
     numbers = {"a": -3.0, "b": -2.0, "c": -1.0}
-    data = study_of({name: {1: {"T/error": number}} for name, number in numbers.items()}, ranks=())
+    data = study_of(
+        {name: {1: {"T/error": number}} for name, number in numbers.items()}, ranks=()
+    )
     found = only(with_fields(data, direction=direction))
     assert [row.cells[0].place for row in found.rows] == places
     assert ranks_of(found, 0) == ranks
@@ -215,17 +310,33 @@ def test_direction_is_what_the_score_says(
 # --- rows --------------------------------------------------------------------------------------------------
 
 
-def test_cells_that_have_not_finished_have_a_row_with_their_status(study_of: Make) -> None:
-    numbers = {**TWO, "late": {1: {}, 2: {}, 3: {}}, "half": {1: {"MR": 60.0, "CR": 60.0}, 2: {}, 3: {}}}
-    found = only(study_of(numbers, statuses={"late": "waiting", "half": "failed"}, baseline="first"))
+def test_cells_that_have_not_finished_have_a_row_with_their_status(
+    study_of: Make,
+) -> None:
+    numbers = {
+        **TWO,
+        "late": {1: {}, 2: {}, 3: {}},
+        "half": {1: {"MR": 60.0, "CR": 60.0}, 2: {}, 3: {}},
+    }
+    found = only(
+        study_of(
+            numbers, statuses={"late": "waiting", "half": "failed"}, baseline="first"
+        )
+    )
     late, half = found.rows[2:]
     assert (late.remark, [cell.value for cell in late.cells]) == ("waiting", [None] * 3)
-    assert (half.remark, half.cells[0].value, half.cells[0].std) == ("failed, 1 of 3", 60.0, None)
+    assert (half.remark, half.cells[0].value, half.cells[0].std) == (
+        "failed, 1 of 3",
+        60.0,
+        None,
+    )
     assert half.cells[0].judged is not None
     assert dict(half.cells[0].judged.differences) == {1: -10.0}
 
 
-def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study_of: Make) -> None:
+def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(
+    study_of: Make,
+) -> None:
     def several(run: CellRun) -> tuple[Score, ...]:
         return tuple(
             attrs.evolve(score, encoder=name, value=score.value + shift)
@@ -235,10 +346,17 @@ def test_encoders_of_a_run_are_rows_and_those_before_training_are_left_out(study
 
     data = with_scores(study_of(TWO, baseline="first"), several)
     (found,) = summarise(data)
-    assert [row.name for row in found.rows] == ["first/en", "first/zh", "mean/en", "mean/zh"]
+    assert [row.name for row in found.rows] == [
+        "first/en",
+        "first/zh",
+        "mean/en",
+        "mean/zh",
+    ]
     assert found.rows[3].cells[0].judged is not None
     # zh is compared with zh: both are one higher.
-    assert list(found.rows[3].cells[0].judged.differences.values()) == pytest.approx([5.0, 4.0, 9.0])
+    assert list(found.rows[3].cells[0].judged.differences.values()) == pytest.approx(
+        [5.0, 4.0, 9.0]
+    )
     (all_of,) = summarise(data, start=True)
     assert [row.encoder for row in all_of.rows[:3]] == ["en@start", "en", "zh"]
 
@@ -252,18 +370,33 @@ def test_a_task_of_unlike_protocol_stands_in_a_table_of_its_own(
     data = study_of({**TWO, "late": {1: {}}}, protocol={"folds": 10})
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     longer, other = summarise(data)
-    assert [[row.name for row in one.rows] for one in (longer, other)] == [["first", "mean"], ["mean"]]
-    assert [cell.value for cell in longer.rows[1].cells] == [None, pytest.approx(83.0), None]
+    assert [[row.name for row in one.rows] for one in (longer, other)] == [
+        ["first", "mean"],
+        ["mean"],
+    ]
+    assert [cell.value for cell in longer.rows[1].cells] == [
+        None,
+        pytest.approx(83.0),
+        None,
+    ]
     assert [cell.value for cell in other.rows[0].cells] == [pytest.approx(77.0)]
-    assert (longer.apart, other.apart) == ("folds (10 against 5) of MR", "folds (5 against 10)")
-    assert other.note == "transfer; accuracy; p; unlike other tables in folds (5 against 10)"
+    assert (longer.apart, other.apart) == (
+        "folds (10 against 5) of MR",
+        "folds (5 against 10)",
+    )
+    assert (
+        other.note
+        == "transfer; accuracy; p; unlike other tables in folds (5 against 10)"
+    )
     reason = "as the protocol differs in folds (10 against 5)"
     assert f"Not compared: MR of mean, {reason}; see the further table." in longer.notes
     for summary, folds in ((longer, 10), (other, 5)):
         assert summary.columns[0].protocol["folds"] == folds
 
 
-def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it_is(study_of: Make) -> None:
+def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it_is(
+    study_of: Make,
+) -> None:
     tasks = {"MR": 70.0, "CR": 80.0, "SUBJ": 90.0}
     data = study_of({"a": {1: tasks}, "b": {1: tasks}}, protocol={"folds": 10})
     for task in ("MR", "CR"):
@@ -274,40 +407,67 @@ def test_the_average_of_a_table_that_lacks_tasks_of_its_rows_says_of_how_many_it
     assert [row.cells[-1].value for row in second.rows] == [75.0]
 
 
-def test_an_average_that_an_evaluator_gives_is_not_compared_where_a_task_is_not(study_of: Make) -> None:
+def test_an_average_that_an_evaluator_gives_is_not_compared_where_a_task_is_not(
+    study_of: Make,
+) -> None:
     tasks = {"MR": 70.0, "CR": 80.0, "AVG": 75.0}
-    data = study_of({"a": {1: tasks}, "b": {1: tasks}}, baseline="a", items=True, protocol={"folds": 10})
+    data = study_of(
+        {"a": {1: tasks}, "b": {1: tasks}},
+        baseline="a",
+        items=True,
+        protocol={"folds": 10},
+    )
     first, second = summarise(with_fields(data, "b", "CR", protocol=FEWER_FOLDS))
     mr, cr, average = first.rows[1].cells
     assert mr.judged is not None
-    assert (cr, average) == (Estimate(judged=cr.judged), Estimate(judged=average.judged))
+    assert (cr, average) == (
+        Estimate(judged=cr.judged),
+        Estimate(judged=average.judged),
+    )
     assert [cell.value for cell in second.rows[0].cells] == [80.0, 75.0]
 
 
 def measured_as(data: StudyData, name: str, **entries: Any) -> StudyData:
-    protocol = {"encoder": {"precision": "float32", **entries}, "evaluator": {"id": "p"}}
+    protocol = {
+        "encoder": {"precision": "float32", **entries},
+        "evaluator": {"id": "p"},
+    }
     return with_fields(data, name, protocol=protocol)
 
 
 def encoding_notes(data: StudyData) -> list[str]:
-    return [note for note in only(data).notes if note.startswith("Encoded in another way")]
+    return [
+        note for note in only(data).notes if note.startswith("Encoded in another way")
+    ]
 
 
 def test_encoders_that_were_used_in_unlike_ways_are_remarked_where_recipes_do_not_say_it(
     study_of: Make,
 ) -> None:
-    data = measured_as(measured_as(study_of(TWO, baseline="first"), "first"), "mean", precision="bfloat16")
+    data = measured_as(
+        measured_as(study_of(TWO, baseline="first"), "first"),
+        "mean",
+        precision="bfloat16",
+    )
     assert encoding_notes(data) == [
         "Encoded in another way than first: precision (float32 against bfloat16) in mean."
     ]
     assert encoding_notes(measured_as(data, "mean")) == []
-    calibrated = measured_as(data, "mean", int8={"left_out": ["b"]}, pooler={"test": "mean"})
+    calibrated = measured_as(
+        data, "mean", int8={"left_out": ["b"]}, pooler={"test": "mean"}
+    )
     text = 'Encoded in another way than first: int8 (nothing against {"left_out": ["b"]}) in mean'
-    assert encoding_notes(calibrated) == [text + '; pooler (nothing against {"test": "mean"}) in mean.']
+    assert encoding_notes(calibrated) == [
+        text + '; pooler (nothing against {"test": "mean"}) in mean.'
+    ]
     # What the recipes differ in is no news.
     first, second = calibrated.cells
-    explained = attrs.evolve(second, differences=("encoder.pooler.use: 'first' -> 'mean'",))
-    assert encoding_notes(attrs.evolve(calibrated, cells=(first, explained))) == [text + "."]
+    explained = attrs.evolve(
+        second, differences=("encoder.pooler.use: 'first' -> 'mean'",)
+    )
+    assert encoding_notes(attrs.evolve(calibrated, cells=(first, explained))) == [
+        text + "."
+    ]
     axis = AxisInfo("pooling", ("first", "mean"), paths=("encoder.pooler.use",))
     assert encoding_notes(attrs.evolve(calibrated, axes=(axis,))) == [text + "."]
 
@@ -317,27 +477,43 @@ def test_a_seed_that_was_encoded_in_another_way_is_named(study_of: Make) -> None
     run = data.cells[0].runs[1]
     other = measured_as(data, "first", precision="bfloat16").cells[0].runs[1]
     runs = tuple(other if each is run else each for each in data.cells[0].runs)
-    data = attrs.evolve(data, cells=(attrs.evolve(data.cells[0], runs=runs), data.cells[1]))
+    data = attrs.evolve(
+        data, cells=(attrs.evolve(data.cells[0], runs=runs), data.cells[1])
+    )
     text = "precision (float32 against bfloat16) in first under seed 2"
     assert encoding_notes(data) == [f"Encoded in another way than first: {text}."]
 
 
-def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(study_of: Make) -> None:
+def test_a_cell_has_no_empty_row_where_its_finished_runs_have_scores_in_another_table(
+    study_of: Make,
+) -> None:
     numbers = {"a": {1: {"MR": 1.0}}, "b": {1: {"MR": 2.0}, 2: {}}}
     data = study_of(numbers, statuses={"b": "failed"}, protocol={"folds": 10})
     data = with_fields(data, "a", protocol=FEWER_FOLDS)
     assert [[row.name for row in one.rows] for one in summarise(data)] == [["a"], ["b"]]
 
 
-def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(study_of: Make) -> None:
-    data = study_of({"a": TWO["first"], "b": TWO["mean"]}, baseline="a", items=True, protocol={"folds": 10})
+def test_one_task_under_two_protocols_in_one_run_is_in_two_tables(
+    study_of: Make,
+) -> None:
+    data = study_of(
+        {"a": TWO["first"], "b": TWO["mean"]},
+        baseline="a",
+        items=True,
+        protocol={"folds": 10},
+    )
 
-    data = with_added(data, lambda run: [attrs.evolve(run.scores[0], value=9.0, protocol=FEWER_FOLDS)])
+    data = with_added(
+        data, lambda run: [attrs.evolve(run.scores[0], value=9.0, protocol=FEWER_FOLDS)]
+    )
     first, second = summarise(data)
     assert (first.headings, second.headings) == (("MR", "CR", "Avg"), ("MR",))
     assert [len(one.rows) for one in (first, second)] == [2, 2]
     assert (first.rows[0].cells[0].value, second.rows[0].cells[0].value) == (71.0, 9.0)
-    assert (first.apart, second.apart) == ("folds (10 against 5) of MR", "folds (5 against 10)")
+    assert (first.apart, second.apart) == (
+        "folds (10 against 5) of MR",
+        "folds (5 against 10)",
+    )
 
 
 def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
@@ -348,15 +524,20 @@ def test_what_the_encoder_is_may_differ(study_of: Make) -> None:
 # --- significance ------------------------------------------------------------------------------------------
 
 
-def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_of: Make) -> None:
+def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(
+    study_of: Make,
+) -> None:
     data = study_of(TWO, baseline="first", items=True)
     first, mean = only(data).rows
     assert all(cell.judged is None for cell in first.cells)
     scores = [
-        [{run.seed: run.scores[place] for run in cell.runs} for cell in data.cells] for place in range(2)
+        [{run.seed: run.scores[place] for run in cell.runs} for cell in data.cells]
+        for place in range(2)
     ]
     tasks = [{"first": before, "mean": after} for before, after in scores]
-    for cell, column in zip(mean.cells, [*tasks, average_column(tasks, {})], strict=True):
+    for cell, column in zip(
+        mean.cells, [*tasks, average_column(tasks, {})], strict=True
+    ):
         judged = judge_cell(column["first"], column["mean"], ComponentStore(500))
         assert cell.judged == corrected({"mean": judged})["mean"]
     assert mean.cells[0].judged is not None
@@ -366,7 +547,9 @@ def test_every_value_is_judged_against_the_baseline_over_items_and_seeds(study_o
     )
 
 
-def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(study_of: Make) -> None:
+def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(
+    study_of: Make,
+) -> None:
     found = only(study_of(TWO, baseline="first"))
     judged = found.rows[1].cells[2].judged
     expected = stats.ttest_rel([77.5, 82.0, 80.5], [75.0, 78.0, 78.0]).pvalue
@@ -375,14 +558,26 @@ def test_without_items_the_average_is_a_t_test_of_the_seeds_averages(study_of: M
     assert "over seeds, with Holm" in found.test
 
 
-def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(study_of: Make) -> None:
+def test_runs_that_were_started_alone_are_paired_and_cells_of_a_study_are_not(
+    study_of: Make,
+) -> None:
     numbers = {"first": {1: {"MR": 50.0}}, "mean": {2: {"MR": 90.0}}}
-    for axes, reason in (([], ""), ([AxisInfo("pooler", ("first", "mean"))], "no seed has a score of both")):
-        judged = only(study_of(numbers, axes, baseline="first", items=True)).rows[1].cells[0].judged
+    for axes, reason in (
+        ([], ""),
+        ([AxisInfo("pooler", ("first", "mean"))], "no seed has a score of both"),
+    ):
+        judged = (
+            only(study_of(numbers, axes, baseline="first", items=True))
+            .rows[1]
+            .cells[0]
+            .judged
+        )
         assert judged is not None
         assert (judged.reason, judged.p_value is None) == (reason, bool(reason))
     numbers["first"][3] = {"MR": 51.0}
-    judged = only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
+    judged = (
+        only(study_of(numbers, baseline="first", items=True)).rows[1].cells[0].judged
+    )
     assert judged is not None
     assert judged.reason == "no seed has a score of both"
 
@@ -400,7 +595,12 @@ def test_there_is_no_test_without_a_baseline_or_a_second_seed(study_of: Make) ->
 
 EXPECTED = {
     "Table 1": Published(
-        {"first": {"MR": 71.05, "CR": 83.0, "AVG": 80.0}, "mean": {"CR/accuracy@p": 83.0}}, 0.1, "p. 4"
+        {
+            "first": {"MR": 71.05, "CR": 83.0, "AVG": 80.0},
+            "mean": {"CR/accuracy@p": 83.0},
+        },
+        0.1,
+        "p. 4",
     ),
     "Figure 2": Published({"first": {"MR": 70.0, "TREC": 9.0}, "gone": {"MR": 1.0}}),
 }
@@ -411,13 +611,19 @@ def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> 
     found = only(data)
     first, mean = found.rows
     table, figure = first.cells[0].published
-    assert (table.value, table.found, table.met, table.source) == (71.05, 71.0, True, "Table 1 (p. 4)")
+    assert (table.value, table.found, table.met, table.source) == (
+        71.05,
+        71.0,
+        True,
+        "Table 1 (p. 4)",
+    )
     assert (figure.value, figure.met, figure.difference) == (70.0, None, 1.0)
     assert [one.met for one in first.cells[2].published] == [False]
     assert [one.value for one in mean.cells[1].published] == [83.0]
     assert mean.cells[0].published == ()
     verdicts = [
-        (one.cell, one.row.key, expected_verdict(one.row)) for one in published_numbers(data, [found])
+        (one.cell, one.row.key, expected_verdict(one.row))
+        for one in published_numbers(data, [found])
     ]
     assert verdicts == [
         ("first", "MR", "met"),
@@ -432,12 +638,19 @@ def test_published_numbers_stand_beside_those_that_they_name(study_of: Make) -> 
 
 def test_a_contradicted_cell_meets_and_misses_nothing(study_of: Make) -> None:
     cells = {"first": {"MR": 1.0}, "mean": {"CR": 83.0}}
-    data = study_of(TWO, expected={"T": Published(cells, 0.1, contradicted={"first": "U has 71.0"})})
+    data = study_of(
+        TWO, expected={"T": Published(cells, 0.1, contradicted={"first": "U has 71.0"})}
+    )
     first, mean = published_numbers(data, summarise(data))
     assert (first.row.value, first.row.found, first.row.met) == (1.0, 71.0, None)
-    assert (first.row.contradicted, expected_verdict(first.row)) == ("U has 71.0", "contradicted")
+    assert (first.row.contradicted, expected_verdict(first.row)) == (
+        "U has 71.0",
+        "contradicted",
+    )
     assert (mean.row.contradicted, expected_verdict(mean.row)) == ("", "met")
-    assert published_notes(data) == ("T, first: not to be met, and not counted, since U has 71.0.",)
+    assert published_notes(data) == (
+        "T, first: not to be met, and not counted, since U has 71.0.",
+    )
 
 
 def test_only_a_cell_with_numbers_can_be_contradicted() -> None:
@@ -452,14 +665,22 @@ def test_a_number_that_names_two_values_is_beside_neither(study_of: Make) -> Non
     found = summarise(data)
     assert len(found) == 2
     assert all(not cell.published for one in found for cell in one.rows[0].cells)
-    assert expected_verdict(published_numbers(data, found)[0].row).startswith("fits 2 scores")
+    assert expected_verdict(published_numbers(data, found)[0].row).startswith(
+        "fits 2 scores"
+    )
 
 
-def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: Make) -> None:
+def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(
+    study_of: Make,
+) -> None:
     def beside(numbers: dict[str, float], own: bool = False) -> list[float]:
         data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
         if own:
-            data = with_added(data, lambda run: [attrs.evolve(run.scores[0], task="AVG", value=9.0)], "first")
+            data = with_added(
+                data,
+                lambda run: [attrs.evolve(run.scores[0], task="AVG", value=9.0)],
+                "first",
+            )
         return [one.found for one in only(data).rows[0].cells[2].published]
 
     assert beside({"MR": 71.0, "CR": 83.0, "AVG": 77.0}) == [77.0]
@@ -474,7 +695,9 @@ def test_an_average_is_beside_ours_only_where_it_is_of_the_same_tasks(study_of: 
     assert (number.row.found, expected_verdict(number.row)) == (None, "not measured")
 
 
-def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_one(study_of: Make) -> None:
+def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_one(
+    study_of: Make,
+) -> None:
     numbers = {"MR": 71.0, "CR": 83.0, "AVG": 77.0}
     data = study_of(TWO, expected={"T": Published({"first": numbers}, 0.1)})
     data = with_fields(data, skipped=("SST2", "TREC"))
@@ -488,17 +711,25 @@ def test_an_average_over_a_part_of_the_row_says_so_and_is_beside_no_published_on
 
 
 def test_a_row_that_lacks_tasks_of_another_has_no_average(study_of: Make) -> None:
-    data = with_scores(study_of(TWO), lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),), "first")
+    data = with_scores(
+        study_of(TWO),
+        lambda run: (attrs.evolve(run.scores[0], skipped=("CR",)),),
+        "first",
+    )
     found = only(data)
     assert found.headings == ("MR", "CR", "Avg")
     first, mean = ([cell.value is not None for cell in row.cells] for row in found.rows)
     assert (first, mean) == ([True, False, False], [True, True, True])
 
 
-def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(study_of: Make) -> None:
+def test_a_cell_that_has_not_finished_is_not_two_scores_for_a_key(
+    study_of: Make,
+) -> None:
     numbers = {**TWO, "late": {1: {}}}
     expected = {"T": Published({"late": {"MR": 1.0}, "mean": {"MR": 77.0}}, 0.1)}
-    data = study_of(numbers, statuses={"late": "waiting"}, expected=expected, protocol={"folds": 10})
+    data = study_of(
+        numbers, statuses={"late": "waiting"}, expected=expected, protocol={"folds": 10}
+    )
     data = with_fields(data, "mean", "MR", protocol=FEWER_FOLDS)
     assert [len(one.rows) for one in summarise(data)] == [3, 2]
     late, mean = published_numbers(data, summarise(data))
@@ -533,7 +764,10 @@ def test_a_degenerate_score_has_no_place_and_no_mark(
 ) -> None:
     """Constant predictions may well have the highest accuracy, and differ from all others."""
     numbers = {
-        name: {seed: {"MR": 60.0 + 9 * high, "TREC": 10.0 + 80 * high + seed} for seed in (1, 2)}
+        name: {
+            seed: {"MR": 60.0 + 9 * high, "TREC": 10.0 + 80 * high + seed}
+            for seed in (1, 2)
+        }
         for name, high in ((name, name == worst) for name in "abc")
     }
 
@@ -549,7 +783,9 @@ def test_a_degenerate_score_has_no_place_and_no_mark(
         assert bool(trec.degenerate) == bool(average.degenerate) == bad
         assert not mr.degenerate
         if bad:
-            assert trec.degenerate == ("one class" if len(seeds) == 2 else "one class (seed 2)")
+            assert trec.degenerate == (
+                "one class" if len(seeds) == 2 else "one class (seed 2)"
+            )
             assert "it includes TREC" in average.degenerate
             assert (mr.place, trec.place, average.place) == (1, None, None)
         for cell in (trec, average):
@@ -557,7 +793,11 @@ def test_a_degenerate_score_has_no_place_and_no_mark(
             judged = cell.judged
             if judged is not None and (bad or worst == "a"):
                 assert (judged.p_value, judged.corrected) == (None, None)
-                assert judged.reason == ("the score" if bad else "the baseline's score") + " is degenerate"
+                assert (
+                    judged.reason
+                    == ("the score" if bad else "the baseline's score")
+                    + " is degenerate"
+                )
 
 
 def test_predictions_that_are_all_the_same_are_seen_in_the_items() -> None:
@@ -565,6 +805,17 @@ def test_predictions_that_are_all_the_same_are_seen_in_the_items() -> None:
     said = {"encoder": {}, "evaluator": {}}
     for statistic in ("spearman", "matthews", "f1"):
         same = Items(statistic, gold, np.full(20, 0.9998))
-        assert degenerate_of(Score("T", "m", 0.0, said, items=same)) == "all predictions are the same"
-        assert degenerate_of(Score("T", "m", 0.0, said, items=Items(statistic, gold, gold))) == ""
-    assert degenerate_of(Score("T", "m", 100.0, said, items=Items("mean", np.ones(20)))) == ""
+        assert (
+            degenerate_of(Score("T", "m", 0.0, said, items=same))
+            == "all predictions are the same"
+        )
+        assert (
+            degenerate_of(
+                Score("T", "m", 0.0, said, items=Items(statistic, gold, gold))
+            )
+            == ""
+        )
+    assert (
+        degenerate_of(Score("T", "m", 100.0, said, items=Items("mean", np.ones(20))))
+        == ""
+    )

@@ -7,7 +7,9 @@ from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.warnings_section import warnings_section
 
 
-def run(cell: str, seed: int, warnings: object, status: CellStatus = "finished") -> CellRun:
+def run(
+    cell: str, seed: int, warnings: object, status: CellStatus = "finished"
+) -> CellRun:
     return CellRun(cell, seed, status, record={"warnings": warnings})
 
 
@@ -16,10 +18,18 @@ def study(*cells: CellInfo) -> StudyData:
 
 
 def test_warnings_are_listed_with_their_runs_and_equal_ones_once() -> None:
-    mean = (run("mean", 1, []), run("mean", 2, ["no better than 57.63", "no better than 57.63"]))
-    last = (run("last", 1, ["no better than 8", "the tracker is lost"]), run("last", 2, ["other"], "failed"))
+    mean = (
+        run("mean", 1, []),
+        run("mean", 2, ["no better than 57.63", "no better than 57.63"]),
+    )
+    last = (
+        run("last", 1, ["no better than 8", "the tracker is lost"]),
+        run("last", 2, ["other"], "failed"),
+    )
     fresh = (run("mean", 3, ["no better than 1,234.5"]),)
-    data = study(CellInfo("mean", {}, mean, confirmation=fresh), CellInfo("last", {}, last))
+    data = study(
+        CellInfo("mean", {}, mean, confirmation=fresh), CellInfo("last", {}, last)
+    )
     section = warnings_section(data)
     assert section is not None
     assert section.sentences[0].startswith("3 of 4 finished runs warned of something.")
@@ -31,16 +41,28 @@ def test_warnings_are_listed_with_their_runs_and_equal_ones_once() -> None:
 
 
 def test_the_answer_counts_the_runs_of_the_section() -> None:
-    runs = (run("mean", 1, ["a"]), run("mean", 2, ["b"], "failed"), run("mean", 3, "damaged"))
+    runs = (
+        run("mean", 1, ["a"]),
+        run("mean", 2, ["b"], "failed"),
+        run("mean", 3, "damaged"),
+    )
     data = study(CellInfo("mean", {}, runs, confirmation=(run("mean", 4, ["c"]),)))
     section = warnings_section(data)
     assert section is not None
     assert section.summary == "2 of 3 finished runs warned of something"
-    (mind,) = [line.answer for line in answer_lines(data, [], None, []) if line.question == "Mind"]
+    (mind,) = [
+        line.answer
+        for line in answer_lines(data, [], None, [])
+        if line.question == "Mind"
+    ]
     assert mind == "1 of 3 runs failed; 2 runs warned of something"
 
 
 def test_without_a_warning_there_is_no_section() -> None:
     # Runs of earlier versions say nothing, or something else.
-    runs = (run("mean", 1, []), CellRun("mean", 2, "finished"), run("mean", 3, "damaged"))
+    runs = (
+        run("mean", 1, []),
+        CellRun("mean", 2, "finished"),
+        run("mean", 3, "damaged"),
+    )
     assert warnings_section(study(CellInfo("mean", {}, runs))) is None

@@ -16,16 +16,26 @@ from toy_run_report import EMPTY, full, ranking, stage
 def test_an_empty_run_has_a_report(tmp_path: Path) -> None:
     path = write_report(tmp_path / "new", EMPTY)
     assert path == tmp_path / "new" / "report.html"
-    assert sorted(file.name for file in path.parent.iterdir()) == ["report.html", "report.json", "report.md"]
+    assert sorted(file.name for file in path.parent.iterdir()) == [
+        "report.html",
+        "report.json",
+        "report.md",
+    ]
     text = path.read_text()
     assert "<section" not in text
     assert "nothing was measured; started 2026-03-04 14:05 UTC" in text
 
 
 def test_a_report_of_another_name_lies_under_it(tmp_path: Path) -> None:
-    path = write_report(tmp_path, attrs.evolve(EMPTY, ranking=ranking(80.0, 60.0)), "search")
+    path = write_report(
+        tmp_path, attrs.evolve(EMPTY, ranking=ranking(80.0, 60.0)), "search"
+    )
     assert path == tmp_path / "search.html"
-    assert {file.name for file in tmp_path.iterdir()} == {"search.html", "search.json", "search.md"}
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "search.html",
+        "search.json",
+        "search.md",
+    }
     rows = json.loads((tmp_path / "search.json").read_text())["ranking"]["rows"]
     assert [(row["rank"], row["score"], row["difference"]) for row in rows] == [
         (1, 80.0, 10.0),
@@ -39,7 +49,10 @@ def test_text_that_is_no_unicode_is_written(tmp_path: Path) -> None:
     data = attrs.evolve(EMPTY, name=name, error=name, stages=(stage(name=name),))
     data = attrs.evolve(data, scatters=((name, Scatter(name, name, name, [1], [1])),))
     write_report(tmp_path, data)
-    assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["name"] == name
+    assert (
+        json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["name"]
+        == name
+    )
     assert "日本語" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 

@@ -16,7 +16,11 @@ Fail: TypeAlias = Callable[[Callable[[Job], BaseException | None]], None]
 def toy_points(toy_points: list[EntryPoint]) -> list[EntryPoint]:
     """The entry points of the toy plugin, of core, and of the tools that a study needs."""
     tools = ("sentbed-report", "sentbed-studies", "sentbed-jobs", "sentbed-workbench")
-    own = [point for name in tools for point in distribution(name).entry_points.select(group="sentbed")]
+    own = [
+        point
+        for name in tools
+        for point in distribution(name).entry_points.select(group="sentbed")
+    ]
     return [*toy_points, *own]
 
 

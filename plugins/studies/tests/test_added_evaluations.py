@@ -71,7 +71,8 @@ def run(study_with: Callable[..., Study], directory: Path) -> Run:
             for of_cell in cell.runs:
                 assert of_cell.status == "finished"
                 scores[f"{cell.name}, {of_cell.seed}"] = [
-                    (score.encoder, score.evaluator, score.task, score.value) for score in of_cell.scores
+                    (score.encoder, score.evaluator, score.task, score.value)
+                    for score in of_cell.scores
                 ]
         return scores
 
@@ -109,12 +110,16 @@ def test_an_added_evaluator_is_computed_from_the_kept_encoders_to_the_bit(
     before = weights_of(directory)
     assert before
     whole = run_anew(GAP, NEARNESS)
-    monkeypatch.setattr(running, "_run", lambda *_: pytest.fail("a cell was trained again"))
+    monkeypatch.setattr(
+        running, "_run", lambda *_: pytest.fail("a cell was trained again")
+    )
     added = run(GAP, NEARNESS)
     assert weights_of(directory) == before
     assert in_any_order(added) == in_any_order(whole)
     assert len({evaluator for _, evaluator, *_ in added["0.5, 1"]}) == 2
-    monkeypatch.setattr(running, "add_evaluations", lambda *_: pytest.fail("it was computed again"))
+    monkeypatch.setattr(
+        running, "add_evaluations", lambda *_: pytest.fail("it was computed again")
+    )
     assert run(GAP, NEARNESS) == added
 
 
@@ -133,7 +138,9 @@ def test_a_renamed_evaluator_is_computed_again_and_nothing_is_trained(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = run(NEARNESS)
-    monkeypatch.setattr(running, "_run", lambda *_: pytest.fail("a cell was trained again"))
+    monkeypatch.setattr(
+        running, "_run", lambda *_: pytest.fail("a cell was trained again")
+    )
     for name, scores in run(NEARNESS + 'task = "closeness"\n').items():
         assert scores == [(*who, "closeness", value) for *who, _, value in before[name]]
 
@@ -147,16 +154,22 @@ def test_a_killed_evaluation_is_made_again(run: Run, directory: Path) -> None:
     assert run(GAP, NEARNESS) == whole
 
 
-def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(run: Run, run_anew: Run) -> None:
+def test_without_a_kept_encoder_a_cell_is_trained_again_only_if_it_may(
+    run: Run, run_anew: Run
+) -> None:
     before = run(GAP, keep="scores")
-    with pytest.raises(RunError, match=r"4 runs of .* have kept no encoder, .* \(`--retrain`\)"):
+    with pytest.raises(
+        RunError, match=r"4 runs of .* have kept no encoder, .* \(`--retrain`\)"
+    ):
         run(GAP, NEARNESS, keep="scores")
     assert run(GAP, keep="scores") == before
     assert run(GAP, NEARNESS, keep="scores", retrain=True) == run_anew(GAP, NEARNESS)
 
 
 @pytest.fixture
-def stopped(run: Run, directory: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def stopped(
+    run: Run, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Path]:
     """Run the study with these evaluations until a cell is to be saved; return its `keys.json`."""
 
     def interrupted(*_: object) -> None:
@@ -193,17 +206,27 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     assert len(list(directory.glob("cells/*/added/*"))) == 4
 
 
-@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"content": 3, "evaluations": 4}'], ids=len)
+@pytest.mark.parametrize(
+    "content", ["", "[]", "[" * 100_000, '{"content": 3, "evaluations": 4}'], ids=len
+)
 def test_damaged_keys_are_no_keys(content: str, run: Run, directory: Path) -> None:
     whole = run(GAP)
     for file in directory.glob("cells/*/keys.json"):
         file.write_text(content)
-    assert "evaluated, not trained again: 4 finished runs, with `gap`" in plan(directory)
+    assert "evaluated, not trained again: 4 finished runs, with `gap`" in plan(
+        directory
+    )
     assert run(GAP) == whole
 
 
 def plan(directory: Path, *more: str) -> list[str]:
-    arguments = ["study", str(directory.with_name("study.toml")), "--out", str(directory), "--dry-run"]
+    arguments = [
+        "study",
+        str(directory.with_name("study.toml")),
+        "--out",
+        str(directory),
+        "--dry-run",
+    ]
     result = CliRunner().invoke(main, [*arguments, *more])
     assert result.exit_code == 0, result.output
     return [line.strip() for line in result.output.splitlines()]
@@ -215,14 +238,21 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
     run(GAP)
     study_with(NEARNESS, GAP)
     lines = plan(directory)
-    assert lines[0] == "study towers: 2 cells x 2 seeds = 4 runs, 0 finished, 4 trained that lack evaluations"
+    assert (
+        lines[0]
+        == "study towers: 2 cells x 2 seeds = 4 runs, 0 finished, 4 trained that lack evaluations"
+    )
     assert "evaluated, not trained again: 4 finished runs, with `nearness`" in lines
     study_with(NEARNESS)
     assert any(
-        line.startswith("left out: scores of 4 finished runs by evaluations") for line in plan(directory)
+        line.startswith("left out: scores of 4 finished runs by evaluations")
+        for line in plan(directory)
     )
     lines = plan(directory, "--set", "stage.pairs.batch_size=3")
-    assert "run again: 4 finished runs lie under other keys: stage.pairs.batch_size: 4 -> 3" in lines
+    assert (
+        "run again: 4 finished runs lie under other keys: stage.pairs.batch_size: 4 -> 3"
+        in lines
+    )
     (keys,) = directory.glob("cells/0.5-seed1-*/keys.json")
     content = json.loads(keys.read_text())
     content["content"]["code"] |= {"torch": "2.1", "sentbed": "0.1.0 0"}
@@ -235,7 +265,9 @@ def test_the_plan_says_what_is_added_left_out_trained_again_and_what_differs(
     for encoder in directory.glob("cells/*/encoder"):
         shutil.rmtree(encoder)
     (line,) = (line for line in plan(directory) if "--retrain" in line)
-    assert line.startswith("to be trained again (`--retrain`): 3 finished runs, which have kept no encoder")
+    assert line.startswith(
+        "to be trained again (`--retrain`): 3 finished runs, which have kept no encoder"
+    )
 
 
 LEFT_OUT = "left out: scores of 4 finished runs by evaluations that the recipe has no more; they stay on disk"
@@ -252,7 +284,10 @@ def test_the_plan_says_that_an_evaluation_which_was_added_is_left_out(
 
 
 def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
-    run: Run, study_with: Callable[..., Study], directory: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    study_with: Callable[..., Study],
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def edited(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
         known = list(classes)
@@ -269,7 +304,9 @@ def test_the_plan_says_what_differs_of_an_evaluation_whose_code_was_edited(
         "they stay on disk"
     )
     lines = plan(directory)
-    assert "evaluated, not trained again: 4 finished runs, with `gap`, `nearness`" in lines
+    assert (
+        "evaluated, not trained again: 4 finished runs, with `gap`, `nearness`" in lines
+    )
     assert changed in lines
     assert LEFT_OUT not in lines
     run(GAP, NEARNESS)
@@ -284,17 +321,25 @@ def test_evaluations_of_damaged_keys_are_left_out_of_the_plan(
     run(GAP, NEARNESS)
     for file in directory.glob("cells/*/keys.json"):
         content = json.loads(file.read_text())
-        content["evaluation_contents"] = dict.fromkeys(content["evaluation_contents"], 3)
+        content["evaluation_contents"] = dict.fromkeys(
+            content["evaluation_contents"], 3
+        )
         file.write_text(json.dumps(content))
     study_with(GAP)
     assert LEFT_OUT in plan(directory)
 
 
-def test_cells_whose_directories_were_exchanged_are_not_taken_for_each_other(run: Run, directory: Path):
+def test_cells_whose_directories_were_exchanged_are_not_taken_for_each_other(
+    run: Run, directory: Path
+):
     run(GAP)
-    first, second, *_ = sorted(path for path in (directory / "cells").iterdir() if "seed1" in path.name)
+    first, second, *_ = sorted(
+        path for path in (directory / "cells").iterdir() if "seed1" in path.name
+    )
     first.rename(directory / "aside")
     second.rename(first)
     (directory / "aside").rename(second)
-    with pytest.raises(RunError, match="holds the run of another training than its name says"):
+    with pytest.raises(
+        RunError, match="holds the run of another training than its name says"
+    ):
         run(GAP, NEARNESS)

@@ -36,7 +36,12 @@ values = [0.1, 0.2, 0.3]
 def read(text: str) -> tuple[StudyTable, tuple[Axis, ...], Document]:
     document = parse(text.encode(), "s.toml")
     table, problems = structure(
-        document.data["study"], StudyTable, document, NO_PLUGINS, Path("/here"), rename=((), ("study",))
+        document.data["study"],
+        StudyTable,
+        document,
+        NO_PLUGINS,
+        Path("/here"),
+        rename=((), ("study",)),
     )
     assert problems == []
     return table, read_axes(table, document), document
@@ -78,7 +83,9 @@ def problems(text: str) -> list[str]:
         ("[1979-05-27]", ("1979-05-27",)),
     ],
 )
-def test_labels_are_the_values_as_one_would_write_them(values: str, labels: tuple[str, ...]):
+def test_labels_are_the_values_as_one_would_write_them(
+    values: str, labels: tuple[str, ...]
+):
     assert axis(f'path = "p"\nvalues = {values}').labels == labels
 
 
@@ -87,12 +94,17 @@ def test_labels_are_the_values_as_one_would_write_them(values: str, labels: tupl
     [
         ('[1e9, 1e-3, 5e-05, "1e-4"]', ["1e9", "1e-3", "5e-05", "1e-4"]),
         ("[1.50, 1_000.0, -2E+2]", ["1.50", "1_000.0", "-2E+2"]),
-        ("[\n  1e-3,  # not 0.001\n  0.002, 2.0e-2,\n  3,\n]", ["1e-3", "0.002", "2.0e-2", "3"]),
+        (
+            "[\n  1e-3,  # not 0.001\n  0.002, 2.0e-2,\n  3,\n]",
+            ["1e-3", "0.002", "2.0e-2", "3"],
+        ),
         ("[[1e-3, 2e-4], [0.5]]", ["1e-3 2e-4", "0.5"]),
         ("[inf, 1e1]", ["inf", "1e1"]),
     ],
 )
-def test_labels_of_numbers_are_written_as_in_the_file(values: str, labels: list[str], tmp_path: Path):
+def test_labels_of_numbers_are_written_as_in_the_file(
+    values: str, labels: list[str], tmp_path: Path
+):
     file = tmp_path / "s.toml"
     text = f"[study.axes.a]\n# 1e-9\npath = 'p'\nvalues = {values}\n"
     file.write_text(text)
@@ -102,7 +114,9 @@ def test_labels_of_numbers_are_written_as_in_the_file(values: str, labels: list[
     assert list(found.labels) == labels
     # A value of the command line has no line, and the label that Python gives it.
     (found,) = read_axes(table, Document(document.data))
-    assert found.settings[found.labels[0]] == {"p": document.data["study"]["axes"]["a"]["values"][0]}
+    assert found.settings[found.labels[0]] == {
+        "p": document.data["study"]["axes"]["a"]["values"][0]
+    }
 
 
 def test_labels_may_be_given():
@@ -116,8 +130,14 @@ def test_an_axis_may_set_several_paths_to_the_same_value():
 
 
 def test_a_label_may_set_several_paths_to_values_of_their_own_or_nothing():
-    found = axis('x = { "a.b" = 1, "c.d" = { use = "u" } }\ny = {}\n"a label" = { d = [1] }')
-    assert found.settings == {"x": {"a.b": 1, "c.d": {"use": "u"}}, "y": {}, "a label": {"d": [1]}}
+    found = axis(
+        'x = { "a.b" = 1, "c.d" = { use = "u" } }\ny = {}\n"a label" = { d = [1] }'
+    )
+    assert found.settings == {
+        "x": {"a.b": 1, "c.d": {"use": "u"}},
+        "y": {},
+        "a label": {"d": [1]},
+    }
 
 
 @pytest.mark.parametrize(
@@ -128,7 +148,10 @@ def test_a_label_may_set_several_paths_to_values_of_their_own_or_nothing():
             "{ encoder = { pooler = { use = 'x' }, max_length = 3 } }",
             {"encoder.pooler.use": "x", "encoder.max_length": 3},
         ),
-        ("{ 'encoder.pooler' = { use = 'x', y = 1 } }", {"encoder.pooler": {"use": "x", "y": 1}}),
+        (
+            "{ 'encoder.pooler' = { use = 'x', y = 1 } }",
+            {"encoder.pooler": {"use": "x", "y": 1}},
+        ),
         ("{ encoder = { 'pooler.use' = 'x' } }", {"encoder.pooler.use": "x"}),
         ("{ stage.0.columns = {} }", {"stage.0.columns": {}}),
         ("{ stage.0.x = [{ y = 1 }] }", {"stage.0.x": [{"y": 1}]}),
@@ -142,9 +165,17 @@ def test_a_dotted_key_without_quotes_is_a_path_and_one_in_quotes_sets_the_whole_
 
 def test_the_paths_of_an_axis_are_those_of_the_recipe_with_stages_by_name():
     recipe = parse(b'[[stage]]\nname = "nli"\n[encoder]\nmax_length = 3\n', "r.toml")
-    several = axis('path = ["stage.0.loss.temperature", "stage.1.x", "encoder.pooler"]\nvalues = [1, 2]')
-    assert several.paths(recipe) == ("stage.nli.loss.temperature", "stage.1.x", "encoder.pooler")
-    of_labels = axis('large = { encoder.backbone.model = "x", "encoder.head" = { dim = 3 } }\nsmall = {}')
+    several = axis(
+        'path = ["stage.0.loss.temperature", "stage.1.x", "encoder.pooler"]\nvalues = [1, 2]'
+    )
+    assert several.paths(recipe) == (
+        "stage.nli.loss.temperature",
+        "stage.1.x",
+        "encoder.pooler",
+    )
+    of_labels = axis(
+        'large = { encoder.backbone.model = "x", "encoder.head" = { dim = 3 } }\nsmall = {}'
+    )
     assert of_labels.paths(recipe) == ("encoder.backbone.model", "encoder.head")
 
 
@@ -188,12 +219,20 @@ def test_labels_have_the_numbers_that_the_recipe_gives_them():
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ("size = { base = 110e6 }", "the label `large` has no number; give one to each label of the axis"),
+        (
+            "size = { base = 110e6 }",
+            "the label `large` has no number; give one to each label of the axis",
+        ),
         ("size = { base = 1, large = 2, huge = 3 }", "`huge`"),
-        ("sizes = { base = 1, large = 2 }", "there is no axis `sizes`. Did you mean `size`?"),
+        (
+            "sizes = { base = 1, large = 2 }",
+            "there is no axis `sizes`. Did you mean `size`?",
+        ),
     ],
 )
-def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers: str, message: str):
+def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(
+    numbers: str, message: str
+):
     with pytest.raises(RecipeError, match=re.escape(message)):
         cells(SIZES + numbers)
 
@@ -201,17 +240,38 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers: str, me
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('path = "p"', "the axis has a `path` and no `values`; give it an array of them"),
-        ('path = "p"\nvalues = []', "the axis has a `path` and no `values`; give it an array of them"),
-        ('path = "p"\nvalues = 3', "the axis has a `path` and no `values`; give it an array of them"),
-        ('path = "p"\nvalues = [1]\nlabls = ["x"]', "unknown key `labls`. Did you mean `labels`?"),
-        ('path = "p"\nvalues = [1]\nlabels = "x"', "`labels` is to be an array of strings, one a value"),
-        ('path = "p"\nvalues = [1]\nlabels = [1]', "`labels` is to be an array of strings, one a value"),
+        (
+            'path = "p"',
+            "the axis has a `path` and no `values`; give it an array of them",
+        ),
+        (
+            'path = "p"\nvalues = []',
+            "the axis has a `path` and no `values`; give it an array of them",
+        ),
+        (
+            'path = "p"\nvalues = 3',
+            "the axis has a `path` and no `values`; give it an array of them",
+        ),
+        (
+            'path = "p"\nvalues = [1]\nlabls = ["x"]',
+            "unknown key `labls`. Did you mean `labels`?",
+        ),
+        (
+            'path = "p"\nvalues = [1]\nlabels = "x"',
+            "`labels` is to be an array of strings, one a value",
+        ),
+        (
+            'path = "p"\nvalues = [1]\nlabels = [1]',
+            "`labels` is to be an array of strings, one a value",
+        ),
         (
             'path = "p"\nvalues = [1, 2]\nlabels = ["x"]',
             "there are 2 values and 1 labels; give as many of each",
         ),
-        ('path = "p"\nvalues = [1, "1"]', "two values have one label (1, 1); give `labels` that differ"),
+        (
+            'path = "p"\nvalues = [1, "1"]',
+            "two values have one label (1, 1); give `labels` that differ",
+        ),
         (
             'path = "p"\nvalues = [{ x = 1 }]',
             "the values are tables without `use`; give the axis `labels`, one a value",
@@ -224,11 +284,14 @@ def test_numbers_of_labels_that_do_not_fit_the_axis_are_refused(numbers: str, me
     ],
 )
 def test_what_is_wrong_with_an_axis_is_said_where_it_stands(content: str, message: str):
-    assert problems(f"[study.axes.a]\n{content}\n") == [f"{message} @ s.toml:1 study.axes.a"]
+    assert problems(f"[study.axes.a]\n{content}\n") == [
+        f"{message} @ s.toml:1 study.axes.a"
+    ]
 
 
 @pytest.mark.parametrize(
-    "content", ["values = [1]", "path = []\nvalues = [1]", "path = 3\nvalues = [1]", "x = 1"]
+    "content",
+    ["values = [1]", "path = []\nvalues = [1]", "path = 3\nvalues = [1]", "x = 1"],
 )
 def test_a_label_that_is_no_table_says_what_an_axis_looks_like(content: str):
     (problem,) = problems(f"[study.axes.a]\n{content}\n")
@@ -254,7 +317,9 @@ def test_what_a_cell_cannot_have_is_no_axis(path: str, reason: str):
 
 
 def test_the_faults_of_all_axes_are_reported_at_once():
-    found = problems('[study.axes.a]\npath = "p"\n[study.axes.b]\n[study.axes.c]\nx = {}\n')
+    found = problems(
+        '[study.axes.a]\npath = "p"\n[study.axes.b]\n[study.axes.c]\nx = {}\n'
+    )
     assert [problem.rpartition(" @ ")[2] for problem in found] == [
         "s.toml:1 study.axes.a",
         "s.toml:3 study.axes.b",
@@ -265,16 +330,28 @@ def test_the_faults_of_all_axes_are_reported_at_once():
 
 
 def test_every_combination_is_a_cell_and_the_last_axis_changes_fastest():
-    assert names(TWO) == ["small, 0.1", "small, 0.2", "small, 0.3", "large, 0.1", "large, 0.2", "large, 0.3"]
+    assert names(TWO) == [
+        "small, 0.1",
+        "small, 0.2",
+        "small, 0.3",
+        "large, 0.1",
+        "large, 0.2",
+        "large, 0.3",
+    ]
     found = cells(TWO)[4]
     assert found.labels == {"size": "large", "lr": "0.2"}
-    assert found.settings == {"encoder.backbone.size": "large", "stage.0.optimizer.lr": 0.2}
+    assert found.settings == {
+        "encoder.backbone.size": "large",
+        "stage.0.optimizer.lr": 0.2,
+    }
     assert found.axes == {"encoder.backbone.size": "size", "stage.0.optimizer.lr": "lr"}
 
 
 def test_a_later_axis_has_the_last_word_on_a_path():
     first = '[study.axes.a]\nx = { "p" = 1, "q.r.s" = 1 }\n'
-    both, alone = cells(f'{first}[study.axes.b]\ny = {{ "q.r" = {{ t = 2 }}, "p" = 2 }}\nz = {{}}\n')
+    both, alone = cells(
+        f'{first}[study.axes.b]\ny = {{ "q.r" = {{ t = 2 }}, "p" = 2 }}\nz = {{}}\n'
+    )
     assert list(both.settings.items()) == [("q.r.s", 1), ("q.r", {"t": 2}), ("p", 2)]
     assert both.axes == {"q.r.s": "a", "q.r": "b", "p": "b"}
     assert list(alone.settings.items()) == [("p", 1), ("q.r.s", 1)]
@@ -295,10 +372,12 @@ def test_ranks_are_within_axes_that_there_are():
 
 
 def test_exclude_leaves_out_what_agrees_with_an_entry_in_all_axes_that_it_names():
-    assert names(f'study.exclude = [{{ size = "small", lr = ["0.1", "0.3"] }}]\n{TWO}') == [
-        *("small, 0.2", "large, 0.1", "large, 0.2", "large, 0.3")
-    ]
-    assert names(f'study.exclude = [{{ size = "small" }}, {{ lr = "0.1" }}]\n{TWO}') == [
+    assert names(
+        f'study.exclude = [{{ size = "small", lr = ["0.1", "0.3"] }}]\n{TWO}'
+    ) == [*("small, 0.2", "large, 0.1", "large, 0.2", "large, 0.3")]
+    assert names(
+        f'study.exclude = [{{ size = "small" }}, {{ lr = "0.1" }}]\n{TWO}'
+    ) == [
         "large, 0.2",
         "large, 0.3",
     ]
@@ -311,7 +390,9 @@ def test_include_keeps_what_exclude_names():
 
 def test_a_study_that_excludes_everything_is_refused():
     text = f'study.exclude = [{{ size = ["small", "large"] }}]\n{TWO}'
-    assert problems(text) == ["`exclude` leaves no cell; take an entry out @ s.toml:1 study.exclude"]
+    assert problems(text) == [
+        "`exclude` leaves no cell; take an entry out @ s.toml:1 study.exclude"
+    ]
 
 
 def test_two_cells_of_one_name_are_refused():
@@ -347,7 +428,10 @@ def test_two_cells_of_one_name_are_refused():
             "the baseline has no label on the axis `size`; name one of small, large "
             "@ s.toml:1 study.baseline",
         ),
-        ('zip = [["lr", "lrr"]]', "there is no axis `lrr`. Did you mean `lr`? @ s.toml:1 study.zip.0"),
+        (
+            'zip = [["lr", "lrr"]]',
+            "there is no axis `lrr`. Did you mean `lr`? @ s.toml:1 study.zip.0",
+        ),
         (
             'zip = [["size", "lr"]]',
             "axes that go together have as many labels; `size` 2, `lr` 3 @ s.toml:1 study.zip.0",
@@ -363,7 +447,11 @@ def test_what_is_not_there_is_reported_with_a_suggestion(line: str, expected: st
 
 
 def test_all_that_is_not_there_is_reported_at_once():
-    lines = ['exclude = [{ sise = "small" }]', 'include = [{ size = "smal" }]', 'zip = [["x"]]']
+    lines = [
+        'exclude = [{ sise = "small" }]',
+        'include = [{ size = "smal" }]',
+        'zip = [["x"]]',
+    ]
     assert len(problems("[study]\n" + "\n".join([*lines, TWO]))) == 3
 
 
@@ -407,7 +495,10 @@ MANY = "".join(map(AXIS.format, range(19)))
     [
         (MANY, "make 1,162,261,467 combinations, more than 100,000; "),
         (MANY.partition("[study.axes.a9]")[0], "make 19,683 cells, more than 2,000; "),
-        (f"[study]\nseeds = {list(range(9000))}\n{TWO}", "make 54,000 runs, more than 20,000; "),
+        (
+            f"[study]\nseeds = {list(range(9000))}\n{TWO}",
+            "make 54,000 runs, more than 20,000; ",
+        ),
     ],
 )
 def test_a_study_has_so_many_cells_and_runs_that_it_can_end(text: str, message: str):

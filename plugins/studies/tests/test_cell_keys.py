@@ -18,7 +18,9 @@ from sentbed_studies.cell_keys import CellKeys, directory_of, slug
 from toy_plugin import RECIPE
 
 Load = Callable[..., Recipe]
-TABLE = RECIPE.replace('data = { use = "words", rows = 11 }', 'data = { use = "table", path = "rows.tsv" }')
+TABLE = RECIPE.replace(
+    'data = { use = "words", rows = 11 }', 'data = { use = "table", path = "rows.tsv" }'
+)
 
 
 KeyOf = Callable[..., str]
@@ -95,7 +97,9 @@ def test_what_decides_a_score_decides_the_key(override: str, key: KeyOf) -> None
         (RECIPE + '\n[[tracker]]\nuse = "notes"\n',),
     ],
 )
-def test_what_decides_no_score_leaves_the_key(arguments: tuple[str, ...], key: KeyOf) -> None:
+def test_what_decides_no_score_leaves_the_key(
+    arguments: tuple[str, ...], key: KeyOf
+) -> None:
     assert key(*arguments) == key()
 
 
@@ -108,7 +112,9 @@ def test_the_content_of_a_file_decides_and_not_its_time(key: KeyOf, put: Put) ->
     assert key(TABLE) != before
 
 
-def test_the_name_and_content_of_a_file_decide_and_not_its_place(key: KeyOf, put: Put) -> None:
+def test_the_name_and_content_of_a_file_decide_and_not_its_place(
+    key: KeyOf, put: Put
+) -> None:
     def of(name: str, content: str = "anchor\tpositive\none\ttwo\n") -> str:
         put(name, content)
         return key(TABLE, f'stage.pull.data.path="{name}"')
@@ -119,7 +125,9 @@ def test_the_name_and_content_of_a_file_decide_and_not_its_place(key: KeyOf, put
     assert of("far/rows.tsv", "anchor\tpositive\none\tsix\n") != of("there/rows.tsv")
 
 
-def test_the_data_may_move_to_another_root(key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_data_may_move_to_another_root(
+    key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys = []
     for root, content in (("one", "same"), ("two", "same"), ("three", "else")):
         monkeypatch.setenv("SENTBED_DATA", str(put(f"{root}/rows.tsv", content).parent))
@@ -127,7 +135,9 @@ def test_the_data_may_move_to_another_root(key: KeyOf, put: Put, monkeypatch: py
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_every_file_of_a_directory_decides_with_its_name(key: KeyOf, put: Put, tmp_path: Path) -> None:
+def test_every_file_of_a_directory_decides_with_its_name(
+    key: KeyOf, put: Put, tmp_path: Path
+) -> None:
     def of(place: str) -> str:
         return key(TABLE, f'stage.pull.data.path="{place}/shards"')
 
@@ -143,7 +153,9 @@ def test_every_file_of_a_directory_decides_with_its_name(key: KeyOf, put: Put, t
     assert of("there") != before
 
 
-def test_of_a_directory_only_that_decides_which_is_said_to_be_read(key_with: KeyOf, put: Put) -> None:
+def test_of_a_directory_only_that_decides_which_is_said_to_be_read(
+    key_with: KeyOf, put: Put
+) -> None:
     def of(place: str) -> str:
         return key_with(Shelf(FilePath(str(put(f"{place}/x", "x").parent))))
 
@@ -157,15 +169,24 @@ def test_of_a_directory_only_that_decides_which_is_said_to_be_read(key_with: Key
     assert of("there") != before
 
 
-def test_a_component_that_finds_nothing_to_read_has_a_key(key_with: KeyOf, tmp_path: Path) -> None:
-    nothing, gone = Shelf(FilePath(str(tmp_path)), ""), Shelf(FilePath(str(tmp_path / "gone")))
+def test_a_component_that_finds_nothing_to_read_has_a_key(
+    key_with: KeyOf, tmp_path: Path
+) -> None:
+    nothing, gone = (
+        Shelf(FilePath(str(tmp_path)), ""),
+        Shelf(FilePath(str(tmp_path / "gone"))),
+    )
     keys = {key_with(shelf) for shelf in (nothing, gone)}
     assert len(keys) == 2
 
 
-def test_several_files_of_a_field_decide_in_their_order(key_with: KeyOf, put: Put) -> None:
+def test_several_files_of_a_field_decide_in_their_order(
+    key_with: KeyOf, put: Put
+) -> None:
     def of(*names: str) -> str:
-        paths = tuple(FilePath(str(put(name, f"content of {Path(name).name}"))) for name in names)
+        paths = tuple(
+            FilePath(str(put(name, f"content of {Path(name).name}"))) for name in names
+        )
         return key_with(Volumes(paths))
 
     assert of("here/a", "here/b") == of("there/a", "there/b")
@@ -221,7 +242,10 @@ def test_a_file_is_read_once_a_process_until_it_changes(
     key: KeyOf, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
-    monkeypatch.setattr("sentbed_studies.cell_keys.sha256", lambda path: read.append(path) or sha256(path))
+    monkeypatch.setattr(
+        "sentbed_studies.cell_keys.sha256",
+        lambda path: read.append(path) or sha256(path),
+    )
     file = put("rows.tsv", "anchor\tpositive\none\ttwo\n")
     for _ in range(2):
         key(TABLE)
@@ -244,7 +268,9 @@ def test_the_name_of_a_directory_is_made_of_harmless_letters() -> None:
 
 
 def test_the_directory_of_a_run_under_a_prompt_names_the_prompt() -> None:
-    path = directory_of("mean, x", 3, "0123456789abcdef", 'This sentence: "{text}" means')
+    path = directory_of(
+        "mean, x", 3, "0123456789abcdef", 'This sentence: "{text}" means'
+    )
     assert path == Path("cells/mean_x-This-sentence----text---means-seed3-0123456789")
     long = directory_of("mean", 3, "0123456789abcdef", "word " * 20)
     assert long == Path(f"cells/mean-{('word-' * 20)[:39]}-seed3-0123456789")

@@ -11,7 +11,10 @@ from sentbed_studies.deciding_evidence import item_variances, why_undecided
 
 def hits(share: float, seed: int, n: int) -> Items:
     easy = np.random.default_rng(99).random(n)
-    return Items("mean", (easy + 0.1 * np.random.default_rng(seed).normal(size=n) < share).astype(float))
+    return Items(
+        "mean",
+        (easy + 0.1 * np.random.default_rng(seed).normal(size=n) < share).astype(float),
+    )
 
 
 def score(task: str, items: Items, value: float = 50.0) -> Score:
@@ -23,10 +26,17 @@ def test_variances_of_items_are_those_of_the_tables() -> None:
     runs = {}
     for cell, share in (("x", 0.3), ("y", 0.5), ("z", 0.55)):
         runs[cell] = [
-            MeanScore((score("a", hits(share, seed, 300)), score("b", hits(share, seed + 9, 80))))
+            MeanScore(
+                (
+                    score("a", hits(share, seed, 300)),
+                    score("b", hits(share, seed + 9, 80)),
+                )
+            )
             for seed in (1, 2)
         ]
-    variances, degrees = item_variances(runs, ComponentStore(RESAMPLES), ["x", "y", "z"])
+    variances, degrees = item_variances(
+        runs, ComponentStore(RESAMPLES), ["x", "y", "z"]
+    )
     columns = {cell: dict(enumerate(of_seeds)) for cell, of_seeds in runs.items()}
     for place, name in enumerate(("y", "z"), start=1):
         found = judge_cell(columns["x"], columns[name], ComponentStore(RESAMPLES))
@@ -40,7 +50,10 @@ def test_variances_of_items_are_those_of_the_tables() -> None:
     ("scores", "message"),
     [
         ((), "it has no score that decides under seed 3"),
-        ((Score("a", "accuracy", float("nan"), {}),), "a score under seed 3 is not finite"),
+        (
+            (Score("a", "accuracy", float("nan"), {}),),
+            "a score under seed 3 is not finite",
+        ),
         (
             (Score("a", "accuracy", 50.0, {}, degenerate="one class"),),
             "its score of a under seed 3 is degenerate: one class",
@@ -48,11 +61,16 @@ def test_variances_of_items_are_those_of_the_tables() -> None:
         ((Score("a", "accuracy", 1.0, {}),), ""),
     ],
 )
-def test_scores_that_cannot_decide_say_why(scores: tuple[Score, ...], message: str) -> None:
+def test_scores_that_cannot_decide_say_why(
+    scores: tuple[Score, ...], message: str
+) -> None:
     assert why_undecided(3, scores, Decide()).startswith(message)
     assert bool(why_undecided(3, scores, Decide())) == bool(message)
 
 
 def test_every_task_that_is_to_decide_must_have_a_score() -> None:
     scores = (Score("a", "accuracy", 1.0, {}),)
-    assert why_undecided(3, scores, Decide(("a", "b"))) == "it has no score of b under seed 3"
+    assert (
+        why_undecided(3, scores, Decide(("a", "b")))
+        == "it has no score of b under seed 3"
+    )

@@ -33,7 +33,9 @@ class Said(Pooler):
     """A pooler that brings a prompt."""
 
     name: ClassVar[str] = "said"
-    traits: ClassVar[PoolerTraits] = PoolerTraits(template="prompt-eol", normalizer="prompt-eol")
+    traits: ClassVar[PoolerTraits] = PoolerTraits(
+        template="prompt-eol", normalizer="prompt-eol"
+    )
 
     def build(self, width: int) -> Any:
         raise AssertionError("a prompt needs no module")
@@ -53,7 +55,9 @@ class Silent(Pooler):
 def read(put: Put) -> Read:
     """Read a file of candidates with this name and content, for a prompt, or the template of one."""
 
-    def candidates(name: str, content: str, prompt: Prompt | str = "prompt-eol") -> list[Prompt]:
+    def candidates(
+        name: str, content: str, prompt: Prompt | str = "prompt-eol"
+    ) -> list[Prompt]:
         if isinstance(prompt, str):
             prompt = Prompt(prompt)
         return read_candidates(str(put(name, content)), prompt, Silent())
@@ -72,7 +76,9 @@ def test_a_table_of_candidates_is_read_as_demonstrations(put: Put):
     bare = Prompt(normalizer="none")
     assert read_candidates(str(file), bare, Said()) == [
         Prompt(normalizer="none", demonstration=Demonstration("Rain_falls.", "Wet")),
-        Prompt(normalizer="none", demonstration=Demonstration('It\'s "so" 我 {text}', "Ok")),
+        Prompt(
+            normalizer="none", demonstration=Demonstration('It\'s "so" 我 {text}', "Ok")
+        ),
     ]
 
 
@@ -82,8 +88,12 @@ def test_a_candidate_takes_the_place_of_the_demonstration_in_the_recipe(read: Re
     assert read("c.tsv", "sentence\tword\nRain.\tWet\n", prompt) == [rain]
 
 
-def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_are(read: Read):
-    assert read("c.txt", "\n".join((*SHELL[:2], 'Say_"Sun.":"Dry".Say_"*sent_0*":"'))) == [
+def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_are(
+    read: Read,
+):
+    assert read(
+        "c.txt", "\n".join((*SHELL[:2], 'Say_"Sun.":"Dry".Say_"*sent_0*":"'))
+    ) == [
         Prompt("prompt-eol", demonstration=Demonstration("Rain falls.", "Wet")),
         Prompt('This sentence : "{text}" means'),
         Prompt('Say "Sun.":"Dry".Say "{text}":"'),
@@ -91,7 +101,9 @@ def test_templates_of_the_same_form_are_demonstrations_and_others_stand_as_they_
 
 
 @pytest.mark.parametrize("base", ["prompt", "prompt-bert", "say {text}"])
-def test_whole_templates_need_no_prompt_that_takes_a_demonstration(read: Read, base: str):
+def test_whole_templates_need_no_prompt_that_takes_a_demonstration(
+    read: Read, base: str
+):
     (candidate,) = read("c.txt", SHELL[0], base)
     assert filled(candidate, "A dog.") == (
         'This sentence : "Rain falls." means in one word:"Wet".This sentence : "A dog." means in one word:"'
@@ -102,13 +114,25 @@ def test_every_candidate_of_an_encoder_can_be_used(put: Put):
     """A candidate resolves to its line, whatever the recipe's own prompt was read from."""
     own = put("own.txt", "\n".join(SHELL))
     file = put("c.txt", "\n".join(SHELL))
-    for prompt in (Prompt(), Prompt("prompt"), Prompt(file=str(own)), Prompt(file=str(own), line=2)):
-        found = [candidate.resolve(Said()) for candidate in read_candidates(str(file), prompt, Said())]
-        assert [str(r.template) for r in found if r is not None] == [str(parse_template(s)) for s in SHELL]
+    for prompt in (
+        Prompt(),
+        Prompt("prompt"),
+        Prompt(file=str(own)),
+        Prompt(file=str(own), line=2),
+    ):
+        found = [
+            candidate.resolve(Said())
+            for candidate in read_candidates(str(file), prompt, Said())
+        ]
+        assert [str(r.template) for r in found if r is not None] == [
+            str(parse_template(s)) for s in SHELL
+        ]
 
 
 def test_without_a_template_there_are_no_candidates(read: Read):
-    with pytest.raises(SentbedError, match="the encoder has none; give it one, such as"):
+    with pytest.raises(
+        SentbedError, match="the encoder has none; give it one, such as"
+    ):
         read("c.tsv", "sentence\tword\nRain.\tWet\n", Prompt())
 
 
@@ -129,19 +153,49 @@ PAIR = "expected an object with the texts `sentence` and `answer`"
             3,
             "found 'Sun.', expected a sentence, a tab and a word",
         ),
-        ("c.tsv", "sentence\tword\n\tWet\n", 2, "found '\\tWet', expected a sentence, a tab and a word"),
+        (
+            "c.tsv",
+            "sentence\tword\n\tWet\n",
+            2,
+            "found '\\tWet', expected a sentence, a tab and a word",
+        ),
         (
             "c.tsv",
             "sentence\tword\tsentence\nRain.\tWet\tSun.\n",
             1,
             "both again for each further demonstration",
         ),
-        ("c.tsv", "sentence\tword\tsentence\tword\nA.\tB\n", 2, "expected 2 times a sentence and a word"),
-        ("c.tsv", "sentence\tword\nRain.\t\n", 2, "expected a sentence, a tab and a word"),
-        ("c.tsv", "sentence\tword\nRain.\tWet\tmore\n", 2, "expected a sentence, a tab and a word"),
-        ("c.tsv", "sentence\tword\nRain.\tWet\n\nSun.\tDry\n", 3, "found '', expected a sentence"),
+        (
+            "c.tsv",
+            "sentence\tword\tsentence\tword\nA.\tB\n",
+            2,
+            "expected 2 times a sentence and a word",
+        ),
+        (
+            "c.tsv",
+            "sentence\tword\nRain.\t\n",
+            2,
+            "expected a sentence, a tab and a word",
+        ),
+        (
+            "c.tsv",
+            "sentence\tword\nRain.\tWet\tmore\n",
+            2,
+            "expected a sentence, a tab and a word",
+        ),
+        (
+            "c.tsv",
+            "sentence\tword\nRain.\tWet\n\nSun.\tDry\n",
+            3,
+            "found '', expected a sentence",
+        ),
         ("c.txt", f"{SHELL[0]}\nno place here\n", 2, "has 0 places for the sentence"),
-        ("c.txt", f"{SHELL[0]}\n{SHELL[1]}\n*sent_0**sent_0**sent_0*\n", 3, "has 3 places for the sentence"),
+        (
+            "c.txt",
+            f"{SHELL[0]}\n{SHELL[1]}\n*sent_0**sent_0**sent_0*\n",
+            3,
+            "has 3 places for the sentence",
+        ),
         ("c.txt", f"{SHELL[0]}\n\n{SHELL[1]}\n", 2, "there is no template ``"),
         (
             "a.jsonl",
@@ -149,7 +203,12 @@ PAIR = "expected an object with the texts `sentence` and `answer`"
             2,
             "found the answer 'The sky is wet', expected one word",
         ),
-        ("a.jsonl", f'{ANSWER}{{"sentence": "Rain.", "answer": "."}}', 2, "expected one word"),
+        (
+            "a.jsonl",
+            f'{ANSWER}{{"sentence": "Rain.", "answer": "."}}',
+            2,
+            "expected one word",
+        ),
         ("a.jsonl", f'{ANSWER}{{"sentence": "Rain.", "word": "Wet"}}', 2, PAIR),
         ("a.jsonl", f'{ANSWER}["Rain.", "Wet"]', 2, PAIR),
         ("a.jsonl", f'{ANSWER}{{"sentence": "Rain."', 2, "expected an object in JSON"),
@@ -166,7 +225,9 @@ def test_a_fault_of_a_candidate_names_file_and_line(
 ):
     with pytest.raises(DataError, match=re.escape(message)) as caught:
         read(name, content)
-    assert str(caught.value).endswith(f" @ {tmp_path / name}" + (f":{line}" if line else ""))
+    assert str(caught.value).endswith(
+        f" @ {tmp_path / name}" + (f":{line}" if line else "")
+    )
 
 
 def test_a_table_for_a_template_that_takes_no_demonstration_is_refused_at_its_first_row(
@@ -183,7 +244,9 @@ def test_a_table_with_a_byte_order_mark_and_windows_line_ends_is_read(read: Read
 
 
 def test_the_demonstrations_that_come_with_sentbed_are_candidates():
-    prompts = read_candidates("pkg:sentbed_studies/demonstrations.tsv", Prompt("prompt-eol"), Silent())
+    prompts = read_candidates(
+        "pkg:sentbed_studies/demonstrations.tsv", Prompt("prompt-eol"), Silent()
+    )
     shown: list[Any] = [prompt.demonstration for prompt in prompts]
     assert len({demonstration.word for demonstration in shown}) == 40
     assert len({demonstration.text for demonstration in shown}) == len(shown) == 40
@@ -199,12 +262,16 @@ def published() -> Path:
     """The authors' file, if it is here."""
     file = Path(os.environ.get("SENTBED_DATA", "")) / "icl" / "demonstrations_300.txt"
     if "SENTBED_DATA" not in os.environ or not file.is_file():
-        pytest.skip("needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt")
+        pytest.skip(
+            "needs real data: set SENTBED_DATA to a directory with icl/demonstrations_300.txt"
+        )
     return file
 
 
 def test_each_published_demonstration_makes_the_prompt_of_its_line(published: Path):
-    assert (hashlib.sha256(published.read_bytes()).hexdigest(),) == known_data()[0].files[0].sha256
+    assert (hashlib.sha256(published.read_bytes()).hexdigest(),) == known_data()[
+        0
+    ].files[0].sha256
     lines = published.read_bytes().decode().removesuffix("\n").split("\n")
     candidates = read_candidates(str(published), Prompt(), Said())
     assert len(lines) == len(candidates) == 300
@@ -220,7 +287,9 @@ def test_each_published_demonstration_makes_the_prompt_of_its_line(published: Pa
         assert shown in expected
 
 
-@pytest.mark.parametrize("base", ["{text}", "a {text}", "prompt", "prompt-bert", 'a {text} {mask} "'])
+@pytest.mark.parametrize(
+    "base", ["{text}", "a {text}", "prompt", "prompt-bert", 'a {text} {mask} "']
+)
 def test_a_template_that_takes_none_has_no_demonstration_in_it(base: str) -> None:
     whole = parse_template("prompt-eol").after(Demonstration("Rain.", "Wet"))
     assert demonstrations_in(parse_template(base), whole) == ()
@@ -241,11 +310,18 @@ PIECES = st.text(st.sampled_from('":. _aThis{}')) | st.sampled_from(
 )
 
 
-BASES = [parse_template("prompt-eol"), Template("", '"'), Template('x "', '" "'), Template('" "', '" "')]
+BASES = [
+    parse_template("prompt-eol"),
+    Template("", '"'),
+    Template('x "', '" "'),
+    Template('" "', '" "'),
+]
 
 
 @given(st.text() | PIECES, st.text() | PIECES, st.sampled_from(BASES))
-def test_any_demonstration_comes_back_or_none_does(text: str, word: str, base: Template) -> None:
+def test_any_demonstration_comes_back_or_none_does(
+    text: str, word: str, base: Template
+) -> None:
     whole = base.after(Demonstration(text, word))
     found = demonstrations_in(base, whole)
     assert not found or base.after(*found) == whole
@@ -266,7 +342,9 @@ def test_a_row_or_a_line_with_several_demonstrations_is_one_candidate(read: Read
         'This sentence : "A dog." means in one word:"'
     )
     assert filled(prompt, "A dog.") == expected
-    assert read("c.txt", expected.replace("A dog.", "*sent_0*").replace(" ", "_")) == [prompt]
+    assert read("c.txt", expected.replace("A dog.", "*sent_0*").replace(" ", "_")) == [
+        prompt
+    ]
 
 
 def test_the_answers_of_a_language_model_are_candidates(read: Read):
@@ -284,9 +362,15 @@ def test_the_answers_of_a_language_model_are_candidates(read: Read):
 def test_the_published_demonstrations_are_known_data_where_recipes_name_them():
     known, _ = known_data()
     (file,) = known.files
-    assert known.how_to_get == "`sentbed data get prompteol-demonstrations` downloads it"
+    assert (
+        known.how_to_get == "`sentbed data get prompteol-demonstrations` downloads it"
+    )
     location = f"data:{known.places[0]}/{file.path}"
     assert location in known.summary
     recipes = Path(__file__).parents[3] / "recipes" / "papers" / "prompteol"
-    named = [path.name for path in recipes.glob("*.toml") if location in path.read_text("utf-8")]
+    named = [
+        path.name
+        for path in recipes.glob("*.toml")
+        if location in path.read_text("utf-8")
+    ]
     assert sorted(named) == ["figure-3.toml", "table-4.toml"]

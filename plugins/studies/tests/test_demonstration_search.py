@@ -41,7 +41,9 @@ SENTENCES = (
     "The oven is hot, the loaves rise.",
     "Icy.",
 )
-TABLE = "sentence\tword\n" + "".join(f"{s}\t{w}\n" for s, w in zip(SENTENCES, WORDS, strict=True))
+TABLE = "sentence\tword\n" + "".join(
+    f"{s}\t{w}\n" for s, w in zip(SENTENCES, WORDS, strict=True)
+)
 FILES = {JOURNAL, "resolved.toml", "search.html", "search.json", "search.md"}
 
 
@@ -63,7 +65,11 @@ def change(monkeypatch: pytest.MonkeyPatch) -> Change:
 
     def patch(changed: Callable[[str, Any], Any]) -> None:
         def prepare(gap: Gap) -> DrivesEncoder:
-            return DrivesEncoder(lambda encoder: changed(word_of(encoder), original(gap).evaluate(encoder)))
+            return DrivesEncoder(
+                lambda encoder: changed(
+                    word_of(encoder), original(gap).evaluate(encoder)
+                )
+            )
 
         monkeypatch.setattr(Gap, "prepare", prepare)
 
@@ -106,18 +112,28 @@ def test_candidates_are_ranked_by_their_score_and_compared_with_no_demonstration
     look: Find,
 ):
     result = look()
-    lengths = {word: length(text, word) for text, word in zip(SENTENCES, WORDS, strict=True)}
+    lengths = {
+        word: length(text, word) for text, word in zip(SENTENCES, WORDS, strict=True)
+    }
     ranked = [candidate.word for candidate in result.ranking.candidates]
-    assert ranked == ["Bread", "Music", "Sleep", "Rain", "Ice"] == sorted(lengths, key=lambda w: -lengths[w])
+    assert (
+        ranked
+        == ["Bread", "Music", "Sleep", "Rain", "Ice"]
+        == sorted(lengths, key=lambda w: -lengths[w])
+    )
     base = result.ranking.baseline.score
     for rank, found, difference in result.ranking.rows[:-1]:
         # A toy vector is a mean over tokens: two texts come nearer to each other as prompts grow.
-        assert found.score == pytest.approx(base * length() / lengths[found.word], rel=1e-5)
+        assert found.score == pytest.approx(
+            base * length() / lengths[found.word], rel=1e-5
+        )
         assert (rank, difference) == (ranked.index(found.word) + 1, found.score - base)
     assert result.ranking.rows[-1] == (None, result.ranking.baseline, 0.0)
 
 
-def test_the_winner_stands_in_a_recipe_that_runs(look: Find, plugins: Plugins, tmp_path: Path):
+def test_the_winner_stands_in_a_recipe_that_runs(
+    look: Find, plugins: Plugins, tmp_path: Path
+):
     result = look()
     recipe = load_recipe(result.directory / "resolved.toml", plugins=plugins)
     prompt = recipe.encoders["encoder"].prompt
@@ -128,7 +144,10 @@ def test_the_winner_stands_in_a_recipe_that_runs(look: Find, plugins: Plugins, t
     first = run(recipe, tmp_path / "run", plugins).scores[0]
     assert first.encoder == "encoder@start"
     assert first.value == pytest.approx(result.ranking.candidates[0].score)
-    assert first.protocol["encoder"]["prompt"]["template"] == result.ranking.candidates[0].template
+    assert (
+        first.protocol["encoder"]["prompt"]["template"]
+        == result.ranking.candidates[0].template
+    )
 
 
 def test_each_of_several_prompts_gets_the_demonstration(
@@ -139,19 +158,35 @@ def test_each_of_several_prompts_gets_the_demonstration(
     recipe = recipe_of(SEARCH.replace('prompt.template = "prompt-eol"', several))
     result = search(recipe, tmp_path / "out", plugins)
     assert isinstance(result.winner, tuple)
-    assert [prompt.template for prompt in result.winner] == ["prompt-eol", "pretended-cot"]
-    assert [prompt.demonstration for prompt in result.winner] == [Demonstration(SENTENCES[3], "Bread")] * 2
+    assert [prompt.template for prompt in result.winner] == [
+        "prompt-eol",
+        "pretended-cot",
+    ]
+    assert [prompt.demonstration for prompt in result.winner] == [
+        Demonstration(SENTENCES[3], "Bread")
+    ] * 2
     found = load_recipe(result.directory / "resolved.toml", plugins=plugins)
     assert found.encoders["encoder"].prompt == result.winner
-    assert len({candidate.score for candidate in result.ranking.candidates}) == len(SENTENCES)
+    assert len({candidate.score for candidate in result.ranking.candidates}) == len(
+        SENTENCES
+    )
 
 
-def test_whole_templates_are_no_candidates_of_several_prompts(recipe_of: Load, put: Put):
+def test_whole_templates_are_no_candidates_of_several_prompts(
+    recipe_of: Load, put: Put
+):
     put("d.tsv", TABLE)
     put("t.txt", 'This_sentence_:_"*sent_0*"_means\n')
     several = 'prompt = [{ template = "prompt-eol" }, { template = "pretended-cot" }]'
-    text = SEARCH.replace('prompt.template = "prompt-eol"', several).replace("d.tsv", "t.txt")
-    problems_of(recipe_of, text, "search.candidates", "whole templates, and the encoder has 2 prompts")
+    text = SEARCH.replace('prompt.template = "prompt-eol"', several).replace(
+        "d.tsv", "t.txt"
+    )
+    problems_of(
+        recipe_of,
+        text,
+        "search.candidates",
+        "whole templates, and the encoder has 2 prompts",
+    )
 
 
 def test_the_directory_holds_the_ranking_in_every_form(look: Find):
@@ -159,7 +194,14 @@ def test_the_directory_holds_the_ranking_in_every_form(look: Find):
     assert {path.name for path in result.directory.iterdir()} == FILES
     document = json.loads((result.directory / "search.json").read_text())
     rows = document["ranking"]["rows"]
-    assert [row["word"] for row in rows] == ["Bread", "Music", "Sleep", "Rain", "Ice", ""]
+    assert [row["word"] for row in rows] == [
+        "Bread",
+        "Music",
+        "Sleep",
+        "Rain",
+        "Ice",
+        "",
+    ]
     assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5, None]
     assert document["scores"][0]["protocol"]["evaluator"]["id"] == "gap"
     markdown = (result.directory / "search.md").read_text()
@@ -167,16 +209,25 @@ def test_the_directory_holds_the_ranking_in_every_form(look: Find):
     page = (result.directory / "search.html").read_text()
     assert page.count("<svg") == 1
     assert "Scores of the candidates" in page
-    assert re.search(rf'<th scope="row"[^>]*>{SENTENCES[3]}</th><td class="t">Bread</td>', page)
+    assert re.search(
+        rf'<th scope="row"[^>]*>{SENTENCES[3]}</th><td class="t">Bread</td>', page
+    )
 
 
 def test_the_journal_holds_every_score_with_its_protocol(look: Find):
     header, *lines = journal(look().directory)
     assert set(header) == {"schema", "started", "decides"}
     assert [line["index"] for line in lines] == [0, 1, 2, 3, 4, 5]
-    assert all(set(line) == {"index", "prompt", "score", "scores", "seconds"} for line in lines)
-    assert lines[3]["prompt"].startswith('This sentence : "Wet." means in one word:"Rain".This')
-    assert lines[3]["scores"][0]["protocol"]["encoder"]["prompt"]["template"] == lines[3]["prompt"]
+    assert all(
+        set(line) == {"index", "prompt", "score", "scores", "seconds"} for line in lines
+    )
+    assert lines[3]["prompt"].startswith(
+        'This sentence : "Wet." means in one word:"Rain".This'
+    )
+    assert (
+        lines[3]["scores"][0]["protocol"]["encoder"]["prompt"]["template"]
+        == lines[3]["prompt"]
+    )
     assert lines[3]["scores"][0]["value"] == lines[3]["score"]
 
 
@@ -196,14 +247,21 @@ def test_candidates_of_several_demonstrations_are_ranked_and_the_best_is_a_recip
     row = [field for pair in pairs for field in pair]
     put(
         "two.tsv",
-        "\t".join(["sentence", "word"] * 2) + "\n" + "\t".join(row[:4]) + "\n" + "\t".join(row[4:8]),
+        "\t".join(["sentence", "word"] * 2)
+        + "\n"
+        + "\t".join(row[:4])
+        + "\n"
+        + "\t".join(row[4:8]),
     )
     result = look("search.candidates=two.tsv")
     assert len(result.winner.demonstrations) == 2
     words = {candidate.word for candidate in result.ranking.candidates}
     assert words == {"Sleep / Music", "Rain / Bread"}
     chosen = load_recipe(result.directory / "resolved.toml", plugins=plugins)
-    assert chosen.encoders[chosen.main_encoder].prompt.demonstrations == result.winner.demonstrations
+    assert (
+        chosen.encoders[chosen.main_encoder].prompt.demonstrations
+        == result.winner.demonstrations
+    )
 
 
 def test_a_demonstration_in_the_recipe_is_replaced(look: Find, asked: list[str]):
@@ -222,9 +280,14 @@ def test_templates_in_the_shell_form_are_candidates_and_one_that_is_there_twice_
     line = 'This_sentence_:_"{}"_means_in_one_word:"{}".This_sentence_:_"*sent_0*"_means_in_one_word:"\n'
     put(
         "d.txt",
-        line.format("Wet.", "Rain") + line.format("A_long_way_home.", "Trip") + line.format("Wet.", "Rain"),
+        line.format("Wet.", "Rain")
+        + line.format("A_long_way_home.", "Trip")
+        + line.format("Wet.", "Rain"),
     )
-    assert [c.word for c in look("search.candidates=d.txt").ranking.candidates] == ["Trip", "Rain"]
+    assert [c.word for c in look("search.candidates=d.txt").ranking.candidates] == [
+        "Trip",
+        "Rain",
+    ]
     assert asked == ["", "Rain", "Trip"]
 
 
@@ -232,14 +295,20 @@ def test_of_equal_scores_the_first_in_the_file_wins(look: Find, put: Put):
     # Two equal texts are at no distance under any prompt.
     put("d.tsv", "sentence\tword\nShort.\tOne\nNot as short.\tTwo\n")
     result = look("search.with.left=nop")
-    assert [(c.word, c.score) for c in result.ranking.candidates] == [("One", 0), ("Two", 0)]
+    assert [(c.word, c.score) for c in result.ranking.candidates] == [
+        ("One", 0),
+        ("Two", 0),
+    ]
 
 
 def test_a_search_without_improvement_says_so(look: Find):
     # A longer prompt brings two texts nearer to each other, and so farther from a distant target.
     result = look("search.with.target=100")
     assert result.ranking.rows[0][0] is None
-    assert "No demonstration is better than none" in (result.directory / "search.md").read_text()
+    assert (
+        "No demonstration is better than none"
+        in (result.directory / "search.md").read_text()
+    )
 
 
 def test_the_encoder_named_is_the_one_whose_prompt_is_searched(
@@ -263,9 +332,17 @@ def test_the_encoder_named_is_the_one_whose_prompt_is_searched(
     assert prompts["a"] is not None
     assert prompts["a"].demonstration is None
     problems_of(
-        recipe_of, two.replace('encoder = "b"', 'encoder = "c"'), "search.encoder", "there is no encoder `c`"
+        recipe_of,
+        two.replace('encoder = "b"', 'encoder = "c"'),
+        "search.encoder",
+        "there is no encoder `c`",
     )
-    problems_of(recipe_of, two.replace('\nencoder = "b"', ""), "search.encoder", "several encoders")
+    problems_of(
+        recipe_of,
+        two.replace('\nencoder = "b"', ""),
+        "search.encoder",
+        "several encoders",
+    )
 
 
 def test_the_demonstrations_that_come_with_sentbed_are_the_default(recipe_of: Load):
@@ -283,7 +360,9 @@ def spoil(change: Change, *words: str) -> None:
     def without_score(word: str, evaluation: Any) -> Any:
         if word not in words:
             return evaluation
-        scores = tuple(attrs.evolve(score, value=math.nan) for score in evaluation.scores)
+        scores = tuple(
+            attrs.evolve(score, value=math.nan) for score in evaluation.scores
+        )
         return attrs.evolve(evaluation, primary=math.nan, scores=scores)
 
     change(without_score)
@@ -293,11 +372,22 @@ def test_a_score_that_is_no_number_ranks_last(look: Find, change: Change):
     spoil(change, "Bread", "Sleep")
     first, again = look(), look()
     for result in (first, again):
-        assert [c.word for c in result.ranking.candidates] == ["Music", "Rain", "Ice", "Sleep", "Bread"]
+        assert [c.word for c in result.ranking.candidates] == [
+            "Music",
+            "Rain",
+            "Ice",
+            "Sleep",
+            "Bread",
+        ]
     assert again.taken_over == 6
     page = (again.directory / "search.html").read_text()
     assert "2 scores not finite, not drawn." in page
-    assert json.loads((again.directory / "search.json").read_text())["ranking"]["rows"][-1]["score"] is None
+    assert (
+        json.loads((again.directory / "search.json").read_text())["ranking"]["rows"][
+            -1
+        ]["score"]
+        is None
+    )
 
 
 def test_without_any_number_there_is_no_winner(look: Find, change: Change):
@@ -323,21 +413,32 @@ def test_an_interrupted_search_goes_on_where_it_was(look: Find, change: Change):
     change(note_or_interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
         look()
-    assert "stopped at 3 of 5: Wet. -> Rain\nthe same command goes on from there" in caught.value.__notes__[0]
+    assert (
+        "stopped at 3 of 5: Wet. -> Rain\nthe same command goes on from there"
+        in caught.value.__notes__[0]
+    )
     assert words == ["", "Sleep", "Music"]
     resumed = look()
     assert (resumed.taken_over, words[3:]) == (3, ["Rain", "Bread", "Ice"])
     assert look(out="whole").ranking == resumed.ranking
 
 
-def test_candidates_are_known_by_their_text_not_by_their_place(look: Find, asked: list[str], put: Put):
+def test_candidates_are_known_by_their_text_not_by_their_place(
+    look: Find, asked: list[str], put: Put
+):
     look("search.limit=3")
     asked.clear()
     header, *rows = TABLE.splitlines(keepends=True)
     put("d.tsv", header + "".join(reversed(rows)))
     result = look()
     assert (result.taken_over, asked) == (4, ["Ice", "Bread"])
-    assert [c.word for c in result.ranking.candidates] == ["Bread", "Music", "Sleep", "Rain", "Ice"]
+    assert [c.word for c in result.ranking.candidates] == [
+        "Bread",
+        "Music",
+        "Sleep",
+        "Rain",
+        "Ice",
+    ]
 
 
 @pytest.mark.parametrize("cut", [1, 30])
@@ -367,7 +468,11 @@ def test_a_torn_header_begins_anew(look: Find, asked: list[str], put: Put):
     ],
 )
 def test_a_journal_of_another_search_is_refused(
-    look: Find, asked: list[str], override: str, what: str, monkeypatch: pytest.MonkeyPatch
+    look: Find,
+    asked: list[str],
+    override: str,
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     path = look().directory / JOURNAL
     before = path.read_bytes()
@@ -376,7 +481,9 @@ def test_a_journal_of_another_search_is_refused(
     if override == "version":
         monkeypatch.setattr("sentbed_studies.demonstration_search.__version__", "9")
         overrides = []
-    with pytest.raises(RunError, match=f"a search with another {what}, .* choose another `--out`"):
+    with pytest.raises(
+        RunError, match=f"a search with another {what}, .* choose another `--out`"
+    ):
         look(*overrides)
     assert asked == []
     assert path.read_bytes() == before
@@ -385,7 +492,9 @@ def test_a_journal_of_another_search_is_refused(
 def test_what_does_not_decide_the_scores_may_change(look: Find, asked: list[str]):
     look("search.limit=2")
     asked.clear()
-    assert look("run.name=other", "evaluate.0.target=3", "search.limit=3").taken_over == 3
+    assert (
+        look("run.name=other", "evaluate.0.target=3", "search.limit=3").taken_over == 3
+    )
     assert asked == ["Rain"]
 
 
@@ -419,9 +528,13 @@ LINE = '{"prompt": "a", "score": 1, "scores": [], "seconds": 1}'
         LINE.replace("[]", "{}") + "\nnot whole",
     ],
 )
-def test_a_file_that_is_no_journal_is_left_alone(look: Find, put: Put, content: str | bytes):
+def test_a_file_that_is_no_journal_is_left_alone(
+    look: Find, put: Put, content: str | bytes
+):
     if isinstance(content, str) and '"prompt"' in content:
-        header, *_ = (look("search.limit=1").directory / JOURNAL).read_text().splitlines()
+        header, *_ = (
+            (look("search.limit=1").directory / JOURNAL).read_text().splitlines()
+        )
         content = f"{header}\n{content}"
     path = put(f"out/{JOURNAL}", content)
     before = path.read_bytes()
@@ -432,7 +545,9 @@ def test_a_file_that_is_no_journal_is_left_alone(look: Find, put: Put, content: 
 
 def test_a_directory_that_holds_something_else_is_refused(look: Find, put: Put):
     put("out/thesis.tex", "x")
-    with pytest.raises(RunError, match=r"already holds `thesis.tex`; choose another `--out`"):
+    with pytest.raises(
+        RunError, match=r"already holds `thesis.tex`; choose another `--out`"
+    ):
         look()
 
 
@@ -464,12 +579,32 @@ FILE = 'candidates = "d.tsv"'
 @pytest.mark.parametrize(
     ("written", "instead", "path", "message"),
     [
-        (", development = true", "", "search.with", "it must not see test data, and `gap` does not say"),
-        (", development = true", ", development = false", "search.with", '`tasks = ["STSB-dev"]`'),
+        (
+            ", development = true",
+            "",
+            "search.with",
+            "it must not see test data, and `gap` does not say",
+        ),
+        (
+            ", development = true",
+            ", development = false",
+            "search.with",
+            '`tasks = ["STSB-dev"]`',
+        ),
         ("d.tsv", "gone.tsv", "search.candidates", "does not exist"),
-        (EOL, 'prompt.template = "prompt"', "search.candidates", "cannot take a demonstration"),
+        (
+            EOL,
+            'prompt.template = "prompt"',
+            "search.candidates",
+            "cannot take a demonstration",
+        ),
         (EOL, "", "search.candidates", "the encoder has none"),
-        (EOL, 'prompt.template = "prompt-oel"', "encoder.prompt", "there is no template `prompt-oel`"),
+        (
+            EOL,
+            'prompt.template = "prompt-oel"',
+            "encoder.prompt",
+            "there is no template `prompt-oel`",
+        ),
         (
             FILE,
             'encoder = "other"',
@@ -495,14 +630,20 @@ def test_an_evaluator_that_does_not_speak_of_development_is_refused(
     table = recipe.table(Search)
     assert table is not None
     silent = attrs.evolve(table, with_=Nearness())
-    with pytest.raises(RecipeError, match="`nearness` does not say that it scores development data only"):
+    with pytest.raises(
+        RecipeError,
+        match="`nearness` does not say that it scores development data only",
+    ):
         check(attrs.evolve(recipe, tables={"search": silent}), plugins)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("sentence\tword\nonly a sentence\n", "expected a sentence, a tab and a word @ "),
+        (
+            "sentence\tword\nonly a sentence\n",
+            "expected a sentence, a tab and a word @ ",
+        ),
         ("text\tword\n", "expected the header"),
         ("sentence\tword\n", "the file has no candidates"),
     ],
@@ -514,13 +655,17 @@ def test_a_line_that_is_no_candidate_is_a_problem_of_the_candidates(
     problems_of(recipe_of, SEARCH, "search.candidates", message)
 
 
-def test_a_recipe_without_a_search_is_refused(recipe_of: Load, plugins: Plugins, tmp_path: Path):
+def test_a_recipe_without_a_search_is_refused(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
     with pytest.raises(RecipeError, match=r"the recipe has no `\[search\]`; add one"):
         search(recipe_of(), tmp_path / "out", plugins)
     assert not (tmp_path / "out").exists()
 
 
-def test_run_refuses_a_recipe_with_a_search(recipe_of: Load, put: Put, plugins: Plugins, tmp_path: Path):
+def test_run_refuses_a_recipe_with_a_search(
+    recipe_of: Load, put: Put, plugins: Plugins, tmp_path: Path
+):
     put("d.tsv", TABLE)
     with pytest.raises(
         RecipeError, match=r"use `sentbed search` first, then run the `resolved.toml`"
@@ -530,7 +675,9 @@ def test_run_refuses_a_recipe_with_a_search(recipe_of: Load, put: Put, plugins: 
     assert not (tmp_path / "out").exists()
 
 
-def test_a_prompt_longer_than_the_positions_names_the_candidate(look: Find, tmp_path: Path):
+def test_a_prompt_longer_than_the_positions_names_the_candidate(
+    look: Find, tmp_path: Path
+):
     longest = length(SENTENCES[3], "Bread")
     with pytest.raises(ModelError, match=f"a prompt has {longest} tokens") as caught:
         look(f"encoder.backbone.positions={longest - 1}")
@@ -566,7 +713,9 @@ main()
 """
 
 
-def command(site: Path, recipe: Path, at: int = 0, name: str = "SIGKILL") -> subprocess.CompletedProcess[str]:
+def command(
+    site: Path, recipe: Path, at: int = 0, name: str = "SIGKILL"
+) -> subprocess.CompletedProcess[str]:
     """Search in a process of its own, which gets a signal at the evaluation number `at`, from 1."""
     code = COUNT.format(at=at, signal=name)
     path = [str(site), str(Path(toy_plugin.__file__).parent)]
@@ -581,7 +730,9 @@ def command(site: Path, recipe: Path, at: int = 0, name: str = "SIGKILL") -> sub
 
 
 @pytest.mark.slow
-def test_a_search_that_is_killed_goes_on_where_it_was(installed_toy: Path, recipe: Path):
+def test_a_search_that_is_killed_goes_on_where_it_was(
+    installed_toy: Path, recipe: Path
+):
     killed = command(installed_toy, recipe, at=4)
     assert killed.returncode == -signal.SIGKILL
     assert killed.stderr.count("evaluated") == 3
@@ -602,7 +753,9 @@ def test_a_search_that_is_killed_goes_on_where_it_was(installed_toy: Path, recip
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_search_that_is_told_to_stop_says_how_to_go_on(installed_toy: Path, recipe: Path, name: str):
+def test_a_search_that_is_told_to_stop_says_how_to_go_on(
+    installed_toy: Path, recipe: Path, name: str
+):
     stopped = command(installed_toy, recipe, at=3, name=name)
     assert stopped.returncode == 130
     assert "Traceback" not in stopped.stderr
@@ -616,7 +769,9 @@ def test_a_search_that_is_told_to_stop_says_how_to_go_on(installed_toy: Path, re
     assert resumed.returncode == 0
 
 
-def test_search_says_where_it_is_and_prints_the_path_of_the_report_last(installed_toy: Path, recipe: Path):
+def test_search_says_where_it_is_and_prints_the_path_of_the_report_last(
+    installed_toy: Path, recipe: Path
+):
     out = recipe.parent / "out"
     result = CliRunner().invoke(
         cli.main, ["search", str(recipe), "--out", str(out), "--set", "search.limit=2"]
@@ -632,7 +787,9 @@ def test_search_says_where_it_is_and_prints_the_path_of_the_report_last(installe
 
 
 def test_check_reports_what_is_wrong_with_a_search(installed_toy: Path, recipe: Path):
-    result = CliRunner().invoke(cli.main, ["check", str(recipe), "--set", "search.with.development=false"])
+    result = CliRunner().invoke(
+        cli.main, ["check", str(recipe), "--set", "search.with.development=false"]
+    )
     assert result.exit_code == 2
     assert "must not see test data" in result.stdout
     assert CliRunner().invoke(cli.main, ["check", str(recipe)]).exit_code == 0
@@ -648,7 +805,10 @@ def test_a_search_started_anew_takes_its_vectors_from_the_store(
         "width = 4", "width = 4, positions = 400"
     )
     text += "[search]\nlimit = 3\nwith = { use = 'gap', development = true }\n"
-    rankings = [search(recipe_of(text), tmp_path / name, plugins).ranking for name in ("one", "two")]
+    rankings = [
+        search(recipe_of(text), tmp_path / name, plugins).ranking
+        for name in ("one", "two")
+    ]
     assert rankings[0] == rankings[1]
     assert len({path.parent for path, _ in VectorCache().segments()}) == 4
     off = search(recipe_of(text, "run.cache=false"), tmp_path / "three", plugins)
@@ -661,11 +821,14 @@ def test_a_journal_that_is_no_file_or_too_large_is_refused(
     (tmp_path / "out").mkdir()
     os.mkfifo(tmp_path / "out" / JOURNAL)
     with pytest.raises(
-        RunError, match=r"cannot be read: .* is a pipe or a device, .* choose another `--out`"
+        RunError,
+        match=r"cannot be read: .* is a pipe or a device, .* choose another `--out`",
     ):
         look()
     (tmp_path / "out" / JOURNAL).unlink()
     look("search.limit=1")
     monkeypatch.setattr("sentbed_studies.demonstration_search.LARGEST", 99)
-    with pytest.raises(RunError, match="cannot be read: the file has more than 99 bytes"):
+    with pytest.raises(
+        RunError, match="cannot be read: the file has more than 99 bytes"
+    ):
         look()

@@ -117,7 +117,9 @@ def whole(study: Study, kept: Path, tmp_path: Path) -> Path:
 def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     put: Put, directory: Path
 ) -> None:
-    axes = AXES.replace("stop = {}\n", "").replace("seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]")
+    axes = AXES.replace("stop = {}\n", "").replace(
+        "seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]"
+    )
     axes = axes.replace("test_data = true", "test_data = true, confirm = 2")
     study = read_study(put("study.toml", TOWERS + axes))
     run_study(study, directory)
@@ -131,7 +133,11 @@ def test_the_chosen_cell_is_run_with_fresh_seeds_when_all_others_have_finished(
     assert runs(directory) == {(cell, seed) for cell in study.names for seed in (1, 2)}
     table = status_of(data).table()
     number = 2 * len(study.names) + 2
-    assert (table["finished"], table["total"], len(table["runs"])) == (number, number, number)
+    assert (table["finished"], table["total"], len(table["runs"])) == (
+        number,
+        number,
+        number,
+    )
     first, *_ = lines = list(status_of(data).lines())
     assert first.endswith(f": {number} runs: {number} finished")
     assert [line.split(":")[0].strip() for line in lines[-2:]] == [
@@ -149,17 +155,24 @@ def test_worse_cells_get_no_further_seeds(study: Study, directory: Path) -> None
     run_study(study, directory, say=said.append)
     found = decided(directory)
     assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
-    assert all(one.than.startswith("0.5") and one.p_value < 0.05 for one in found.claims)
+    assert all(
+        one.than.startswith("0.5") and one.p_value < 0.05 for one in found.claims
+    )
     assert found.at_work == ("0.5, 0.0", "0.5, 0.5")
     assert found.ended
     assert found.winner is None
     stopped = {one.cell: one.seeds for one in found.claims}
-    expected = {(cell, seed) for cell in study.names for seed in range(1, stopped.get(cell, 5) + 1)}
+    expected = {
+        (cell, seed)
+        for cell in study.names
+        for seed in range(1, stopped.get(cell, 5) + 1)
+    }
     assert runs(directory) == expected
     assert read_data(directory).needless == 20 - len(expected) > 0
     for one in found.claims:
         assert any(
-            line.startswith(f"{one.cell}: stopped after {one.seeds} seeds: worse than") for line in said
+            line.startswith(f"{one.cell}: stopped after {one.seeds} seeds: worse than")
+            for line in said
         )
     # Every run is counted once, and those that are not done are taken from the whole.
     assert progress(said)[-1] == f"{len(expected)} of {len(expected)}"
@@ -175,7 +188,9 @@ def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
     work = plan_work(full.cells, CellKeys(load_plugins()))
     assert full.table.decide is not None
     evidence = DecidingEvidence(tmp_path / "full", full.table.decide, work.tasks)
-    test = SequentialTest(full.names, (2, 3, 4, 5), shares=shares((full.seeds, (2, 3, 4, 5))))
+    test = SequentialTest(
+        full.names, (2, 3, 4, 5), shares=shares((full.seeds, (2, 3, 4, 5)))
+    )
     for look in test.looks:
         known = evidence.of(test.at_work, full.seeds[:look])
         test.look(known.values, known.items)
@@ -183,7 +198,12 @@ def test_the_decisions_are_those_of_all_scores_looked_at_afterwards(
 
 
 @pytest.mark.parametrize(
-    "after", [pytest.param(3, marks=pytest.mark.slow), 9, pytest.param(14, marks=pytest.mark.slow)]
+    "after",
+    [
+        pytest.param(3, marks=pytest.mark.slow),
+        9,
+        pytest.param(14, marks=pytest.mark.slow),
+    ],
 )
 def test_an_interrupted_study_decides_the_same(
     after: int, study: Study, whole: Path, directory: Path
@@ -199,7 +219,9 @@ def test_an_interrupted_study_decides_the_same(
 
 
 @pytest.mark.slow
-def test_the_order_of_the_runs_changes_nothing(study: Study, whole: Path, directory: Path) -> None:
+def test_the_order_of_the_runs_changes_nothing(
+    study: Study, whole: Path, directory: Path
+) -> None:
     # All runs of the worst cell first, also those that would not have been needed.
     run_study(study, directory, only=[{"lr": "0.02", "noise": "0.5"}])
     assert read_decisions(directory) is None
@@ -216,7 +238,9 @@ def test_a_sampled_study_stops_among_the_cells_that_were_sampled(
     study: Study, directory: Path, tmp_path: Path
 ) -> None:
     changed = _changed(study, "stop = {}", "stop = { error_rate = 0.4 }")
-    changed.write_text(changed.read_text() + '[study.sampler]\nuse = "nearby"\ncells = 3\nbatch = 2\n')
+    changed.write_text(
+        changed.read_text() + '[study.sampler]\nuse = "nearby"\ncells = 3\nbatch = 2\n'
+    )
     study = read_study(changed)
     said: list[str] = []
     run_study(study, directory, say=said.append)
@@ -237,13 +261,17 @@ def test_a_sampled_study_stops_among_the_cells_that_were_sampled(
 
 
 @pytest.mark.slow
-def test_two_workers_decide_the_same(study: Study, whole: Path, directory: Path) -> None:
+def test_two_workers_decide_the_same(
+    study: Study, whole: Path, directory: Path
+) -> None:
     run_study(study, directory, executor=LocalPool(2))
     assert (directory / DECISIONS).read_bytes() == (whole / DECISIONS).read_bytes()
 
 
 def test_a_winner_ends_the_study(study: Study, directory: Path) -> None:
-    study = read_study(_changed(study, "values = [0.0, 0.5]", "values = [0.0]"), plugins=load_plugins())
+    study = read_study(
+        _changed(study, "values = [0.0, 0.5]", "values = [0.0]"), plugins=load_plugins()
+    )
     run_study(study, directory)
     found = decided(directory)
     assert found.winner == "0.5, 0.0"
@@ -266,15 +294,23 @@ def _changed(study: Study, old: str, new: str) -> Path:
 
 @pytest.mark.slow
 def test_against_the_baseline_better_cells_go_on(study: Study, directory: Path) -> None:
-    study = read_study(_changed(study, "stop = {}", 'stop = { worse_than = "baseline", error_rate = 0.1 }'))
+    study = read_study(
+        _changed(
+            study, "stop = {}", 'stop = { worse_than = "baseline", error_rate = 0.1 }'
+        )
+    )
     run_study(study, directory)
     found = decided(directory)
     assert {one.cell for one in found.claims} == {"0.02, 0.0", "0.02, 0.5"}
     assert {one.than for one in found.claims} == {study.baseline}
 
 
-def test_a_failed_cell_is_not_compared_and_says_why(study: Study, directory: Path, fail: Fail) -> None:
-    fail(lambda job: RunError("no") if str(job).startswith("0.02, 0.5, seed 2") else None)
+def test_a_failed_cell_is_not_compared_and_says_why(
+    study: Study, directory: Path, fail: Fail
+) -> None:
+    fail(
+        lambda job: RunError("no") if str(job).startswith("0.02, 0.5, seed 2") else None
+    )
     result = run_study(study, directory, keep_going=True)
     assert [str(one.job) for one in result.failed] == ["0.02, 0.5, seed 2"]
     found = decided(directory)
@@ -284,7 +320,9 @@ def test_a_failed_cell_is_not_compared_and_says_why(study: Study, directory: Pat
 
 
 @pytest.mark.slow
-def test_a_study_in_which_nothing_decides_ends_at_the_first_look(study: Study, directory: Path) -> None:
+def test_a_study_in_which_nothing_decides_ends_at_the_first_look(
+    study: Study, directory: Path
+) -> None:
     study = read_study(_changed(study, 'tasks = ["near"]', 'tasks = ["nearer"]'))
     message = (
         r"nothing decides between the cells: of 0.5, 0.0, it has no score that decides under "
@@ -315,12 +353,20 @@ def test_another_rule_is_noted(study: Study, directory: Path) -> None:
 def test_a_run_that_cannot_begin_stays_in_the_report_of_a_study_that_has_ended(
     study: Study, directory: Path, fail: Fail
 ) -> None:
-    fail(lambda job: RunError("no") if job.stages is not None and job.recipe.run.seed == 2 else None)
+    fail(
+        lambda job: (
+            RunError("no")
+            if job.stages is not None and job.recipe.run.seed == 2
+            else None
+        )
+    )
     run_study(study, directory, keep_going=True)
     assert decided(directory).ended
     data = read_data(directory)
     # Their shared stages failed, so that they have not begun.
-    assert [run.status for cell in data.cells for run in cell.runs if run.seed == 2] == ["waiting"] * 4
+    assert [
+        run.status for cell in data.cells for run in cell.runs if run.seed == 2
+    ] == ["waiting"] * 4
     assert (data.finished, data.total, data.needless) == (16, 20, 0)
 
 
@@ -348,10 +394,17 @@ def test_a_study_that_no_longer_stops_has_all_runs_and_corrects_for_the_looks_it
     assert needless
     run_study(read_study(_changed(study, "stop = {}", "")), whole)
     data = read_data(whole)
-    assert (data.decisions, data.needless, data.finished, data.looks) == (None, 0, 20, 4)
+    assert (data.decisions, data.needless, data.finished, data.looks) == (
+        None,
+        0,
+        20,
+        4,
+    )
 
 
-def test_tests_of_tables_are_corrected_for_the_looks(study: Study, whole: Path, tmp_path: Path) -> None:
+def test_tests_of_tables_are_corrected_for_the_looks(
+    study: Study, whole: Path, tmp_path: Path
+) -> None:
     write_reports(whole)
     text = (whole / "report.md").read_text()
     assert "times the 4 looks at which cells may be stopped." in text
@@ -363,10 +416,16 @@ def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
     path = whole / DECISIONS
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "claims": [1]}))
-    with pytest.raises(RunError, match=r"decisions.json` is damaged: .*; remove it and run `sentbed study`"):
+    with pytest.raises(
+        RunError,
+        match=r"decisions.json` is damaged: .*; remove it and run `sentbed study`",
+    ):
         read_data(whole)
     path.write_text(json.dumps({**content, "schema": 1}))
-    with pytest.raises(RunError, match=r"is of another version; remove it and run `sentbed study` there"):
+    with pytest.raises(
+        RunError,
+        match=r"is of another version; remove it and run `sentbed study` there",
+    ):
         run_study(study, whole)
     path.unlink()
     path.mkdir()
@@ -377,20 +436,32 @@ def test_damaged_decisions_are_told(study: Study, whole: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("seeds = [1, 2, 3, 4, 5]", "seeds = [1, 2]", "the study has 2 seeds, and cells are first compared"),
-        ('baseline = { lr = "0.5", noise = "0.0" }\n', "", "the study has no `baseline`; name one"),
+        (
+            "seeds = [1, 2, 3, 4, 5]",
+            "seeds = [1, 2]",
+            "the study has 2 seeds, and cells are first compared",
+        ),
+        (
+            'baseline = { lr = "0.5", noise = "0.0" }\n',
+            "",
+            "the study has no `baseline`; name one",
+        ),
         ("stop = {", "stop = { error_rate = 1.5, ", "error_rate"),
         ("stop = {", "stop = { first_look = 1, ", "first_look"),
     ],
 )
-def test_what_cannot_stop_anything_is_refused(old: str, new: str, message: str, put: Put) -> None:
+def test_what_cannot_stop_anything_is_refused(
+    old: str, new: str, message: str, put: Put
+) -> None:
     text = (TOWERS + AXES).replace("stop = {}", 'stop = { worse_than = "baseline" }')
     assert old in text
     with pytest.raises(RecipeError, match=message):
         read_study(put("study.toml", text.replace(old, new)))
 
 
-def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(study: Study, whole: Path) -> None:
+def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(
+    study: Study, whole: Path
+) -> None:
     needless = read_data(whole).needless
     words = ["study", str(study.document.file), "--dry-run", "--out", str(whole)]
     said = CliRunner().invoke(main, words).output.splitlines()
@@ -400,7 +471,10 @@ def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(study: Study, who
     assert any(line.startswith("  decided: ") and "0.5, 0.0" in line for line in said)
     assert not any("time left" in line or "shared" in line for line in said)
     # Named cells are run with all seeds.
-    assert "not needed" not in CliRunner().invoke(main, [*words, "--only", "lr=0.02"]).output
+    assert (
+        "not needed"
+        not in CliRunner().invoke(main, [*words, "--only", "lr=0.02"]).output
+    )
     # Another rule has decided nothing yet.
     _changed(study, "stop = {}", "stop = { error_rate = 0.2 }")
     assert "not needed" not in CliRunner().invoke(main, words).output
@@ -416,8 +490,14 @@ def test_decisions_on_other_runs_leave_none_out(study: Study, whole: Path) -> No
     needless = needless_runs(study, waiting(work, whole), whole)
     assert {task.cell.name for task in needless} == stopped
     assert len(needless) == read_data(whole).needless
-    (changed,) = (task for task in needless if task.cell.seed == 5 and task.cell.name == min(stopped))
-    first = next(t for t in work.tasks if t.cell.name == changed.cell.name and t.cell.seed == 1)
+    (changed,) = (
+        task
+        for task in needless
+        if task.cell.seed == 5 and task.cell.name == min(stopped)
+    )
+    first = next(
+        t for t in work.tasks if t.cell.name == changed.cell.name and t.cell.seed == 1
+    )
     shutil.rmtree(whole / first.directory)
     needless = needless_runs(study, waiting(work, whole), whole)
     assert {task.cell.name for task in needless} == stopped - {changed.cell.name}
@@ -445,10 +525,16 @@ def test_the_plan_says_what_stops(study: Study, tmp_path: Path) -> None:
     ) in lines
 
 
-def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(put: Put, directory: Path) -> None:
+def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(
+    put: Put, directory: Path
+) -> None:
     lottery = '[[evaluate]]\nuse = "lottery"\nencoder = "zh"\n'
-    axes = AXES.replace('["near"]', '["near", "lottery"]').partition("[study.axes.noise]")[0]
-    mixed = read_study(put("study.toml", TOWERS + lottery + axes.replace(', noise = "0.0"', "")))
+    axes = AXES.replace('["near"]', '["near", "lottery"]').partition(
+        "[study.axes.noise]"
+    )[0]
+    mixed = read_study(
+        put("study.toml", TOWERS + lottery + axes.replace(', noise = "0.0"', ""))
+    )
     unlike = r"no common unit.*: lottery \(lottery, luck\), near \(nearness, distance\)"
     with pytest.raises(RunError, match=unlike):
         run_study(mixed, directory)
@@ -460,20 +546,31 @@ def test_tasks_without_a_common_unit_end_the_study_at_its_first_look(put: Put, d
 
 
 def test_a_look_at_other_prompts_is_one_that_was_not_planned() -> None:
-    rule = Rule("best", 0.0, 0.05, (2, 3), ("a", "b"), "near", (1, 2, 3), prompts=("x", "y"))
+    rule = Rule(
+        "best", 0.0, 0.05, (2, 3), ("a", "b"), "near", (1, 2, 3), prompts=("x", "y")
+    )
     more = attrs.evolve(rule, prompts=("x", "y", "z"))
     first = shares((_runs_of_seeds(rule), rule.looks))
-    again = shares((_runs_of_seeds(more), more.looks), [(_runs_of_seeds(rule), rule.looks)])
+    again = shares(
+        (_runs_of_seeds(more), more.looks), [(_runs_of_seeds(rule), rule.looks)]
+    )
     assert sum(first.values()) == pytest.approx(0.9)
     # Looks 3 and 4 of which 2 were planned: of a tenth, 3 / (j (j + 1)).
     assert again == {2: pytest.approx(0.1 * 3 / 12), 3: pytest.approx(0.1 * 3 / 20)}
     # The same prompts in another order are the same looks.
     turned = attrs.evolve(rule, prompts=("y", "x"))
-    assert shares((_runs_of_seeds(turned), rule.looks), [(_runs_of_seeds(rule), rule.looks)]) == first
+    assert (
+        shares(
+            (_runs_of_seeds(turned), rule.looks), [(_runs_of_seeds(rule), rule.looks)]
+        )
+        == first
+    )
     # A test over prompts as a sample is another one than that over them as all that are of interest.
     fixed = attrs.evolve(rule, prompt_factor="fixed")
     random = attrs.evolve(rule, prompt_factor="random")
-    again = shares((_runs_of_seeds(random), rule.looks), [(_runs_of_seeds(fixed), rule.looks)])
+    again = shares(
+        (_runs_of_seeds(random), rule.looks), [(_runs_of_seeds(fixed), rule.looks)]
+    )
     assert again == {2: pytest.approx(0.1 * 3 / 12), 3: pytest.approx(0.1 * 3 / 20)}
     without = attrs.evolve(rule, prompts=())
     assert _runs_of_seeds(without) == (1, 2, 3)

@@ -50,7 +50,9 @@ def _rename(study: dict[str, Any], prefix: str) -> None:
         axis["name"] = prefix + axis["name"]
         axis["labels"] = [prefix + label for label in axis["labels"]]
     for cell in study["cells"]:
-        cell["labels"] = {prefix + axis: prefix + label for axis, label in cell["labels"].items()}
+        cell["labels"] = {
+            prefix + axis: prefix + label for axis, label in cell["labels"].items()
+        }
         cell["name"] = ", ".join(cell["labels"].values())
     study["baseline"] = None
 
@@ -68,7 +70,9 @@ def test_hostile_names_reach_no_table_page_or_terminal(directory: Path) -> None:
     files = [directory / name for name in ("report.md", "report.html", "results.json")]
     files += (directory / "tables").iterdir()
     assert len(files) > 5
-    assert [file.name for file in files if CONTROL.search(file.read_text("utf-8"))] == []
+    assert [
+        file.name for file in files if CONTROL.search(file.read_text("utf-8"))
+    ] == []
     for command in ("study status", "study report", "table", "compare"):
         result = CliRunner().invoke(main, [*command.split(), str(directory)])
         assert result.exit_code == 0, result.output
@@ -76,7 +80,9 @@ def test_hostile_names_reach_no_table_page_or_terminal(directory: Path) -> None:
         assert command == "study report" or "\\u009b31m\\x1b]0;x" in result.output
 
 
-@pytest.mark.parametrize("file", ["study.json", "manifest.json", "report.json", "results.json"])
+@pytest.mark.parametrize(
+    "file", ["study.json", "manifest.json", "report.json", "results.json"]
+)
 def test_json_nested_5000_deep_is_no_traceback(file: str, directory: Path) -> None:
     path = directory / file
     if not path.is_file():
@@ -95,7 +101,9 @@ def test_a_run_outside_of_its_study_is_not_read(outside: str, directory: Path) -
     shutil.copytree(directory / run["directory"], directory.parent / "other")
     run["directory"] = outside
     (directory / "study.json").write_text(json.dumps(study))
-    with pytest.raises(RunError, match=r"`.*study.json` is damaged: .*a run lies outside the study"):
+    with pytest.raises(
+        RunError, match=r"`.*study.json` is damaged: .*a run lies outside the study"
+    ):
         read_data(directory)
 
 
@@ -120,7 +128,13 @@ def test_a_report_is_not_written_where_a_link_leads(name: str, directory: Path) 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Return the path of each value within a value."""
     paths = [path]
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, item in items:
         paths += _paths(item, (*path, key))
     return paths
@@ -129,11 +143,15 @@ def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_a_study_of_another_shape_is_an_error_with_its_file(data: st.DataObject, directory: Path) -> None:
+def test_a_study_of_another_shape_is_an_error_with_its_file(
+    data: st.DataObject, directory: Path
+) -> None:
     written = (directory / "study.json").read_text()
     study = json.loads(written)
     path = data.draw(st.sampled_from(_paths(study)[1:]))
-    value = data.draw(st.sampled_from(["a", "1", 1, 2.5, None, True, [], {}, [[]], {"a": 1}, HOSTILE]))
+    value = data.draw(
+        st.sampled_from(["a", "1", 1, 2.5, None, True, [], {}, [[]], {"a": 1}, HOSTILE])
+    )
     place = study
     for key in path[:-1]:
         place = place[key]

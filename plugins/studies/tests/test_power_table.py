@@ -54,22 +54,33 @@ def test_given_numbers_make_a_table_of_seeds_and_one_line_a_difference() -> None
         ["3", f"{least[0]:.3g}"],
         ["5", f"{least[1]:.3g}"],
     ]
-    assert rows[3] == f"difference 0.7: {seeds_needed(spread, 0.7, comparisons=8).reason}"
+    assert (
+        rows[3] == f"difference 0.7: {seeds_needed(spread, 0.7, comparisons=8).reason}"
+    )
     assert "the items alone leave" in rows[3]
     assert rows[4].startswith("difference 0.5: no number of seeds")
-    assert power_of_spread(0.3, 0.0, differences=[0.5]).needed[0.5] == seeds_needed(Spread(0.3), 0.5)
+    assert power_of_spread(0.3, 0.0, differences=[0.5]).needed[0.5] == seeds_needed(
+        Spread(0.3), 0.5
+    )
 
 
 def test_by_default_one_comparison_under_a_few_numbers_of_seeds() -> None:
     found = power_of_spread(1.0, 0.0)
-    assert (found.comparisons, [*found.smallest], found.needed) == (1, [2, 3, 5, 10], {})
+    assert (found.comparisons, [*found.smallest], found.needed) == (
+        1,
+        [2, 3, 5, 10],
+        {},
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "give either DIRECTORY, or `--seed-std` and `--item-std`"),
-        (("place", "--seed-std", "1"), "give either DIRECTORY, or `--seed-std` and `--item-std`"),
+        (
+            ("place", "--seed-std", "1"),
+            "give either DIRECTORY, or `--seed-std` and `--item-std`",
+        ),
         (("--seed-std", "-1"), "-1.0 is not in the range"),
         (("--seed-std", "nan"), "`seed_std` is nan"),
         (("--seed-std", "0"), "neither seeds nor items vary"),
@@ -81,7 +92,10 @@ def test_by_default_one_comparison_under_a_few_numbers_of_seeds() -> None:
     ],
 )
 def test_bad_input_is_a_message_and_no_traceback(
-    arguments: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(cli.main, ["study", "power", *arguments])
@@ -90,7 +104,9 @@ def test_bad_input_is_a_message_and_no_traceback(
     assert "Traceback" not in result.output
 
 
-def test_a_study_gives_its_own_spread_seeds_and_comparisons(study_of: Callable[..., StudyData]) -> None:
+def test_a_study_gives_its_own_spread_seeds_and_comparisons(
+    study_of: Callable[..., StudyData],
+) -> None:
     data = study_of(NUMBERS, baseline="base")
     (found,) = LoadedStudy(data).power(differences=[1.0])
     assert (found.comparisons, [*found.smallest]) == (2, [3, 6, 12])
@@ -111,8 +127,14 @@ def test_without_a_baseline_the_spread_is_that_of_differences_from_the_first_cel
 
 
 def test_one_seed_shows_no_spread(study_of: Callable[..., StudyData]) -> None:
-    data = study_of({name: {1: seeds[1]} for name, seeds in NUMBERS.items()}, baseline="base", items=True)
-    with pytest.raises(RunError, match="not known how much seeds differ; run more seeds, or give"):
+    data = study_of(
+        {name: {1: seeds[1]} for name, seeds in NUMBERS.items()},
+        baseline="base",
+        items=True,
+    )
+    with pytest.raises(
+        RunError, match="not known how much seeds differ; run more seeds, or give"
+    ):
         power_of_study(data)
     nothing = attrs.evolve(data, cells=())
     with pytest.raises(RunError, match="no cell has been compared"):

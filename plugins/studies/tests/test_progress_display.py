@@ -56,14 +56,19 @@ def test_a_run_says_its_step_its_loss_its_time_and_what_is_left(tmp_path: Path) 
     log(tmp_path, STARTED)
     assert str(followed.progress(now=NOW + 1)) == "starting, 1.0 s"
     log(tmp_path, STAGE, step(4, 1))
-    assert str(followed.progress(now=NOW + 4)) == "stage nli: step 1 of 10, loss 1.0000, 4.0 s"
+    assert (
+        str(followed.progress(now=NOW + 4))
+        == "stage nli: step 1 of 10, loss 1.0000, 4.0 s"
+    )
     log(tmp_path, step(7, 2), step(10, 3))
     # Three seconds a step: seven more.
     assert str(followed.progress(now=NOW + 11)) == (
         "stage nli: step 3 of 10, loss 0.3333, 11.0 s, about 21.0 s left"
     )
     # The whole run takes longer than the stage.
-    assert str(followed.progress(100.0, now=NOW + 11)).endswith(", 11.0 s, about 1 min 29 s left")
+    assert str(followed.progress(100.0, now=NOW + 11)).endswith(
+        ", 11.0 s, about 1 min 29 s left"
+    )
     log(tmp_path, (40.0, "stage_finished", {"stage": "nli"}))
     log(tmp_path, (41.0, "evaluation_started", {"encoder": "en", "evaluator": "sts"}))
     assert str(followed.progress(now=NOW + 42)) == "evaluating en with sts, 42.0 s"
@@ -72,13 +77,24 @@ def test_a_run_says_its_step_its_loss_its_time_and_what_is_left(tmp_path: Path) 
 def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
     followed = RunLog(tmp_path)
     log(tmp_path, STARTED, STAGE)
-    line = json.dumps({"time": NOW + 4, "event": "step_finished", "stage": "nli", "step": 1, "loss": 0.5})
+    line = json.dumps(
+        {
+            "time": NOW + 4,
+            "event": "step_finished",
+            "stage": "nli",
+            "step": 1,
+            "loss": 0.5,
+        }
+    )
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write(line[:30])
     assert str(followed.progress(now=NOW + 5)) == "stage nli, 5.0 s"
     with (tmp_path / "log.jsonl").open("a") as file:
         file.write(line[30:] + "\n")
-    assert str(followed.progress(now=NOW + 5)) == "stage nli: step 1 of 10, loss 0.5000, 5.0 s"
+    assert (
+        str(followed.progress(now=NOW + 5))
+        == "stage nli: step 1 of 10, loss 0.5000, 5.0 s"
+    )
 
 
 def test_a_resumed_run_counts_from_where_it_was_resumed(tmp_path: Path) -> None:
@@ -98,7 +114,11 @@ def test_a_resumed_run_counts_from_where_it_was_resumed(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def study(put: Callable[[str, str], Path], installed_toy: object, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(
+    put: Callable[[str, str], Path],
+    installed_toy: object,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Study:
     quicken(monkeypatch)
     return read_study(put("study.toml", TOWERS + AXES))
 
@@ -110,7 +130,13 @@ def work(study: Study) -> Work:
 
 def at_work(run: Path, began: float) -> None:
     shift = began - NOW
-    log(run, *((at + shift, event, more) for at, event, more in (STARTED, STAGE, step(4, 1), step(6, 2))))
+    log(
+        run,
+        *(
+            (at + shift, event, more)
+            for at, event, more in (STARTED, STAGE, step(4, 1), step(6, 2))
+        ),
+    )
     (run / "manifest.json").write_text(json.dumps({"status": "running"}))
 
 
@@ -123,9 +149,19 @@ def test_status_shows_how_far_running_cells_are_and_where_killed_ones_were(
     at_work(run, time.time() - 10)
     with locked(lock_of(tmp_path, run)):
         data = read_data(tmp_path)
-        (line,) = (line for line in status_of(data).lines() if line.startswith("  0.5, seed 2: "))
-        (progress,) = (entry["progress"] for entry in status_of(data).table()["runs"] if entry["progress"])
-    assert line.startswith("  0.5, seed 2: running: stage nli: step 2 of 10, loss 0.5000, 1")
+        (line,) = (
+            line
+            for line in status_of(data).lines()
+            if line.startswith("  0.5, seed 2: ")
+        )
+        (progress,) = (
+            entry["progress"]
+            for entry in status_of(data).table()["runs"]
+            if entry["progress"]
+        )
+    assert line.startswith(
+        "  0.5, seed 2: running: stage nli: step 2 of 10, loss 0.5000, 1"
+    )
     assert line.endswith(", about 16.0 s left")
     assert (progress["step"], progress["steps"], progress["left"]) == (2, 10, 16.0)
 
@@ -139,20 +175,33 @@ def test_status_has_the_time_left_by_the_mean_of_the_finished_runs(
     run_study(study, tmp_path / "out", work=work, only=[{"lr": "0.5"}])
     reports = sorted(tmp_path.glob("out/cells/*/report.json"))
     for report, seconds in zip(reports, (20.0, 40.0), strict=True):
-        report.write_text(json.dumps({**json.loads(report.read_text()), "seconds": seconds}))
+        report.write_text(
+            json.dumps({**json.loads(report.read_text()), "seconds": seconds})
+        )
     data = read_data(tmp_path / "out")
     *_, line = status_of(data).lines()
-    assert line == ("left: about 1 min, with one run at a time, if they take as long as the finished ones")
+    assert line == (
+        "left: about 1 min, with one run at a time, if they take as long as the finished ones"
+    )
     assert status_of(data).table()["seconds_left"] == 60.0
 
 
-def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(work: Work, tmp_path: Path) -> None:
-    watched = Watched(tmp_path, work, TimeLeft({work.tasks[2].directory: (50.0, 50.0)}), started=NOW - 1)
+def test_what_is_at_work_is_shown_and_what_was_killed_before_is_not(
+    work: Work, tmp_path: Path
+) -> None:
+    watched = Watched(
+        tmp_path,
+        work,
+        TimeLeft({work.tasks[2].directory: (50.0, 50.0)}),
+        started=NOW - 1,
+    )
     at_work(tmp_path / work.tasks[0].directory, NOW - 500)
     at_work(tmp_path / work.tasks[2].directory, NOW)
     (line,) = watched.lines()
     assert line.startswith("0.25, seed 1: stage nli: step 2 of 10, loss 0.5000, ")
-    (tmp_path / work.tasks[2].directory / "manifest.json").write_text(json.dumps({"status": "finished"}))
+    (tmp_path / work.tasks[2].directory / "manifest.json").write_text(
+        json.dumps({"status": "finished"})
+    )
     assert watched.lines() == []
     assert watched.text().plain == "all runs: 56.0 s left"
 
@@ -180,16 +229,27 @@ def test_where_there_is_no_terminal_running_cells_are_lines_now_and_then(
         say("a cell has finished [1]")
     printed = capsys.readouterr().err.splitlines()
     assert "a cell has finished [1]" in printed
-    assert sum(line.startswith("0.5, seed 1: stage nli: step 2 of 10") for line in printed) >= 2
+    assert (
+        sum(line.startswith("0.5, seed 1: stage nli: step 2 of 10") for line in printed)
+        >= 2
+    )
     ended = len(slow)
     time.sleep(0.05)
     assert len(slow) == ended
 
 
 def test_on_a_terminal_they_are_always_in_sight_below_what_is_printed(
-    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    work: Work,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    terminal = {"TTY_COMPATIBLE": "1", "TTY_INTERACTIVE": "1", "COLUMNS": "200", "TERM": "xterm"}
+    terminal = {
+        "TTY_COMPATIBLE": "1",
+        "TTY_INTERACTIVE": "1",
+        "COLUMNS": "200",
+        "TERM": "xterm",
+    }
     for name, value in terminal.items():
         monkeypatch.setenv(name, value)
     at_work(tmp_path / work.tasks[0].directory, time.time() + 5)
@@ -200,10 +260,14 @@ def test_on_a_terminal_they_are_always_in_sight_below_what_is_printed(
     assert "a cell has finished [1]" in printed
     assert "0.5, seed 1: stage nli: step 2 of 10, loss 0.5000" in printed
     assert "all runs: 56.0 s left" in printed
-    assert printed.rindex("\x1b[?25h") > printed.rindex("\x1b[?25l"), "the cursor stays hidden"
+    assert printed.rindex("\x1b[?25h") > printed.rindex("\x1b[?25l"), (
+        "the cursor stays hidden"
+    )
 
 
-def test_runs_of_a_study_leave_logs_that_can_be_followed(study: Study, work: Work, tmp_path: Path) -> None:
+def test_runs_of_a_study_leave_logs_that_can_be_followed(
+    study: Study, work: Work, tmp_path: Path
+) -> None:
     run_study(study, tmp_path / "out", work=work)
     for task in work.tasks:
         followed = RunLog(tmp_path / "out" / task.directory)

@@ -33,7 +33,12 @@ ROOT = Path(__file__).parents[3]
 PAPERS = ROOT / "recipes" / "papers"
 
 
-def number(found: float | None, value: float = 80.0, tolerance: float | None = 0.5, fits: int = 1) -> Number:
+def number(
+    found: float | None,
+    value: float = 80.0,
+    tolerance: float | None = 0.5,
+    fits: int = 1,
+) -> Number:
     return Number("mean", ExpectedRow("MR", value, tolerance, "Table 1", found, fits))
 
 
@@ -49,33 +54,68 @@ def number(found: float | None, value: float = 80.0, tolerance: float | None = 0
         (number(None, tolerance=None), "not measured", False),
     ],
 )
-def test_what_was_measured_and_is_not_within_fails(found: Number, said: str, fails: bool) -> None:
+def test_what_was_measured_and_is_not_within_fails(
+    found: Number, said: str, fails: bool
+) -> None:
     assert (verdict(found), missed([number(80.0), found])) == (said, fails)
 
 
 def test_what_was_not_measured_is_counted_beside() -> None:
-    numbers = [number(80.0), number(90.0), number(None), number(None), number(None, fits=2)]
+    numbers = [
+        number(80.0),
+        number(90.0),
+        number(None),
+        number(None),
+        number(None, fits=2),
+    ]
     *_, last = comparison(numbers)
     assert last == "1 of 3 numbers within their tolerance; 2 not measured"
     *_, last = comparison(numbers[:2])
     assert last == "1 of 2 numbers within their tolerance"
 
 
-def test_a_contradicted_number_is_shown_with_its_reason_and_counts_neither_way() -> None:
-    row = ExpectedRow("MR", 38.8, None, "Table 1", 30.9, contradicted="table 3 of another paper has 30.9")
+def test_a_contradicted_number_is_shown_with_its_reason_and_counts_neither_way() -> (
+    None
+):
+    row = ExpectedRow(
+        "MR",
+        38.8,
+        None,
+        "Table 1",
+        30.9,
+        contradicted="table 3 of another paper has 30.9",
+    )
     off = Number("first", row)
     again = Number("first", attrs.evolve(row, key="CR"))
     assert verdict(off) == "contradicted"
     assert not missed([number(80.0), off, again])
     *table, count, reason = comparison([number(80.0), off, again])
-    assert table[2].split() == ["first", "MR", "30.90", "38.80", "−7.90", "contradicted"]
-    assert count == "1 of 1 number within their tolerance; 2 contradicted, which do not count"
+    assert table[2].split() == [
+        "first",
+        "MR",
+        "30.90",
+        "38.80",
+        "−7.90",
+        "contradicted",
+    ]
+    assert (
+        count
+        == "1 of 1 number within their tolerance; 2 contradicted, which do not count"
+    )
     assert reason == "contradicted: Table 1, first: table 3 of another paper has 30.9"
 
 
 def test_numbers_have_the_digits_of_the_recipe() -> None:
     _, line, _ = comparison([number(0.12341, value=0.1234, tolerance=0.0005)])
-    assert line.split() == ["mean", "MR", "0.1234", "0.1234", "±0.0000", "0.0005", "within"]
+    assert line.split() == [
+        "mean",
+        "MR",
+        "0.1234",
+        "0.1234",
+        "±0.0000",
+        "0.0005",
+        "within",
+    ]
     _, line, _ = comparison([number(80.0)])
     assert line.split()[2:6] == ["80.00", "80.00", "±0.00", "0.50"]
 
@@ -84,7 +124,10 @@ def test_an_average_of_fewer_tasks_is_not_judged_by_that_of_the_paper(
     study_of: Callable[..., StudyData],
 ) -> None:
     published = {"MR": 70.0, "CR": 80.0, "TREC": 99.0, "AVG": 83.0}
-    expected = {"T": Published({"a": published}, 0.5), "U": Published({"b": {"MR": 1.0}})}
+    expected = {
+        "T": Published({"a": published}, 0.5),
+        "U": Published({"b": {"MR": 1.0}}),
+    }
     numbers = {"a": {1: {"MR": 70.0, "CR": 80.0}}, "b": {1: {}}}
     found = numbers_of(study_of(numbers, statuses={"b": "failed"}, expected=expected))
     # What has not finished is left out.
@@ -99,19 +142,40 @@ def test_two_averages_of_a_published_row_are_each_compared_with_their_own(
     study_of: Callable[..., StudyData],
 ) -> None:
     transfer = {"MR": 70.0, "CR": 80.0, "AVG/accuracy": 75.0}
-    published = {**transfer, "STS12": 60.0, "STSB": 70.0, "SICKR": 80.0, "AVG/spearman": 70.0}
-    scores = {"MR": 70.0, "CR": 80.0, "STS12/spearman": 60.0, "STSB/spearman": 70.0, "SICKR/spearman": 80.0}
-    data = study_of({"a": {1: scores}}, expected={"T": Published({"a": published}, 0.5)})
+    published = {
+        **transfer,
+        "STS12": 60.0,
+        "STSB": 70.0,
+        "SICKR": 80.0,
+        "AVG/spearman": 70.0,
+    }
+    scores = {
+        "MR": 70.0,
+        "CR": 80.0,
+        "STS12/spearman": 60.0,
+        "STSB/spearman": 70.0,
+        "SICKR/spearman": 80.0,
+    }
+    data = study_of(
+        {"a": {1: scores}}, expected={"T": Published({"a": published}, 0.5)}
+    )
     (cell,) = data.cells
     (run,) = cell.runs
     apart = tuple(
-        attrs.evolve(score, evaluator="sts") if score.metric == "spearman" else score for score in run.scores
+        attrs.evolve(score, evaluator="sts") if score.metric == "spearman" else score
+        for score in run.scores
     )
-    both = attrs.evolve(data, cells=(attrs.evolve(cell, runs=(attrs.evolve(run, scores=apart),)),))
-    assert [(one.row.key, one.row.found) for one in numbers_of(both)] == list(published.items())
+    both = attrs.evolve(
+        data, cells=(attrs.evolve(cell, runs=(attrs.evolve(run, scores=apart),)),)
+    )
+    assert [(one.row.key, one.row.found) for one in numbers_of(both)] == list(
+        published.items()
+    )
     # A number of a task that was not run may be of either average.
     fewer = tuple(score for score in apart if score.task != "STS12")
-    both = attrs.evolve(data, cells=(attrs.evolve(cell, runs=(attrs.evolve(run, scores=fewer),)),))
+    both = attrs.evolve(
+        data, cells=(attrs.evolve(cell, runs=(attrs.evolve(run, scores=fewer),)),)
+    )
     found = {one.row.key: one.row.found for one in numbers_of(both)}
     assert (found["AVG/accuracy"], found["AVG/spearman"]) == (None, None)
 
@@ -120,12 +184,24 @@ def test_two_averages_of_a_published_row_are_each_compared_with_their_own(
 
 
 def files(papers: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(papers)): path.read_bytes() for path in papers.rglob("*.toml")}
+    return {
+        str(path.relative_to(papers)): path.read_bytes()
+        for path in papers.rglob("*.toml")
+    }
 
 
 def build(source: Path, target: Path, kind: str) -> Path:
     """Build a distribution, and unpack it."""
-    program = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(target)]
+    program = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        kind,
+        "-d",
+        str(target),
+    ]
     subprocess.run(program, cwd=source, check=True, capture_output=True)
     (archive,) = target.iterdir()
     if kind == "wheel":
@@ -148,7 +224,11 @@ def test_what_is_built_has_the_papers_recipes(tmp_path: Path) -> None:
 def test_the_papers_recipes_need_no_file_beside_them(tmp_path: Path) -> None:
     copy = shutil.copytree(PAPERS, tmp_path / "papers")
     names = [place.name for place in PAPERS.iterdir() if place.is_dir()]
-    tables = [file.relative_to(PAPERS) for name in names for file in tables_of(PAPERS, name).values()]
+    tables = [
+        file.relative_to(PAPERS)
+        for name in names
+        for file in tables_of(PAPERS, name).values()
+    ]
     assert len(tables) > 20
     for table in tables:
         assert read_document(copy / table).data == read_document(PAPERS / table).data
@@ -183,7 +263,11 @@ def test_a_dry_run_shows_the_numbers_what_is_missing_and_the_time(
     assert first.startswith("table 3: 96 numbers")
     assert "none, base, bert, mean       STS12          38.78  contradicted" in lines
     assert not any("first" in line for line in lines[2:] if line.startswith("none"))
-    (missing,) = (line for line in lines if line.startswith("missing here: none, base, bert, mean; "))
+    (missing,) = (
+        line
+        for line in lines
+        if line.startswith("missing here: none, base, bert, mean; ")
+    )
     assert "has no SentEval data" in missing
     assert re.search(r"table-3\.toml:\d+ evaluate\.0", missing)
     assert "  time left: unknown" in lines

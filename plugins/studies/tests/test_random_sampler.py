@@ -6,7 +6,11 @@ import pytest
 from sentbed_studies.random_sampler import Random
 from sentbed_testing import check_component
 
-CELLS = [{"lr": value, "pooler": pooler} for value in (0.1, 0.2, 0.5) for pooler in ("first", "mean")]
+CELLS = [
+    {"lr": value, "pooler": pooler}
+    for value in (0.1, 0.2, 0.5)
+    for pooler in ("first", "mean")
+]
 
 
 def test_it_keeps_every_rule() -> None:
@@ -23,7 +27,9 @@ def test_the_cells_do_not_depend_on_the_batch_or_the_scores(batch: int) -> None:
 
 
 def test_each_cell_has_the_same_chance() -> None:
-    counts = Counter(cell for seed in range(600) for cell in Random().choose(CELLS, {}, 2, seed))
+    counts = Counter(
+        cell for seed in range(600) for cell in Random().choose(CELLS, {}, 2, seed)
+    )
     # Binomial, 600 draws with probability 1/3: four standard deviations are 46.
     assert set(counts) == {*range(6)}
     assert all(abs(count - 200) < 46 for count in counts.values())

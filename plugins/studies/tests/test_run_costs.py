@@ -43,13 +43,21 @@ def study(put: Put) -> Study:
     return read_study(put("study.toml", TOWERS + AXES))
 
 
-def test_a_run_records_what_its_shared_stages_took(study: Study, tmp_path: Path) -> None:
+def test_a_run_records_what_its_shared_stages_took(
+    study: Study, tmp_path: Path
+) -> None:
     run_study(study, tmp_path / "shared")
-    run_study(study, tmp_path / "alone", work=plan_work(study.cells, CellKeys(load_plugins()), False))
+    run_study(
+        study,
+        tmp_path / "alone",
+        work=plan_work(study.cells, CellKeys(load_plugins()), False),
+    )
     shared, alone = read_data(tmp_path / "shared"), read_data(tmp_path / "alone")
     costs = {}
     for directory in (tmp_path / "shared" / "shared").iterdir():
-        costs[directory.name] = recorded_cost(json.loads((directory / "report.json").read_text()))
+        costs[directory.name] = recorded_cost(
+            json.loads((directory / "report.json").read_text())
+        )
     assert len(costs) == 4
     for cell, other in zip(shared.cells, alone.cells, strict=True):
         for run, by_itself in zip(cell.runs, other.runs, strict=True):
@@ -62,7 +70,11 @@ def test_a_run_records_what_its_shared_stages_took(study: Study, tmp_path: Path)
             # The state from which cells go on is written before the report of the shared run.
             assert 0 < (cost.seconds or 0) <= (before.own.seconds or 0)
             assert by_itself.cost.shared == {}
-            assert run.cost.alone.tokens == by_itself.cost.own.tokens == by_itself.cost.alone.tokens
+            assert (
+                run.cost.alone.tokens
+                == by_itself.cost.own.tokens
+                == by_itself.cost.alone.tokens
+            )
             assert 0 < (run.cost.own.tokens or 0) < (run.cost.alone.tokens or 0)
     whole, apart = study_cost(shared), study_cost(alone)
     assert whole is not None
@@ -74,12 +86,23 @@ def test_a_run_records_what_its_shared_stages_took(study: Study, tmp_path: Path)
     assert (whole.taken.tokens or 0) == (apart.taken.tokens or 0) - stages
 
 
-def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(put: Put, directory: Path) -> None:
-    last = TOWERS[TOWERS.index('[[stage]]\nname = "tune"') : TOWERS.index("[[evaluate]]")]
-    text = TOWERS.replace("[[evaluate]]", last.replace('"tune"', '"last"') + "[[evaluate]]", 1)
-    axes = AXES + '[study.axes.end]\npath = "stage.last.optimizer.lr"\nvalues = [0.5, 0.25]\n'
+def test_stages_that_go_on_from_shared_stages_keep_theirs_apart(
+    put: Put, directory: Path
+) -> None:
+    last = TOWERS[
+        TOWERS.index('[[stage]]\nname = "tune"') : TOWERS.index("[[evaluate]]")
+    ]
+    text = TOWERS.replace(
+        "[[evaluate]]", last.replace('"tune"', '"last"') + "[[evaluate]]", 1
+    )
+    axes = (
+        AXES
+        + '[study.axes.end]\npath = "stage.last.optimizer.lr"\nvalues = [0.5, 0.25]\n'
+    )
     study = read_study(put("study.toml", text + axes))
-    study = attrs.evolve(study, cells=tuple(cell for cell in study.cells if cell.seed == 1))
+    study = attrs.evolve(
+        study, cells=tuple(cell for cell in study.cells if cell.seed == 1)
+    )
     run_study(study, directory)
     runs = [run for cell in read_data(directory).cells for run in cell.runs if run.cost]
     assert len(runs) == 8
@@ -122,11 +145,15 @@ def test_a_run_that_was_stopped_after_its_shared_stages_keeps_them_apart(
     monkeypatch.setattr(SgdTrainer, "step", stopping)
     with pytest.raises(KeyboardInterrupt):
         run_study(study, tmp_path / "stopped")
-    stopped = [run for cell in read_data(tmp_path / "stopped").cells for run in cell.runs]
+    stopped = [
+        run for cell in read_data(tmp_path / "stopped").cells for run in cell.runs
+    ]
     assert sum(run.status == "interrupted" for run in stopped) == 1
     run_study(study, tmp_path / "stopped")
     for cell, other in zip(
-        read_data(tmp_path / "whole").cells, read_data(tmp_path / "stopped").cells, strict=True
+        read_data(tmp_path / "whole").cells,
+        read_data(tmp_path / "stopped").cells,
+        strict=True,
     ):
         for run, again in zip(cell.runs, other.runs, strict=True):
             assert run.cost is not None

@@ -55,7 +55,9 @@ def scores_of(directory: Path) -> dict[str, list[float]]:
 
 def run_alone(study: Study, directory: Path) -> None:
     """Run a study whose cells share nothing."""
-    run_study(study, directory, work=plan_work(study.cells, CellKeys(load_plugins()), False))
+    run_study(
+        study, directory, work=plan_work(study.cells, CellKeys(load_plugins()), False)
+    )
 
 
 def keeping(study: Study, keep: str) -> Study:
@@ -72,7 +74,9 @@ def test_shared_stages_change_no_score(study: Study, tmp_path: Path) -> None:
     assert len(set(map(tuple, scores.values()))) == 8
     assert len(list((tmp_path / "shared" / "shared").iterdir())) == 4
     assert not (tmp_path / "alone" / "shared").exists()
-    assert [line.split(" in ")[0] for line in lines[:4]] == ["the shared stages pairs: finished"] * 4
+    assert [line.split(" in ")[0] for line in lines[:4]] == [
+        "the shared stages pairs: finished"
+    ] * 4
     assert lines[-1].startswith("8 of 8: 0.25, 0.5, seed 2: finished in ")
 
 
@@ -83,7 +87,10 @@ def test_a_run_that_goes_on_from_shared_stages_says_so_and_keeps_their_log(
     run = next((directory / "cells").iterdir())
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["went_on_from"].startswith("pairs-")
-    events = [json.loads(line)["event"] for line in (run / "log.jsonl").read_text().splitlines()]
+    events = [
+        json.loads(line)["event"]
+        for line in (run / "log.jsonl").read_text().splitlines()
+    ]
     assert events.count("run_started") == 1
     assert events.count("stage_started") == 2
     assert events.count("run_resumed") == 1
@@ -99,7 +106,12 @@ def weights(directory: Path) -> set[str]:
     runs = list((directory / "cells").iterdir())
     assert len(runs) == 8
     assert not list(directory.rglob(".*.gone"))
-    kept = {name for run in runs for name in ("checkpoints", "encoder") if (run / name).is_dir()}
+    kept = {
+        name
+        for run in runs
+        for name in ("checkpoints", "encoder")
+        if (run / name).is_dir()
+    }
     if list(directory.glob("shared/*")):
         kept.add("shared")
     return kept
@@ -107,7 +119,11 @@ def weights(directory: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     ("keep", "kept"),
-    [("scores", set()), ("best", {"encoder"}), ("all", {"encoder", "checkpoints", "shared"})],
+    [
+        ("scores", set()),
+        ("best", {"encoder"}),
+        ("all", {"encoder", "checkpoints", "shared"}),
+    ],
 )
 def test_what_is_to_be_kept_stays_and_scores_in_any_case(
     keep: str, kept: set[str], study: Study, directory: Path, tmp_path: Path
@@ -122,7 +138,9 @@ def test_what_is_to_be_kept_stays_and_scores_in_any_case(
     assert scores_of(directory) == scores_of(tmp_path / "all")
 
 
-def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(study: Study, directory: Path) -> None:
+def test_shared_stages_stay_until_the_last_cell_has_gone_on_from_them(
+    study: Study, directory: Path
+) -> None:
     study = keeping(study, "scores")
     run_study(study, directory, only=[{"lr": "0.5"}])
     assert len(list(directory.glob("shared/*"))) == 4
@@ -134,7 +152,9 @@ def test_cells_that_are_added_later_train_the_removed_stages_again(
     study: Study, put: Put, directory: Path, tmp_path: Path
 ) -> None:
     run_study(study, directory)
-    more = read_study(put("more.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]")))
+    more = read_study(
+        put("more.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.25, 0.125]"))
+    )
     run_study(more, directory)
     run_alone(more, tmp_path / "alone")
     assert len(scores_of(directory)) == 12
@@ -152,11 +172,16 @@ def test_what_cannot_be_removed_is_an_error(
         return replace(self, target)
 
     monkeypatch.setattr(Path, "replace", refuse)
-    with pytest.raises(RunError, match=r"checkpoints` is not to be kept and cannot be removed: Permission"):
+    with pytest.raises(
+        RunError,
+        match=r"checkpoints` is not to be kept and cannot be removed: Permission",
+    ):
         run_study(study, directory)
 
 
-def test_shared_stages_leave_one_state_and_no_encoder(study: Study, directory: Path) -> None:
+def test_shared_stages_leave_one_state_and_no_encoder(
+    study: Study, directory: Path
+) -> None:
     run_study(keeping(study, "all"), directory, only=ONE_CELL)
     shared = list((directory / "shared").iterdir())
     assert len(shared) == 2
@@ -183,12 +208,18 @@ def test_neither_finished_runs_nor_stages_that_nobody_needs_any_more_are_run_aga
 
 
 @pytest.mark.slow
-def test_a_changed_recipe_runs_the_cells_that_it_changes(study: Study, directory: Path, put: Put) -> None:
+def test_a_changed_recipe_runs_the_cells_that_it_changes(
+    study: Study, directory: Path, put: Put
+) -> None:
     run_study(study, directory)
-    changed = read_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
+    changed = read_study(
+        put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]"))
+    )
     lines: list[str] = []
     run_study(changed, directory, say=lines.append)
-    assert [": was finished" in line for line in lines if " of 8: " in line] == [True] * 4 + [False] * 4
+    assert [": was finished" in line for line in lines if " of 8: " in line] == [
+        True
+    ] * 4 + [False] * 4
     assert {cell.name for cell in read_data(directory).cells} == set(changed.names)
 
 
@@ -198,16 +229,24 @@ def test_a_cell_that_fails_ends_the_study_with_the_reason_and_keeps_the_rest(
     fails = True
 
     def full_disk(job: Job) -> RunError | None:
-        return RunError("the disk is full") if fails and str(job) == "0.25, 0.0, seed 1" else None
+        return (
+            RunError("the disk is full")
+            if fails and str(job) == "0.25, 0.0, seed 1"
+            else None
+        )
 
     fail(full_disk)
     with pytest.raises(
-        RunError, match=r"0\.25, 0\.0, seed 1 failed: the disk is full; what has finished is kept"
+        RunError,
+        match=r"0\.25, 0\.0, seed 1 failed: the disk is full; what has finished is kept",
     ):
         run_study(study, directory)
     assert read_data(directory).finished == 4
     (outcome,) = run_study(study, directory, keep_going=True).failed
-    assert (str(outcome.job), outcome.error) == ("0.25, 0.0, seed 1", "the disk is full")
+    assert (str(outcome.job), outcome.error) == (
+        "0.25, 0.0, seed 1",
+        "the disk is full",
+    )
     assert read_data(directory).finished == 7
     fails = False
     assert run_study(study, directory).failed == ()
@@ -223,7 +262,9 @@ def test_a_fault_that_is_not_sentbeds_own_keeps_its_traceback(
     assert "in run" in caught.value.__notes__[0]
 
 
-def test_cells_of_stages_that_failed_say_so(study: Study, directory: Path, fail: Fail) -> None:
+def test_cells_of_stages_that_failed_say_so(
+    study: Study, directory: Path, fail: Fail
+) -> None:
     fail(lambda job: RunError("no data") if job.stages else None)
     result = run_study(study, directory, keep_going=True)
     assert len(result.failed) == 12
@@ -257,16 +298,22 @@ def test_a_cell_that_another_process_is_at_is_waited_for(
     assert read_data(directory).finished == 8
 
 
-def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(study: Study, directory: Path) -> None:
+def test_only_cells_that_are_asked_for_are_run_and_all_are_listed(
+    study: Study, directory: Path
+) -> None:
     run_study(study, directory, only=ONE_CELL)
     data = read_data(directory)
     assert (data.finished, data.total) == (2, 8)
-    assert [run.status for cell in data.cells for run in cell.runs].count("waiting") == 6
+    assert [run.status for cell in data.cells for run in cell.runs].count(
+        "waiting"
+    ) == 6
     with pytest.raises(RecipeError, match="there is no axis `ls`"):
         run_study(study, directory, only=[{"ls": "0.5"}])
 
 
-def test_cells_say_in_what_they_differ_from_the_baseline(study: Study, directory: Path) -> None:
+def test_cells_say_in_what_they_differ_from_the_baseline(
+    study: Study, directory: Path
+) -> None:
     run_study(study, directory, only=ONE_CELL)
     cells = {cell.name: cell for cell in read_data(directory).cells}
     assert cells["0.5, 0.0"].differences == ()
@@ -280,12 +327,21 @@ def test_cells_say_in_what_they_differ_from_the_baseline(study: Study, directory
 # --- where it is run ---------------------------------------------------------------------------------------
 
 
-def test_another_study_in_the_same_directory_is_refused(study: Study, directory: Path, put: Put) -> None:
+def test_another_study_in_the_same_directory_is_refused(
+    study: Study, directory: Path, put: Put
+) -> None:
     run_study(study, directory, only=ONE_CELL)
     before = scores_of(directory)
-    text = (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"').replace("[0.5, 0.25]", "[0.4, 0.3]")
+    text = (
+        (TOWERS + AXES)
+        .replace('name = "towers"', 'name = "bridges"')
+        .replace("[0.5, 0.25]", "[0.4, 0.3]")
+    )
     other = read_study(put("other.toml", text.replace('lr = "0.5"', 'lr = "0.4"')))
-    with pytest.raises(RunError, match=r"study` holds the study `towers`, and this one is `bridges`; choose"):
+    with pytest.raises(
+        RunError,
+        match=r"study` holds the study `towers`, and this one is `bridges`; choose",
+    ):
         run_study(other, directory)
     assert scores_of(directory) == before
 
@@ -293,7 +349,9 @@ def test_another_study_in_the_same_directory_is_refused(study: Study, directory:
 def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
     study: Study, directory: Path, put: Put
 ) -> None:
-    changed = read_study(put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]")))
+    changed = read_study(
+        put("study.toml", TOWERS + AXES.replace("[0.5, 0.25]", "[0.5, 0.125]"))
+    )
     refusals: list[str] = []
 
     def start_another(line: str) -> None:
@@ -302,7 +360,9 @@ def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
             run_study(changed, directory)
         refusals.append(str(caught.value))
         assert (directory / "study.json").read_bytes() == before
-        run_study(study, directory, only=[{"lr": "0.25", "noise": "0.0"}])  # the same study may
+        run_study(
+            study, directory, only=[{"lr": "0.25", "noise": "0.0"}]
+        )  # the same study may
 
     run_study(study, directory, only=ONE_CELL, say=start_another)
     assert len(refusals) == 4  # after each of two shared stages and two cells
@@ -314,7 +374,9 @@ def test_a_changed_recipe_is_refused_while_another_process_works_by_the_first(
     assert not list((directory / "locks").glob("at-work-*"))
 
 
-def test_a_directory_that_holds_something_else_is_left_alone(study: Study, directory: Path) -> None:
+def test_a_directory_that_holds_something_else_is_left_alone(
+    study: Study, directory: Path
+) -> None:
     directory.mkdir()
     (directory / "thesis.tex").touch()
     with pytest.raises(RunError, match=r"already holds `thesis\.tex`"):
@@ -324,7 +386,9 @@ def test_a_directory_that_holds_something_else_is_left_alone(study: Study, direc
 
 
 @pytest.mark.parametrize("file", ["study.toml", ".study.json.k2j4h5g6"])
-def test_a_directory_whose_making_was_cut_short_is_taken_up(file: str, study: Study, directory: Path) -> None:
+def test_a_directory_whose_making_was_cut_short_is_taken_up(
+    file: str, study: Study, directory: Path
+) -> None:
     directory.mkdir()
     (directory / file).touch()
     run_study(study, directory, only=ONE_CELL)
@@ -334,12 +398,17 @@ def test_a_directory_whose_making_was_cut_short_is_taken_up(file: str, study: St
 # --- what goes on ------------------------------------------------------------------------------------------
 
 
-def test_a_state_that_was_damaged_is_no_place_to_go_on_from(study: Study, directory: Path) -> None:
+def test_a_state_that_was_damaged_is_no_place_to_go_on_from(
+    study: Study, directory: Path
+) -> None:
     run_study(study, directory, only=ONE_CELL)
     shutil.rmtree(directory / "cells")
     for run in (directory / "shared").iterdir():
         (run / "states" / "01-00000000" / "state.json").write_text("{}")
-    with pytest.raises(RunError, match="has left no state to go on from; remove it, and it is done again"):
+    with pytest.raises(
+        RunError,
+        match="has left no state to go on from; remove it, and it is done again",
+    ):
         run_study(study, directory, only=ONE_CELL)
 
 
@@ -353,7 +422,11 @@ def test_a_study_that_was_stopped_may_be_renamed(
         patch.setattr(runner, "_evaluate", stop)
         with pytest.raises(KeyboardInterrupt):
             run_study(study, directory, only=ONE_CELL)
-    renamed = read_study(put("study.toml", (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"')))
+    renamed = read_study(
+        put(
+            "study.toml", (TOWERS + AXES).replace('name = "towers"', 'name = "bridges"')
+        )
+    )
     assert run_study(renamed, directory, only=ONE_CELL).failed == ()
     assert read_data(directory).finished == 2
 
@@ -373,7 +446,9 @@ def test_a_cell_with_a_search_runs_with_the_winner_and_keeps_the_ranking(
         resolved = (directory / run.directory / "resolved.toml").read_text()
         assert f'word = "{words[1]}"' in resolved
         assert "[search]" not in resolved
-    monkeypatch.setattr(running, "search", lambda *_: pytest.fail("it was searched again"))
+    monkeypatch.setattr(
+        running, "search", lambda *_: pytest.fail("it was searched again")
+    )
     for manifest in (directory / "cells").glob("*/manifest.json"):
         manifest.write_text(manifest.read_text().replace('"finished"', '"running"'))
     run_study(study, directory)

@@ -73,17 +73,28 @@ def chosen(directory: Path) -> tuple[str, ...]:
 
 def run_directories(directory: Path) -> set[tuple[str, int]]:
     data = read_data(directory)
-    return {(run.cell, run.seed) for cell in data.cells for run in cell.runs if run.status == "finished"}
+    return {
+        (run.cell, run.seed)
+        for cell in data.cells
+        for run in cell.runs
+        if run.status == "finished"
+    }
 
 
 # --- the choice --------------------------------------------------------------------------------------------
 
 
-def test_the_baseline_is_first_and_each_batch_follows_from_the_scores_before(study: Study) -> None:
+def test_the_baseline_is_first_and_each_batch_follows_from_the_scores_before(
+    study: Study,
+) -> None:
     scores = {name: float(place) for place, name in enumerate(study.names)}
     batches = list(sampled(study, sampling(study), scores.__getitem__))
     # Nothing is known at first: the last cell; then those next to the best one.
-    assert batches == [("0.5, 0.0", "0.125, 0.5"), ("0.125, 0.0", "0.25, 0.5"), ("0.25, 0.0",)]
+    assert batches == [
+        ("0.5, 0.0", "0.125, 0.5"),
+        ("0.125, 0.0", "0.25, 0.5"),
+        ("0.25, 0.0",),
+    ]
 
 
 def test_a_cell_without_a_score_is_not_chosen_again(study: Study) -> None:
@@ -111,7 +122,8 @@ def test_what_a_sampler_must_not_return_is_said(
     rule = attrs.evolve(sampling(study), batch=3)
     monkeypatch.setattr(Nearby, "choose", lambda *_: returned)
     with pytest.raises(
-        PluginError, match=r"`choose` of the cell sampler `nearby` .* expected 2 of the indices"
+        PluginError,
+        match=r"`choose` of the cell sampler `nearby` .* expected 2 of the indices",
     ):
         next(sampled(study, rule, lambda _: None))
 
@@ -119,7 +131,9 @@ def test_what_a_sampler_must_not_return_is_said(
 # --- studies -----------------------------------------------------------------------------------------------
 
 
-def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, directory: Path, tmp_path: Path) -> None:
+def test_a_study_runs_the_sampled_cells_with_all_seeds(
+    study: Study, directory: Path, tmp_path: Path
+) -> None:
     said: list[str] = []
     run_study(study, directory, say=said.append)
     data = read_data(directory)
@@ -127,10 +141,15 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, directory: 
     assert str(data.sampled) == "5 of 8 cells were sampled by nearby, seed 0"
     assert (len(data.cells), data.finished, data.total) == (5, 10, 10)
     assert {cell.name for cell in data.cells} == {*data.sampled.names}
-    assert run_directories(directory) == {(name, seed) for name in data.sampled.names for seed in (1, 2)}
+    assert run_directories(directory) == {
+        (name, seed) for name in data.sampled.names for seed in (1, 2)
+    }
     assert "10 of 10: " in said[-1]
     # The choice is the one that these scores lead to.
-    scores = {cell.name: mean_of(deciding_scores(cell.runs[0].scores, Decide())) for cell in data.cells}
+    scores = {
+        cell.name: mean_of(deciding_scores(cell.runs[0].scores, Decide()))
+        for cell in data.cells
+    }
     batches = list(sampled(study, sampling(study), scores.__getitem__))
     assert tuple(name for batch in batches for name in batch) == data.sampled.names
     # No shared stages wait for cells that are never run.
@@ -138,7 +157,9 @@ def test_a_study_runs_the_sampled_cells_with_all_seeds(study: Study, directory: 
 
 
 @pytest.mark.slow
-def test_the_order_in_which_runs_finish_changes_nothing(study: Study, tmp_path: Path) -> None:
+def test_the_order_in_which_runs_finish_changes_nothing(
+    study: Study, tmp_path: Path
+) -> None:
     class Shuffled:
         def run(self, start, tasks, on_progress=lambda *_: None, on_death=None):  # type: ignore[no-untyped-def]
             function = start(None)
@@ -200,7 +221,12 @@ def test_a_killed_study_goes_on_with_the_same_cells(
     recipe = put("study.toml", TOWERS + AXES)
     path = os.pathsep.join([str(installed_toy), *sys.path])
     command = [sys.executable, "-c", KILLED, str(recipe), str(directory), "5"]
-    killed = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False, capture_output=True)
+    killed = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+        capture_output=True,
+    )
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     before = run_directories(directory)
     assert 0 < len(before) < 5
@@ -211,7 +237,9 @@ def test_a_killed_study_goes_on_with_the_same_cells(
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_choose_the_same_cells(study: Study, directory: Path, tmp_path: Path) -> None:
+def test_two_processes_at_once_choose_the_same_cells(
+    study: Study, directory: Path, tmp_path: Path
+) -> None:
     run_study(study, tmp_path / "alone")
     failed: list[BaseException] = []
 
@@ -234,14 +262,23 @@ def test_two_processes_at_once_choose_the_same_cells(study: Study, directory: Pa
 def test_a_cell_that_fails_has_no_score_and_the_others_go_on(
     study: Study, directory: Path, fail: Fail
 ) -> None:
-    fail(lambda job: RunError("the disk is full") if str(job).startswith("0.125, 0.5") else None)
+    fail(
+        lambda job: (
+            RunError("the disk is full") if str(job).startswith("0.125, 0.5") else None
+        )
+    )
     result = run_study(study, directory, keep_going=True)
-    assert [str(one.job) for one in result.failed] == ["0.125, 0.5, seed 1", "0.125, 0.5, seed 2"]
+    assert [str(one.job) for one in result.failed] == [
+        "0.125, 0.5, seed 1",
+        "0.125, 0.5, seed 2",
+    ]
     assert len(chosen(directory)) == 5
 
 
 @pytest.mark.slow
-def test_cells_that_were_run_before_stay_in_the_tables(study: Study, directory: Path) -> None:
+def test_cells_that_were_run_before_stay_in_the_tables(
+    study: Study, directory: Path
+) -> None:
     whole = attrs.evolve(study, table=attrs.evolve(study.table, sampler=None))
     run_study(whole, directory, only=[{"lr": "1.0"}])
     assert read_data(directory).sampled is None
@@ -249,14 +286,20 @@ def test_cells_that_were_run_before_stay_in_the_tables(study: Study, directory: 
     data = read_data(directory)
     assert data.sampled is not None
     assert len(data.sampled.names) == 5
-    assert {cell.name for cell in data.cells} == {*data.sampled.names, "1.0, 0.0", "1.0, 0.5"}
+    assert {cell.name for cell in data.cells} == {
+        *data.sampled.names,
+        "1.0, 0.0",
+        "1.0, 0.5",
+    }
 
 
 @pytest.mark.slow
 def test_another_sampler_begins_anew(study: Study, directory: Path) -> None:
     run_study(study, directory)
     other = attrs.evolve(sampling(study), with_=Random(), seed=5, cells=3)
-    run_study(attrs.evolve(study, table=attrs.evolve(study.table, sampler=other)), directory)
+    run_study(
+        attrs.evolve(study, table=attrs.evolve(study.table, sampler=other)), directory
+    )
     data = read_data(directory)
     assert str(data.sampled) == "3 of 8 cells were sampled by random, seed 5"
 
@@ -267,15 +310,22 @@ def test_a_finished_run_without_a_deciding_score_ends_the_study(
 ) -> None:
     table = attrs.evolve(study.table, decide=Decide(tasks))
     with pytest.raises(
-        RunError, match=r"no score of other to choose further cells by; let `\[study.decide\]`"
+        RunError,
+        match=r"no score of other to choose further cells by; let `\[study.decide\]`",
     ):
         run_study(attrs.evolve(study, table=table), directory)
 
 
 @pytest.mark.slow
-def test_work_that_is_not_shared_has_the_same_cells(study: Study, tmp_path: Path) -> None:
+def test_work_that_is_not_shared_has_the_same_cells(
+    study: Study, tmp_path: Path
+) -> None:
     run_study(study, tmp_path / "shared")
-    run_study(study, tmp_path / "alone", work=plan_work(study.cells, CellKeys(load_plugins()), False))
+    run_study(
+        study,
+        tmp_path / "alone",
+        work=plan_work(study.cells, CellKeys(load_plugins()), False),
+    )
     assert chosen(tmp_path / "shared") == chosen(tmp_path / "alone")
 
 
@@ -288,14 +338,22 @@ def command(*words: object) -> str:
     return done.output
 
 
-def test_the_plan_says_how_many_cells_are_run_of_how_many(study: Study, put: Put, directory: Path) -> None:
-    said = command(put("study.toml", TOWERS + AXES), "--dry-run", "--out", directory).splitlines()
+def test_the_plan_says_how_many_cells_are_run_of_how_many(
+    study: Study, put: Put, directory: Path
+) -> None:
+    said = command(
+        put("study.toml", TOWERS + AXES), "--dry-run", "--out", directory
+    ).splitlines()
     assert said[0] == "study towers: 5 of 8 cells x 2 seeds = 10 runs, 0 finished"
-    assert said[1] == "  cells: sampled by nearby, seed 0, 2 cells at a time with seed 1"
+    assert (
+        said[1] == "  cells: sampled by nearby, seed 0, 2 cells at a time with seed 1"
+    )
     assert "  shared: the shared stages pairs, trained once for at most 4 runs" in said
 
 
-def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study: Study, directory: Path) -> None:
+def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(
+    study: Study, directory: Path
+) -> None:
     run_study(study, directory)
     data = read_data(directory)
     runs = tuple(attrs.evolve(run, seconds=10.0) for run in data.cells[0].runs)
@@ -305,10 +363,15 @@ def test_the_status_has_the_time_of_the_cells_that_are_not_chosen_yet(study: Stu
         cells=(attrs.evolve(data.cells[0], runs=runs),),
         sampled=attrs.evolve(data.sampled, names=(data.cells[0].name,)),
     )
-    assert "left: about 1 min 20 s, with one run at a time" in [*status_of(one).lines()][-1]
+    assert (
+        "left: about 1 min 20 s, with one run at a time"
+        in [*status_of(one).lines()][-1]
+    )
 
 
-def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, directory: Path) -> None:
+def test_the_status_and_the_report_say_which_cells_were_sampled(
+    study: Study, directory: Path
+) -> None:
     run_study(study, directory)
     said = command("status", directory).splitlines()
     assert said[:2] == [
@@ -325,7 +388,9 @@ def test_the_status_and_the_report_say_which_cells_were_sampled(study: Study, di
         assert "5 of 8 cells were sampled by nearby, seed 0." in text
 
 
-def test_a_study_that_has_just_begun_has_its_first_batch(study: Study, directory: Path, fail: Fail) -> None:
+def test_a_study_that_has_just_begun_has_its_first_batch(
+    study: Study, directory: Path, fail: Fail
+) -> None:
     fail(lambda _: KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         run_study(study, directory)
@@ -349,13 +414,23 @@ def problems(put: Put, text: str) -> Sequence[str]:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("cells = 5", "cells = 9", "to choose 9 cells, and the study has 8; lower `cells`, or take"),
+        (
+            "cells = 5",
+            "cells = 9",
+            "to choose 9 cells, and the study has 8; lower `cells`, or take",
+        ),
         ("cells = 5", "", "the required key `cells` is missing"),
-        ('"nearby"', '"nearbye"', "there is no sampler `nearbye`. Did you mean `nearby`?"),
+        (
+            '"nearby"',
+            '"nearbye"',
+            "there is no sampler `nearbye`. Did you mean `nearby`?",
+        ),
         ("batch = 2", "startup = 2", "unknown key `startup`"),
     ],
 )
-def test_a_sampler_that_cannot_work_is_refused(put: Put, old: str, new: str, said: str) -> None:
+def test_a_sampler_that_cannot_work_is_refused(
+    put: Put, old: str, new: str, said: str
+) -> None:
     assert old in AXES
     (problem,) = problems(put, AXES.replace(old, new))
     assert said in problem
@@ -365,14 +440,22 @@ def test_a_sampler_that_cannot_work_is_refused(put: Put, old: str, new: str, sai
 def test_a_sampler_that_reads_no_scores_needs_none_that_decide(put: Put) -> None:
     none = AXES.replace('tasks = ["across"]', 'evaluator = "gap"')
     assert "no cell is evaluated by `gap`" in problems(put, none)[0]
-    at_random = AXES.replace('decide = { tasks = ["across"] }\n', "").replace('"nearby"', '"random"')
+    at_random = AXES.replace('decide = { tasks = ["across"] }\n', "").replace(
+        '"nearby"', '"random"'
+    )
     on_test = TOWERS.replace("[[evaluate]]", "[[evaluate]]\ndevelopment = false")
     assert read_study(put("study.toml", on_test + at_random)).names
 
 
-def test_cells_are_chosen_by_the_sampler_or_by_only(study: Study, put: Put, tmp_path: Path) -> None:
+def test_cells_are_chosen_by_the_sampler_or_by_only(
+    study: Study, put: Put, tmp_path: Path
+) -> None:
     done = CliRunner().invoke(
-        main, ["study", str(put("s.toml", TOWERS + AXES)), "--only", "lr=0.5", "--dry-run"]
+        main,
+        ["study", str(put("s.toml", TOWERS + AXES)), "--only", "lr=0.5", "--dry-run"],
     )
     assert done.exit_code == 2
-    assert "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out" in done.output
+    assert (
+        "`--only` names cells, and `[study.sampler]` chooses them; take one of the two out"
+        in done.output
+    )

@@ -29,7 +29,9 @@ def test_variances_of_pairs_are_those_of_their_differences() -> None:
     assert pair_variances(scores) == pytest.approx(np.array(naive))
 
 
-def test_a_common_variance_that_one_cell_decides_is_known_from_that_cell_alone() -> None:
+def test_a_common_variance_that_one_cell_decides_is_known_from_that_cell_alone() -> (
+    None
+):
     rng = np.random.default_rng(3)
     alike = rng.normal(size=(8, 400))
     assert _effective(alike) == pytest.approx(7, rel=0.05)
@@ -39,7 +41,9 @@ def test_a_common_variance_that_one_cell_decides_is_known_from_that_cell_alone()
     assert _effective(np.ones((3, 2))) == 2
 
 
-def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_and_look() -> None:
+def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_and_look() -> (
+    None
+):
     # One pair: its variance is also what all pairs have in common, with as many degrees of freedom.
     scores = np.array([[5.0, 5.2, 5.1, 5.3], [3.0, 3.1, 3.3, 3.2]])
     p_value = 6 * stats.ttest_rel(*scores, alternative="greater").pvalue
@@ -48,8 +52,12 @@ def test_two_cells_without_items_are_a_paired_t_test_at_the_level_of_one_claim_a
     (claim,) = test.look(scored(scores))
     assert (claim.cell, claim.than, claim.seeds) == ("b", "a", 4)
     low = stats.ttest_rel(*scores).confidence_interval(1 - 2 * test.level(4)).low
-    assert (claim.difference, claim.p_value, claim.at_least) == pytest.approx((2.0, p_value, low))
-    assert SequentialTest(("a", "b"), (2, 3, 4), p_value / 1.01).look(scored(scores)) == ()
+    assert (claim.difference, claim.p_value, claim.at_least) == pytest.approx(
+        (2.0, p_value, low)
+    )
+    assert (
+        SequentialTest(("a", "b"), (2, 3, 4), p_value / 1.01).look(scored(scores)) == ()
+    )
 
 
 def naive_claims(
@@ -66,10 +74,16 @@ def naive_claims(
     known_from = (cells - 1) / cells * squares.sum() ** 2 / (squares**2).sum()
     claims = set()
     for better, worse in pairs:
-        variance = (PRIOR_DEGREES * shared + (count - 1) * variances[better, worse]) / of_seeds
-        repeated = Source(variance / count, min(of_seeds, (count - 1) * max(1.0, known_from)))
+        variance = (
+            PRIOR_DEGREES * shared + (count - 1) * variances[better, worse]
+        ) / of_seeds
+        repeated = Source(
+            variance / count, min(of_seeds, (count - 1) * max(1.0, known_from))
+        )
         sources = (repeated, Source(float(items[better, worse]), degrees))
-        estimate = EstimatedDifference(float(scores[better].mean() - scores[worse].mean()), sources)
+        estimate = EstimatedDifference(
+            float(scores[better].mean() - scores[worse].mean()), sources
+        )
         if estimate.p_above(margin) < level:
             claims.add((worse, better))
     return claims
@@ -84,7 +98,9 @@ def test_claims_are_those_of_a_loop_over_pairs(margin: float) -> None:
         of_item = rng.normal(size=(5, 60))
         items = pair_variances(of_item) / 60
 
-        def variances(cells: Sequence[str], found: Floats = items) -> tuple[Floats, Floats]:
+        def variances(
+            cells: Sequence[str], found: Floats = items
+        ) -> tuple[Floats, Floats]:
             assert [*cells] == [*"abcde"]
             return found, np.full(found.shape, 59.0)
 
@@ -93,12 +109,17 @@ def test_claims_are_those_of_a_loop_over_pairs(margin: float) -> None:
         naive = naive_claims(scores, items, 59.0, test.level(4), margin)
         assert {one.cell for one in claims} == {chr(97 + worse) for worse, _ in naive}
         assert {(ord(one.cell) - 97, ord(one.than) - 97) for one in claims} <= naive
-        assert all(one.p_value < 0.3 and one.difference > one.at_least > margin for one in claims)
+        assert all(
+            one.p_value < 0.3 and one.difference > one.at_least > margin
+            for one in claims
+        )
         seen += len(claims)
     assert seen > 20
 
 
-def moderated(scores: Floats, prior: float) -> tuple[dict[tuple[int, int], float], float]:
+def moderated(
+    scores: Floats, prior: float
+) -> tuple[dict[tuple[int, int], float], float]:
     """Moderated variance of the difference of each pair over the columns, with degrees of freedom."""
     cells, count = scores.shape
     pairs = list(itertools.permutations(range(cells), 2))
@@ -108,7 +129,10 @@ def moderated(scores: Floats, prior: float) -> tuple[dict[tuple[int, int], float
     squares = (residuals**2).sum(1)
     known_from = (cells - 1) / cells * squares.sum() ** 2 / (squares**2).sum()
     total = prior + count - 1
-    mixed = {pair: (prior * shared + (count - 1) * of_pair) / total for pair, of_pair in variances.items()}
+    mixed = {
+        pair: (prior * shared + (count - 1) * of_pair) / total
+        for pair, of_pair in variances.items()
+    }
     return mixed, min(total, (count - 1) * max(1.0, known_from))
 
 
@@ -116,7 +140,9 @@ def test_claims_with_prompts_are_those_of_a_loop_over_pairs() -> None:
     rng = np.random.default_rng(4)
     seen = 0
     for _ in range(40):
-        runs = rng.normal(size=(5, 4, 3)) * 0.3 + rng.normal(size=(5, 1, 1)) * 2  # cell, prompt, seed
+        runs = (
+            rng.normal(size=(5, 4, 3)) * 0.3 + rng.normal(size=(5, 1, 1)) * 2
+        )  # cell, prompt, seed
         runs += 0.5 * rng.normal(size=(5, 4, 1))
         items = np.full((5, 5), 0.01)
         of_seeds, seed_degrees = moderated(runs.mean(1), PRIOR_DEGREES)
@@ -129,11 +155,15 @@ def test_claims_with_prompts_are_those_of_a_loop_over_pairs() -> None:
                 Source(of_prompts[better, worse] / 4, prompt_degrees),
                 Source(0.01, 59.0),
             )
-            estimate = EstimatedDifference(float(runs[better].mean() - runs[worse].mean()), sources)
+            estimate = EstimatedDifference(
+                float(runs[better].mean() - runs[worse].mean()), sources
+            )
             if estimate.p_above(0.0) < test.level(3):
                 expected.add((chr(97 + worse), chr(97 + better)))
 
-        def variances(cells: Sequence[str], of_pairs: Floats = items) -> tuple[Floats, Floats]:
+        def variances(
+            cells: Sequence[str], of_pairs: Floats = items
+        ) -> tuple[Floats, Floats]:
             return of_pairs, np.full(of_pairs.shape, 59.0)
 
         claims = test.look(scored(runs.mean(1)), variances, scored(runs.mean(2)))
@@ -154,14 +184,18 @@ def test_a_cell_that_was_stopped_takes_no_part_in_later_looks() -> None:
     test = SequentialTest(tuple("abc"), (2, 3))
     scores = np.array([[50.0, 50.1, 50.2], [49.9, 50.3, 50.0], [10.0, 10.1, 10.3]])
     # Of the two that beat it, the better one is named.
-    assert [(one.cell, one.than) for one in test.look(scored(scores[:, :2]))] == [("c", "b")]
+    assert [(one.cell, one.than) for one in test.look(scored(scores[:, :2]))] == [
+        ("c", "b")
+    ]
     assert test.at_work == ("a", "b")
     assert test.look(scored(scores)) == ()
     assert len(test.claims) == 1
 
 
 def test_against_a_baseline_there_are_fewer_claims_and_none_against_others() -> None:
-    scores = np.array([[50.0, 50.3, 50.1], [90.0, 90.2, 90.1], [49.9, 50.2, 50.2], [10.0, 10.1, 10.3]])
+    scores = np.array(
+        [[50.0, 50.3, 50.1], [90.0, 90.2, 90.1], [49.9, 50.2, 50.2], [10.0, 10.1, 10.3]]
+    )
     test = SequentialTest(tuple("abcd"), (3,), baseline="a")
     assert test.possible == 3
     assert [(one.cell, one.than) for one in test.look(scored(scores))] == [("d", "a")]
@@ -171,8 +205,12 @@ def test_against_a_baseline_there_are_fewer_claims_and_none_against_others() -> 
 
 def test_a_promise_for_the_best_cell_has_a_claim_for_each_other_cell() -> None:
     cells = tuple("abcd")
-    assert SequentialTest(cells, (2, 3), promise="all").level(3) == pytest.approx(0.05 / 12 / 2)
-    assert SequentialTest(cells, (2, 3), promise="best").level(3) == pytest.approx(0.05 / 3 / 2)
+    assert SequentialTest(cells, (2, 3), promise="all").level(3) == pytest.approx(
+        0.05 / 12 / 2
+    )
+    assert SequentialTest(cells, (2, 3), promise="best").level(3) == pytest.approx(
+        0.05 / 3 / 2
+    )
 
 
 def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
@@ -182,7 +220,9 @@ def test_the_prior_spread_is_that_of_the_pairs_that_are_tested() -> None:
     names = tuple("abcdefghij")
     test = SequentialTest(names, (3,), baseline="a")
     test.look(scored(scores))
-    expected = np.mean([np.var(scores[0] - scores[other], ddof=1) for other in range(1, 10)])
+    expected = np.mean(
+        [np.var(scores[0] - scores[other], ddof=1) for other in range(1, 10)]
+    )
     assert test._shared["seeds"].variance == pytest.approx(expected)
 
 
@@ -198,14 +238,20 @@ def test_nothing_is_claimed_where_nothing_varies_or_one_cell_is_left() -> None:
     assert test.look({"a": [2.0, 2.1]}) == ()
 
 
-def test_few_studies_of_equal_cells_make_a_claim_and_most_with_a_best_one_find_it() -> None:
+def test_few_studies_of_equal_cells_make_a_claim_and_most_with_a_best_one_find_it() -> (
+    None
+):
     """A hundred studies each; `benchmarks/sequential_studies.py` has a thousand, and more kinds."""
     rng = np.random.default_rng(2)
     wrong = found = 0
     for better in (0.0, 4.0):
         for _ in range(100):
             test = SequentialTest(tuple("abcde"), (2, 3, 4, 5), 0.1)
-            scores = rng.normal(size=(5, 5)) * 0.3 + rng.normal(size=5) + better * np.eye(5)[:1].T
+            scores = (
+                rng.normal(size=(5, 5)) * 0.3
+                + rng.normal(size=5)
+                + better * np.eye(5)[:1].T
+            )
             for look in test.looks:
                 test.look({one: scored(scores)[one][:look] for one in test.at_work})
             wrong += bool(test.claims) and not better

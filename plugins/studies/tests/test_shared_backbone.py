@@ -18,10 +18,24 @@ from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins
 from sentbed._run.context import RunContext
 from sentbed._run.runner import execute
-from sentbed.protocols import Evaluation, Head, PlacedEncoder, Prepared, Texts, TokenBatch, Transform, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Head,
+    PlacedEncoder,
+    Prepared,
+    Texts,
+    TokenBatch,
+    Transform,
+    Vectors,
+)
 from sentbed_common import fingerprint_of
 from sentbed_common import source_code_hashes as sources
-from sentbed_studies.shared_forward_passes import KeptEncoders, SharedBackbone, SharedCache, share_passes
+from sentbed_studies.shared_forward_passes import (
+    KeptEncoders,
+    SharedBackbone,
+    SharedCache,
+    share_passes,
+)
 from sentbed_workbench.vector_cache import SEGMENT
 from toy_plugin import RECIPE, Characters, Engine, Gap, Lottery, Placed, quicken
 
@@ -29,7 +43,9 @@ RecipeOf = Callable[..., Recipe]
 Execute = Callable[..., Any]
 
 START = RECIPE.index("[[stage]]")
-PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace('at = ["start", "end"]\n', "")
+PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace(
+    'at = ["start", "end"]\n', ""
+)
 
 
 @attrs.frozen
@@ -78,7 +94,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     quicken(monkeypatch)
     monkeypatch.setattr(sources, "STARTED", math.inf)
     monkeypatch.setattr(Several, "passes", [])
-    monkeypatch.setattr(Placed, "beside", lambda self, others: Several([self, *others]), raising=False)
+    monkeypatch.setattr(
+        Placed, "beside", lambda self, others: Several([self, *others]), raising=False
+    )
 
 
 @pytest.fixture
@@ -86,7 +104,10 @@ def recipes(recipe_of: RecipeOf) -> list[Recipe]:
     """One recipe a head."""
     recipe = recipe_of(PLAIN)
     (encoder,) = recipe.encoders.values()
-    return [attrs.evolve(recipe, encoders={"encoder": attrs.evolve(encoder, head=head)}) for head in HEADS]
+    return [
+        attrs.evolve(recipe, encoders={"encoder": attrs.evolve(encoder, head=head)})
+        for head in HEADS
+    ]
 
 
 @pytest.fixture
@@ -113,7 +134,9 @@ def store(tmp_path: Path) -> SharedCache:
     return SharedCache(tmp_path / "vectors")
 
 
-def kept(encoder: Encoder, store: SharedCache, texts: list[str], shared: Any = None) -> NDArray[np.float32]:
+def kept(
+    encoder: Encoder, store: SharedCache, texts: list[str], shared: Any = None
+) -> NDArray[np.float32]:
     """The vectors, by way of the store."""
     found: list[NDArray[np.float32]] = []
 
@@ -128,10 +151,15 @@ def kept(encoder: Encoder, store: SharedCache, texts: list[str], shared: Any = N
 
 
 def encode_through_store(
-    encoder: Encoder, store: SharedCache, companions: SharedBackbone, texts: list[str] = TEXTS
+    encoder: Encoder,
+    store: SharedCache,
+    companions: SharedBackbone,
+    texts: list[str] = TEXTS,
 ) -> None:
     """Take the vectors by way of the store: they are the encoder's."""
-    np.testing.assert_array_equal(kept(encoder, store, texts, companions), encoder.encode(texts))
+    np.testing.assert_array_equal(
+        kept(encoder, store, texts, companions), encoder.encode(texts)
+    )
 
 
 def segments(store: SharedCache) -> list[Path]:
@@ -160,7 +188,9 @@ def test_a_pass_fills_the_space_of_every_companion(
     assert passes > 0
     for companion in companions.others:
         before = len(companion.placed.batches)  # type: ignore[attr-defined]
-        np.testing.assert_array_equal(kept(companion, store, TEXTS), build_alone(companion))
+        np.testing.assert_array_equal(
+            kept(companion, store, TEXTS), build_alone(companion)
+        )
         assert len(companion.placed.batches) == before  # type: ignore[attr-defined]
     assert (store.taken, store.encoded) == (4 * (len(HEADS) - 1), 4)
     assert len(Several.passes) == passes
@@ -195,21 +225,29 @@ def test_companions_of_equal_vectors_are_one(recipes: list[Recipe], store: Share
 
 
 def test_an_encoder_that_cannot_tell_its_weights_has_its_pass_alone(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder,
+    companions: SharedBackbone,
+    store: SharedCache,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.delattr(Placed, "fingerprint")
     encode_through_store(encoder, store, companions)
     assert (Several.passes, segments(store)) == ([], [])
 
 
-def test_an_engine_without_a_way_has_no_companions(recipes: list[Recipe], monkeypatch: pytest.MonkeyPatch):
+def test_an_engine_without_a_way_has_no_companions(
+    recipes: list[Recipe], monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delattr(Placed, "beside")
     companions = accompanied(build_encoder(recipes[0]), recipes[1:2])
     assert (companions.others, companions.spaces) == ([], [])
 
 
 def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder,
+    companions: SharedBackbone,
+    store: SharedCache,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(Placed, "beside", lambda self, others: None)
     encode_through_store(encoder, store, companions)
@@ -222,7 +260,11 @@ def test_an_engine_that_cannot_promise_the_same_bits_encodes_one_by_one(
 # Four distinct texts of width 4 take 40 + 64 bytes.
 @pytest.mark.parametrize(("limit", "kept_spaces"), [(0, 0), (104, 1), (2 * 104, 2)])
 def test_only_those_are_encoded_for_which_there_is_room(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache, limit: int, kept_spaces: int
+    encoder: Encoder,
+    companions: SharedBackbone,
+    store: SharedCache,
+    limit: int,
+    kept_spaces: int,
 ):
     store.limit = limit
     encode_through_store(encoder, store, companions)
@@ -231,7 +273,10 @@ def test_only_those_are_encoded_for_which_there_is_room(
 
 
 def test_a_full_disk_is_said_once_and_changes_no_vector(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder,
+    companions: SharedBackbone,
+    store: SharedCache,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -246,7 +291,10 @@ def test_a_full_disk_is_said_once_and_changes_no_vector(
 
 
 def test_a_pass_that_fails_for_several_is_made_for_one(
-    encoder: Encoder, companions: SharedBackbone, store: SharedCache, monkeypatch: pytest.MonkeyPatch
+    encoder: Encoder,
+    companions: SharedBackbone,
+    store: SharedCache,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     def fail(*_: object) -> None:
         raise ValueError("a pooler's fault")
@@ -255,7 +303,9 @@ def test_a_pass_that_fails_for_several_is_made_for_one(
     store.say = said.append
     monkeypatch.setattr(Several, "encode", fail)
     encode_through_store(encoder, store, companions)
-    assert said == [f"vectors of {len(HEADS)} encoders cannot come from one pass: a pooler's fault"]
+    assert said == [
+        f"vectors of {len(HEADS)} encoders cannot come from one pass: a pooler's fault"
+    ]
     assert len(segments(store)) == 1
 
 
@@ -282,16 +332,23 @@ def executed(tmp_path: Path, plugins: Plugins) -> Execute:
         directory.mkdir()
         share = partial(share_passes, recipe, beside, kept=kept)
         built = kept.built(recipe) if kept else {}
-        result = execute(RunContext("toy", directory, recipe, share=share, built=built), plugins)
+        result = execute(
+            RunContext("toy", directory, recipe, share=share, built=built), plugins
+        )
         if kept:
             kept.saved(recipe, directory)
-        return result.scores, json.loads((directory / "manifest.json").read_text())["cache"]
+        return result.scores, json.loads((directory / "manifest.json").read_text())[
+            "cache"
+        ]
 
     return go
 
 
 def test_runs_that_share_have_the_scores_of_runs_of_their_own(
-    recipes: list[Recipe], executed: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipes: list[Recipe],
+    executed: Execute,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     separate = []
     for number, recipe in enumerate(recipes):
@@ -299,10 +356,15 @@ def test_runs_that_share_have_the_scores_of_runs_of_their_own(
         separate.append(executed(recipe)[0])
     assert Several.passes == []
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
-    shared, caches = zip(*(executed(recipe, *recipes) for recipe in recipes), strict=True)
+    shared, caches = zip(
+        *(executed(recipe, *recipes) for recipe in recipes), strict=True
+    )
     assert list(shared) == separate
     assert len({scores[0].value for scores in shared}) == len(HEADS)
-    assert caches == ({"taken": 0, "encoded": 2}, *[{"taken": 2, "encoded": 0}] * (len(HEADS) - 1))
+    assert caches == (
+        {"taken": 0, "encoded": 2},
+        *[{"taken": 2, "encoded": 0}] * (len(HEADS) - 1),
+    )
 
 
 def test_one_backbone_serves_all_runs_of_a_bundle_and_is_hashed_once(
@@ -331,18 +393,26 @@ def test_one_backbone_serves_all_runs_of_a_bundle_and_is_hashed_once(
     hashed.clear()
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "shared"))
     kept = KeptEncoders()
-    together = [executed(one, *recipes[i + 1 :], kept=kept)[0] for i, one in enumerate(recipes)]
+    together = [
+        executed(one, *recipes[i + 1 :], kept=kept)[0] for i, one in enumerate(recipes)
+    ]
     assert together == alone
     assert len(built) == 1
     # The transform is fitted anew in its own run.
     assert len(hashed) == len(recipes) + 1
     for number in range(1, len(recipes) + 1):
-        one, other = (tmp_path / f"run-{n}" / "encoder" for n in (number, number + len(recipes)))
+        one, other = (
+            tmp_path / f"run-{n}" / "encoder" for n in (number, number + len(recipes))
+        )
         assert files(one) == files(other) != {}
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
+    return {
+        str(p.relative_to(directory)): p.read_bytes()
+        for p in directory.rglob("*")
+        if p.is_file()
+    }
 
 
 def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(
@@ -355,27 +425,38 @@ def test_an_encoder_whose_engine_has_halved_a_batch_is_not_handed_on(
     assert kept.built(recipes[1]) == {}
 
 
-def test_a_recipe_that_must_not_share_gets_no_vectors(recipes: list[Recipe], executed: Execute):
+def test_a_recipe_that_must_not_share_gets_no_vectors(
+    recipes: list[Recipe], executed: Execute
+):
     longer = attrs.evolve(recipes[1].encoders["encoder"], max_length=15)
     executed(recipes[0], attrs.evolve(recipes[1], encoders={"encoder": longer}))
     assert Several.passes == []
 
 
-def test_what_companions_draw_changes_no_evaluation(recipes: list[Recipe], executed: Execute):
+def test_what_companions_draw_changes_no_evaluation(
+    recipes: list[Recipe], executed: Execute
+):
     recipes = [
-        attrs.evolve(recipe, evaluate=(attrs.evolve(recipe.evaluate[0], with_=Lottery()),))
+        attrs.evolve(
+            recipe, evaluate=(attrs.evolve(recipe.evaluate[0], with_=Lottery()),)
+        )
         for recipe in recipes
     ]
     assert executed(recipes[0])[0] == executed(recipes[0], *recipes)[0]
 
 
 def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
-    recipes: list[Recipe], executed: Execute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipes: list[Recipe],
+    executed: Execute,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     expected, _ = executed(recipes[0])
     assemble = Engine.assemble
 
-    def fail(self: Engine, backbone: Any, pooler: Any, head: Head, saved: Any = None) -> Any:
+    def fail(
+        self: Engine, backbone: Any, pooler: Any, head: Head, saved: Any = None
+    ) -> Any:
         if head.projection:
             raise ValueError("no such head")
         return assemble(self, backbone, pooler, head, saved)
@@ -384,4 +465,7 @@ def test_a_companion_that_cannot_be_built_is_left_to_its_own_run(
     assert executed(recipes[0], *recipes)[0] == expected
     warnings = json.loads((tmp_path / "run-2" / "report.json").read_text())["warnings"]
     assert warnings
-    assert all("cannot be encoded in the same pass: ValueError: no such head" in one for one in warnings)
+    assert all(
+        "cannot be encoded in the same pass: ValueError: no such head" in one
+        for one in warnings
+    )

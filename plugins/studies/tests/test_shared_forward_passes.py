@@ -13,7 +13,9 @@ from sentbed_studies.shared_work_plan import groups
 from toy_plugin import RECIPE, Average, Centre, Characters, Gap, Toy, Words
 
 START = RECIPE.index("[[stage]]")
-PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace('at = ["start", "end"]\n', "")
+PLAIN = RECIPE[:START] + RECIPE[RECIPE.index("[[evaluate]]") :].replace(
+    'at = ["start", "end"]\n', ""
+)
 QUOTED = Prompt(template='Say "{text}" is "')
 
 
@@ -55,7 +57,9 @@ def loaded(drawn: Recipe) -> Recipe:
 
 def with_encoder(recipe: Recipe, **changes: Any) -> Recipe:
     (name,) = recipe.encoders
-    return attrs.evolve(recipe, encoders={name: attrs.evolve(recipe.encoders[name], **changes)})
+    return attrs.evolve(
+        recipe, encoders={name: attrs.evolve(recipe.encoders[name], **changes)}
+    )
 
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
@@ -63,7 +67,9 @@ def seeded(recipe: Recipe, seed: int) -> Recipe:
 
 
 def evaluating(recipe: Recipe, evaluator: Any) -> Recipe:
-    return attrs.evolve(recipe, evaluate=(attrs.evolve(recipe.evaluate[0], with_=evaluator),))
+    return attrs.evolve(
+        recipe, evaluate=(attrs.evolve(recipe.evaluate[0], with_=evaluator),)
+    )
 
 
 AFTER: dict[str, Callable[[Recipe], Recipe]] = {
@@ -90,9 +96,13 @@ BEFORE: dict[str, Callable[[Recipe], Recipe]] = {
     "prompt": lambda r: with_encoder(r, prompt=QUOTED),
     "a pooler that brings a prompt": lambda r: with_encoder(r, pooler=Asking()),
     "what the backbone heeds": lambda r: with_encoder(r, pooler=Layers()),
-    "texts that a transform is fitted on": lambda r: with_encoder(r, head=Head(transform=Centre(Words(5)))),
+    "texts that a transform is fitted on": lambda r: with_encoder(
+        r, head=Head(transform=Centre(Words(5)))
+    ),
     "runtime": lambda r: attrs.evolve(r, runtime=Toy(token_budget=65)),
-    "name of the encoder": lambda r: attrs.evolve(r, encoders={"en": r.encoders["encoder"]}),
+    "name of the encoder": lambda r: attrs.evolve(
+        r, encoders={"en": r.encoders["encoder"]}
+    ),
     "cache": lambda r: attrs.evolve(r, run=attrs.evolve(r.run, cache=False)),
 }
 
@@ -102,19 +112,25 @@ def test_what_decides_a_token_state_may_not(change: str, loaded: Recipe):
     other = BEFORE[change](loaded)
     assert not can_share(loaded, other)
     assert not can_share(other, loaded)
-    assert can_share(other, other) == (change not in {"cache", "texts that a transform is fitted on"})
+    assert can_share(other, other) == (
+        change not in {"cache", "texts that a transform is fitted on"}
+    )
 
 
 def test_a_demonstration_that_differs_is_another_prompt(loaded: Recipe):
     one, other = (
-        with_encoder(loaded, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", word)))
+        with_encoder(
+            loaded, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", word))
+        )
         for word in "bc"
     )
     assert can_share(one, one)
     assert not can_share(one, other)
 
 
-def test_a_prompt_of_the_recipe_is_that_of_a_pooler_where_both_say_the_same(loaded: Recipe):
+def test_a_prompt_of_the_recipe_is_that_of_a_pooler_where_both_say_the_same(
+    loaded: Recipe,
+):
     given = with_encoder(loaded, prompt=attrs.evolve(QUOTED, normalizer="none"))
     assert can_share(given, with_encoder(loaded, pooler=Asking()))
 
@@ -137,6 +153,12 @@ def test_a_backbone_that_does_not_say_what_it_heeds_heeds_every_need(drawn: Reci
 
 def test_groups_are_in_order_and_hold_every_recipe_once(loaded: Recipe):
     longer = with_encoder(loaded, max_length=15)
-    recipes = [loaded, longer, AFTER["pooler"](loaded), AFTER["head"](longer), BEFORE["cache"](loaded)]
+    recipes = [
+        loaded,
+        longer,
+        AFTER["pooler"](loaded),
+        AFTER["head"](longer),
+        BEFORE["cache"](loaded),
+    ]
     assert groups(recipes) == [[0, 2], [1, 3], [4]]
     assert groups([]) == []

@@ -20,7 +20,9 @@ def make(put: Callable[[str, str], Path], plugins: Plugins) -> Make:
     """Plan the work of a study of two stages."""
 
     def plan(axes: str, share: bool = True) -> tuple[Study, Work]:
-        study = read_study(put("study.toml", f"{TOWERS}\n[study]\nseeds = [1, 2]\n{axes}"), (), plugins)
+        study = read_study(
+            put("study.toml", f"{TOWERS}\n[study]\nseeds = [1, 2]\n{axes}"), (), plugins
+        )
         return study, plan_work(study.cells, CellKeys(plugins), share)
 
     return plan
@@ -38,7 +40,9 @@ LATE = '[study.axes.lr]\npath = "stage.tune.optimizer.lr"\nvalues = [0.5, 0.25]\
 EARLY = '[study.axes.noise]\npath = "stage.pairs.loss.noise"\nvalues = [0.0, 0.5]\n'
 
 
-def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(make: Make) -> None:
+def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(
+    make: Make,
+) -> None:
     _, work = make(LATE)
     assert [names(prefix) for prefix in work.prefixes] == [["pairs"]] * 2
     assert [cells_of(work, prefix) for prefix in work.prefixes] == [
@@ -46,7 +50,11 @@ def test_cells_that_differ_in_the_second_stage_share_the_first_under_each_seed(m
         ("0.5, seed 2", "0.25, seed 2"),
     ]
     assert all(task.above in work.prefixes for task in work.tasks)
-    assert {task.above.recipe.run.seed == task.cell.seed for task in work.tasks if task.above} == {True}
+    assert {
+        task.above.recipe.run.seed == task.cell.seed
+        for task in work.tasks
+        if task.above
+    } == {True}
 
 
 def test_cells_that_differ_in_the_first_stage_share_nothing(make: Make) -> None:
@@ -69,8 +77,12 @@ def test_cells_that_differ_in_evaluation_alone_share_all_stages(make: Make) -> N
     assert [names(prefix) for prefix in work.prefixes] == [["pairs", "tune"]] * 2
 
 
-def test_cells_that_are_evaluated_otherwise_before_the_first_stage_share_nothing(make: Make) -> None:
-    _, work = make(AGAIN.replace('encoder = "zh" }', 'encoder = "zh", at = ["start"] }'))
+def test_cells_that_are_evaluated_otherwise_before_the_first_stage_share_nothing(
+    make: Make,
+) -> None:
+    _, work = make(
+        AGAIN.replace('encoder = "zh" }', 'encoder = "zh", at = ["start"] }')
+    )
     assert work.prefixes == ()
 
 
@@ -128,7 +140,9 @@ def cut(encoder: str, at: str) -> str:
     )
 
 
-def test_cells_that_keep_other_dimensions_of_what_they_train_share_the_stages(make: Make) -> None:
+def test_cells_that_keep_other_dimensions_of_what_they_train_share_the_stages(
+    make: Make,
+) -> None:
     _, work = make(cut("zh", '"end"'))
     assert [cells_of(work, prefix) for prefix in work.prefixes] == [
         ("2, seed 1", "1, seed 1"),

@@ -7,7 +7,10 @@ from sentbed_studies.spending import RESERVE, Plan, shares
 
 
 def test_planned_looks_share_nine_tenths_in_proportion_to_the_squared_degrees() -> None:
-    assert shares(((7, 8, 9), (2, 3))) == {2: pytest.approx(0.9 / 5), 3: pytest.approx(0.9 * 4 / 5)}
+    assert shares(((7, 8, 9), (2, 3))) == {
+        2: pytest.approx(0.9 / 5),
+        3: pytest.approx(0.9 * 4 / 5),
+    }
 
 
 def test_a_seed_that_is_added_leaves_the_earlier_looks_as_they_were() -> None:
@@ -17,7 +20,9 @@ def test_a_seed_that_is_added_leaves_the_earlier_looks_as_they_were() -> None:
     assert longer[4] == pytest.approx(RESERVE * 3 / (3 * 4))
 
 
-def test_a_look_that_moves_to_the_last_seed_and_exchanged_seeds_are_further_looks() -> None:
+def test_a_look_that_moves_to_the_last_seed_and_exchanged_seeds_are_further_looks() -> (
+    None
+):
     first = ((1, 2), (2,))
     moved = shares(((1, 2, 3), (3,)), [first])
     assert moved == {3: pytest.approx(RESERVE * 2 / (2 * 3))}

@@ -17,7 +17,13 @@ from sentbed._recipe.recipe import resolved_toml
 from sentbed._registry.registry import Plugins
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.study import Study, placed, read_study, require_cells_of_labels, unknown_cell
+from sentbed_studies.study import (
+    Study,
+    placed,
+    read_study,
+    require_cells_of_labels,
+    unknown_cell,
+)
 from toy_plugin import RECIPE, Lines, Toy
 
 Put = Callable[[str, str], Path]
@@ -37,7 +43,9 @@ chase = { "stage.0.loss" = { use = "chase", most = 3 } }
 
 
 @pytest.fixture
-def study(put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReadStudy:
+def study(
+    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ReadStudy:
     """Load the toy recipe with a study behind it; `s.toml` has it from line 28 on."""
     monkeypatch.chdir(tmp_path)
     assert RECIPE.count("\n") == 26
@@ -63,16 +71,31 @@ def rates(found: Study) -> list[Any]:
 # --- cells -------------------------------------------------------------------------------------------------
 
 
-def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(study: ReadStudy):
+def test_every_combination_and_seed_is_a_cell_with_a_recipe_of_its_own(
+    study: ReadStudy,
+):
     found = study(f"{LOSSES}[study]\nseeds = [3, 1, 3]\n", "stage.0.batch_size=2")
     assert [str(cell) for cell in found.cells] == [
-        f"{rate}, {loss}, seed {seed}" for rate in (0.1, 0.2) for loss in ("pull", "chase") for seed in (3, 1)
+        f"{rate}, {loss}, seed {seed}"
+        for rate in (0.1, 0.2)
+        for loss in ("pull", "chase")
+        for seed in (3, 1)
     ]
     assert rates(found) == [0.1] * 4 + [0.2] * 4
-    assert [cell.recipe.stage[0].loss.name for cell in found.cells[:4]] == ["pull", "pull", "chase", "chase"]
+    assert [cell.recipe.stage[0].loss.name for cell in found.cells[:4]] == [
+        "pull",
+        "pull",
+        "chase",
+        "chase",
+    ]
     assert [cell.recipe.run.seed for cell in found.cells] == [3, 1] * 4
     assert found.cells[2].labels == {"rate": "0.1", "loss": "chase"}
-    assert (found.name, found.seeds, found.baseline, found.excluded) == ("toy-run", (3, 1), None, ())
+    assert (found.name, found.seeds, found.baseline, found.excluded) == (
+        "toy-run",
+        (3, 1),
+        None,
+        (),
+    )
     assert found.names == ("0.1, pull", "0.1, chase", "0.2, pull", "0.2, chase")
 
 
@@ -81,10 +104,18 @@ def test_without_seeds_a_cell_has_the_seed_of_the_recipe(study: ReadStudy):
     assert study(LOSSES, "run.seed=9").seeds == (9,)
 
 
-def test_a_cell_is_the_recipe_with_the_same_overrides(study: ReadStudy, plugins: Plugins, put: Put):
+def test_a_cell_is_the_recipe_with_the_same_overrides(
+    study: ReadStudy, plugins: Plugins, put: Put
+):
     cell = study(f"{LOSSES}[study]\nseeds = [3]\n", "stage.0.batch_size=2").cells[-1]
-    settings = ["stage.0.optimizer.lr=0.2", "stage.0.loss={use='chase', most=3}", "run.seed=3"]
-    alone = load_recipe(put("alone.toml", RECIPE), [*settings, "stage.0.batch_size=2"], plugins)
+    settings = [
+        "stage.0.optimizer.lr=0.2",
+        "stage.0.loss={use='chase', most=3}",
+        "run.seed=3",
+    ]
+    alone = load_recipe(
+        put("alone.toml", RECIPE), [*settings, "stage.0.batch_size=2"], plugins
+    )
     assert cell.recipe == alone
     assert resolved_toml(cell.recipe) == resolved_toml(alone)
 
@@ -98,10 +129,18 @@ def test_an_override_of_what_an_axis_varies_is_refused_with_the_axis(study: Read
 
 
 def test_what_is_placed_elsewhere_takes_all_below_it_along():
-    document = placed(parse(b"a = { b = { c = 1 } }\nab = 1\n", "x.toml"), ("a", "b"), "y.toml", 9)
+    document = placed(
+        parse(b"a = { b = { c = 1 } }\nab = 1\n", "x.toml"), ("a", "b"), "y.toml", 9
+    )
     assert document.place(("a", "b", "c")) == ("y.toml", 9)
-    assert (document.place(("a",)), document.place(("ab",))) == (("x.toml", 1), ("x.toml", 2))
-    assert placed(document, ("a", "b"), "z.toml", None).place(("a", "b")) == ("x.toml", 1)
+    assert (document.place(("a",)), document.place(("ab",))) == (
+        ("x.toml", 1),
+        ("x.toml", 2),
+    )
+    assert placed(document, ("a", "b"), "z.toml", None).place(("a", "b")) == (
+        "x.toml",
+        1,
+    )
 
 
 STAGE_AXIS = """
@@ -121,9 +160,15 @@ epochs = 1
 
 
 @pytest.mark.parametrize("path", ["stage.pull.data.rows", "stage.0.data.rows"])
-def test_an_override_reaches_the_stage_that_an_axis_brings_along(study: ReadStudy, path: str):
-    cells = {cell.name: cell.recipe.stage for cell in study(STAGE_AXIS, f"{path}=5").cells}
-    data: dict[str, list[Any]] = {name: [stage.data for stage in stages] for name, stages in cells.items()}
+def test_an_override_reaches_the_stage_that_an_axis_brings_along(
+    study: ReadStudy, path: str
+):
+    cells = {
+        cell.name: cell.recipe.stage for cell in study(STAGE_AXIS, f"{path}=5").cells
+    }
+    data: dict[str, list[Any]] = {
+        name: [stage.data for stage in stages] for name, stages in cells.items()
+    }
     assert {name: [one.rows for one in several] for name, several in data.items()} == {
         "none": [],
         "long": [5],
@@ -142,7 +187,10 @@ def test_an_override_of_a_table_leaves_what_an_axis_sets_inside_of_it(study: Rea
 def test_a_key_is_taken_out_of_the_stage_that_an_axis_brings_along(study: ReadStudy):
     text = STAGE_AXIS.replace("epochs = 1", "epochs = 2")
     found = study(text, "stage.pull.epochs=", "stage.pull.steps=3")
-    assert [[(stage.epochs, stage.steps) for stage in cell.recipe.stage] for cell in found.cells] == [
+    assert [
+        [(stage.epochs, stage.steps) for stage in cell.recipe.stage]
+        for cell in found.cells
+    ] == [
         [],
         [(None, 3)],
         [(None, 3)],
@@ -156,23 +204,45 @@ def test_an_override_that_axes_hide_is_refused_unless_the_cells_asked_for_have_o
     assert found.startswith(
         "found the override `stage.pull.epochs`, but its value is that of the axis `training` ("
     )
-    assert "set it in the axis (`--set study.axes.training.short.stage.pull.epochs=...`)" in found
+    assert (
+        "set it in the axis (`--set study.axes.training.short.stage.pull.epochs=...`)"
+        in found
+    )
     inside = study(STAGE_AXIS, "study.axes.training.short.stage.pull.epochs=3")
-    assert [[stage.epochs for stage in cell.recipe.stage] for cell in inside.cells] == [[], [2], [3]]
-    asked = read_study("s.toml", ["stage.pull.epochs=3"], plugins, only=[{"training": "short"}])
-    assert [cell.recipe.stage[0].epochs for cell in asked.only([{"training": "short"}]).cells] == [3]
+    assert [[stage.epochs for stage in cell.recipe.stage] for cell in inside.cells] == [
+        [],
+        [2],
+        [3],
+    ]
+    asked = read_study(
+        "s.toml", ["stage.pull.epochs=3"], plugins, only=[{"training": "short"}]
+    )
+    assert [
+        cell.recipe.stage[0].epochs
+        for cell in asked.only([{"training": "short"}]).cells
+    ] == [3]
 
 
-def test_an_override_that_reaches_no_cell_is_refused(study: ReadStudy, plugins: Plugins):
+def test_an_override_that_reaches_no_cell_is_refused(
+    study: ReadStudy, plugins: Plugins
+):
     study(STAGE_AXIS)
     with pytest.raises(
-        RecipeError, match=r"no cell that is asked for has such a value: the axis `training` \(none\)"
+        RecipeError,
+        match=r"no cell that is asked for has such a value: the axis `training` \(none\)",
     ):
-        read_study("s.toml", ["stage.pull.batch_size=2"], plugins, only=[{"training": "none"}])
+        read_study(
+            "s.toml", ["stage.pull.batch_size=2"], plugins, only=[{"training": "none"}]
+        )
 
 
 def test_an_override_can_change_the_study(study: ReadStudy):
-    found = study(LOSSES, "study.axes.rate.values=[0.4]", "study.seeds=[5]", "study.axes.loss.chase=")
+    found = study(
+        LOSSES,
+        "study.axes.rate.values=[0.4]",
+        "study.seeds=[5]",
+        "study.axes.loss.chase=",
+    )
     assert [str(cell) for cell in found.cells] == ["0.4, pull, seed 5"]
 
 
@@ -206,7 +276,9 @@ def test_a_fault_of_the_table_is_reported_at_its_line(study: ReadStudy):
     assert second.endswith(" @ s.toml:29 study.seeds")
 
 
-def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(study: ReadStudy, plugins: Plugins):
+def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(
+    study: ReadStudy, plugins: Plugins
+):
     study(f"[study]\n{LOSSES}")
     with pytest.raises(RecipeError) as caught:
         sentbed.run(load_recipe("s.toml", (), plugins), plugins=plugins)
@@ -221,11 +293,14 @@ def test_a_study_is_not_run_as_one_run_and_the_error_names_the_command(study: Re
 # --- cells that cannot work --------------------------------------------------------------------------------
 
 
-def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(study: ReadStudy):
+def test_a_cell_whose_parts_do_not_go_together_is_excluded_with_the_reason(
+    study: ReadStudy,
+):
     found = study(LOSSES)
     assert found.names == ("0.1, pull", "0.2, pull")
     assert [(one.name, one.reasons) for one in found.excluded] == [
-        (name, ("a batch of 4 is more than 3; make it smaller",)) for name in ("0.1, chase", "0.2, chase")
+        (name, ("a batch of 4 is more than 3; make it smaller",))
+        for name in ("0.1, chase", "0.2, chase")
     ]
 
 
@@ -248,8 +323,16 @@ def test_the_same_fault_in_all_cells_is_one_fault_of_the_recipe(study: ReadStudy
 @pytest.mark.parametrize(
     ("text", "overrides", "expected"),
     [
-        ("", (), "the recipe has no `[study]`; give it axes, or use `sentbed run` @ s.toml study"),
-        ("[study]\nseeds = [1]\n", (), "the required key `axes` is missing @ s.toml:27 study"),
+        (
+            "",
+            (),
+            "the recipe has no `[study]`; give it axes, or use `sentbed run` @ s.toml study",
+        ),
+        (
+            "[study]\nseeds = [1]\n",
+            (),
+            "the required key `axes` is missing @ s.toml:27 study",
+        ),
         (
             LOSSES,
             ("study.axes.loss.pull=",),
@@ -316,8 +399,16 @@ def test_a_misfit_beside_a_fault_is_no_fault(study: ReadStudy):
 
 
 def test_all_wrong_paths_are_reported_at_once_each_at_its_axis(study: ReadStudy):
-    paths = ["stage.pul.epochs", "stage.pull.los.noise", "encodr.pooler.use", "stage.pull.optimizer.lrr"]
-    axes = (f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n' for n, path in enumerate(paths))
+    paths = [
+        "stage.pul.epochs",
+        "stage.pull.los.noise",
+        "encodr.pooler.use",
+        "stage.pull.optimizer.lrr",
+    ]
+    axes = (
+        f'[study.axes.a{n}]\npath = "{path}"\nvalues = [1, 2]\n'
+        for n, path in enumerate(paths)
+    )
     found = problems(study, "\n" + "".join(axes))
     assert sorted(one.split(" of the cell")[0] for one in found) == [
         "the axes' path `stage.pul.epochs` leads nowhere: there is no element `pul`, the names "
@@ -349,11 +440,16 @@ def test_what_is_missing_here_of_cells_not_asked_for_is_a_remark(
     assert found.names == ("words", "lines")
     (remark,) = found.remarks
     assert remark.cells == ("lines",)
-    assert re.fullmatch(r"there is no file `.*gone.txt`; check the path @ .*s.toml:30 .*", remark.message)
+    assert re.fullmatch(
+        r"there is no file `.*gone.txt`; check the path @ .*s.toml:30 .*",
+        remark.message,
+    )
     assert found.only([{"data": "words"}]).remarks == ()
 
 
-def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(put: Put, plugins: Plugins):
+def test_a_misspelt_name_is_a_fault_of_the_recipe_whatever_is_asked_for(
+    put: Put, plugins: Plugins
+):
     path = put("s.toml", RECIPE + ELSEWHERE.replace('"lines"', '"lnes"'))
     with pytest.raises(RecipeError, match="there is no data `lnes`"):
         read_study(path, (), plugins, only=[{"data": "words"}])
@@ -364,7 +460,10 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
 ):
     """The toy's runtime takes the number of threads as its token budget."""
     monkeypatch.setattr(
-        Toy, "with_threads", lambda self, n: attrs.evolve(self, token_budget=n), raising=False
+        Toy,
+        "with_threads",
+        lambda self, n: attrs.evolve(self, token_budget=n),
+        raising=False,
     )
 
     def found(text: str) -> tuple[set[Any], set[str]]:
@@ -372,7 +471,10 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
         keys = {CellKeys(plugins).of(recipe) for recipe in recipes}
         return {recipe.runtime.token_budget for recipe in recipes}, keys
 
-    (by_default, keys), (three, others) = found(LOSSES), found(f"{LOSSES}[study]\nthreads = 3\n")
+    (by_default, keys), (three, others) = (
+        found(LOSSES),
+        found(f"{LOSSES}[study]\nthreads = 3\n"),
+    )
     assert (by_default, three) == ({1}, {3})
     assert keys.isdisjoint(others)
 
@@ -381,33 +483,48 @@ def test_threads_are_a_fixed_number_of_the_study_and_decide_the_key(
 
 
 def test_the_baseline_is_the_name_of_its_cell(study: ReadStudy):
-    assert study(f'{LOSSES}[study.baseline]\nloss = "pull"\nrate = "0.2"\n').baseline == "0.2, pull"
+    assert (
+        study(f'{LOSSES}[study.baseline]\nloss = "pull"\nrate = "0.2"\n').baseline
+        == "0.2, pull"
+    )
 
 
 def test_a_margin_of_equivalence_is_above_zero_and_needs_a_baseline(study: ReadStudy):
     baseline = '[study.baseline]\nloss = "pull"\nrate = "0.2"\n'
-    assert study(f"{LOSSES}[study]\nequivalence = 0.3\n{baseline}").table.equivalence == 0.3
+    assert (
+        study(f"{LOSSES}[study]\nequivalence = 0.3\n{baseline}").table.equivalence
+        == 0.3
+    )
     assert study(LOSSES).table.equivalence is None
     assert problems(study, f"{LOSSES}[study]\nequivalence = 0.3\n") == [
         "`equivalence` is 0.3, and the study has no `baseline` that cells could be equivalent to; name one, "
         "or take `equivalence` out @ s.toml:35 study.equivalence"
     ]
     for margin in ("0", "-0.3"):
-        (problem,) = problems(study, f"{LOSSES}[study]\nequivalence = {margin}\n{baseline}")
+        (problem,) = problems(
+            study, f"{LOSSES}[study]\nequivalence = {margin}\n{baseline}"
+        )
         assert "must be > 0" in problem
 
 
-def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(study: ReadStudy):
+def test_a_fault_of_the_baseline_or_of_a_published_cell_is_that_fault_alone(
+    study: ReadStudy,
+):
     text = LOSSES.replace('use = "pull"', 'use = "pul"').replace("most = 3", "most = 4")
     text += '[study]\nbaseline = { loss = "pull", rate = "0.1" }\n'
-    (problem,) = problems(study, f'{text}[study.expected.T.cells]\n"0.2, pull" = {{ gap = 1 }}\n')
+    (problem,) = problems(
+        study, f'{text}[study.expected.T.cells]\n"0.2, pull" = {{ gap = 1 }}\n'
+    )
     assert problem.startswith("there is no loss `pul`.")
 
 
 def test_published_cells_must_be_there_but_may_be_excluded(study: ReadStudy):
     cells = '"0.1, pull" = { gap = 1 }\n"0.2, chase" = { gap = 2 }\n'
     text = f'{LOSSES}[study.expected."Table 1".cells]\n{cells}'
-    assert set(study(text).table.expected["Table 1"].cells) == {"0.1, pull", "0.2, chase"}
+    assert set(study(text).table.expected["Table 1"].cells) == {
+        "0.1, pull",
+        "0.2, chase",
+    }
 
 
 def test_an_unknown_cell_of_a_name_like_no_other_gets_the_first_one():
@@ -438,10 +555,14 @@ def test_only_says_that_it_is_the_place_of_a_label_that_is_not_there(study: Read
 
 def test_only_refuses_what_is_not_there_and_what_leaves_nothing(study: ReadStudy):
     found = study(LOSSES)
-    with pytest.raises(RecipeError, match=r"the axis `rate` has no label `0.4`") as caught:
+    with pytest.raises(
+        RecipeError, match=r"the axis `rate` has no label `0.4`"
+    ) as caught:
         found.only([{"rate": "0.4"}, {"los": "pull"}])
     assert len(caught.value.problems) == 2
-    with pytest.raises(RecipeError, match="no cell of the study is among those asked for"):
+    with pytest.raises(
+        RecipeError, match="no cell of the study is among those asked for"
+    ):
         found.only([{"loss": "chase"}])
 
 
@@ -469,8 +590,14 @@ def test_paths_that_axes_set_start_where_the_axis_is_written(
 ):
     monkeypatch.chdir(tmp_path)
     put("axes/lines.txt", "one\ntwo\n")
-    put("base/base.toml", RECIPE + '[study.axes.data]\npath = "stage.0.data"\nlabels = ["a"]\n')
-    put("axes/axes.toml", 'study.axes.data.values = [{ use = "table", path = "lines.txt" }]')
+    put(
+        "base/base.toml",
+        RECIPE + '[study.axes.data]\npath = "stage.0.data"\nlabels = ["a"]\n',
+    )
+    put(
+        "axes/axes.toml",
+        'study.axes.data.values = [{ use = "table", path = "lines.txt" }]',
+    )
     put("top.toml", 'extends = ["base/base.toml", "axes/axes.toml"]')
     (cell,) = read_study("top.toml", plugins=plugins).cells
     data: Any = cell.recipe.stage[0].data
@@ -506,10 +633,14 @@ def test_a_label_of_which_no_cell_can_work_is_an_error_before_the_first_run(
 
 
 def test_labels_that_set_the_same_values_are_remarked_on(study: ReadStudy) -> None:
-    same = '\n[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.1, 0.2]\n'
+    same = (
+        '\n[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.1, 0.2]\n'
+    )
     same += 'labels = ["x", "y", "z"]\n'
     (remark,) = labels_that_are_equal(study(same).axes)
-    assert remark.startswith("the labels `x` and `y` of the axis `a` set the same values")
+    assert remark.startswith(
+        "the labels `x` and `y` of the axis `a` set the same values"
+    )
     assert [*labels_that_are_equal(study(LOSSES).axes)] == []
 
 
@@ -520,7 +651,9 @@ def test_a_runtime_that_is_not_available_is_a_problem_where_cells_are_to_run_her
     study: ReadStudy, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study(LOSSES)
-    monkeypatch.setattr(Toy, "unavailable", lambda self: "there is no toy here; buy one")
+    monkeypatch.setattr(
+        Toy, "unavailable", lambda self: "there is no toy here; buy one"
+    )
     reason = "there is no toy here; buy one @ s.toml:7 runtime of the cell `0.1, pull`"
     assert problems(study, LOSSES) == [reason]
     assert len(read_study("s.toml", (), plugins, here=False).cells) == 2

@@ -45,17 +45,24 @@ def run(recipe: Path, out: Path, *words: str) -> Result:
     return result
 
 
-def test_the_chosen_cell_is_named_before_the_path_of_the_report(put: Put, tmp_path: Path) -> None:
+def test_the_chosen_cell_is_named_before_the_path_of_the_report(
+    put: Put, tmp_path: Path
+) -> None:
     decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\n'
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
-    recipe = put("study.toml", TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"))
+    recipe = put(
+        "study.toml",
+        TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"),
+    )
     result = run(recipe, tmp_path / "out")
     *_, sentence = result.stderr.splitlines()
     assert result.stdout.splitlines() == [str(tmp_path / "out" / "report.html")]
     chosen = load_study(tmp_path / "out").chosen
     assert chosen is not None
     assert sentence == chosen.sentence
-    assert sentence.startswith(f"The chosen cell is “{chosen.cell}”, the best of 2 cells by near (nearness, ")
+    assert sentence.startswith(
+        f"The chosen cell is “{chosen.cell}”, the best of 2 cells by near (nearness, "
+    )
     kept = json.loads((tmp_path / "out" / "results.json").read_text())["chosen"]
     assert (kept["cell"], kept["test_data"]) == (chosen.cell, True)
     assert "Chosen cell" in (tmp_path / "out" / "report.html").read_text()
@@ -67,7 +74,14 @@ def test_an_interrupted_study_says_how_to_go_on_with_the_study(
     error = KeyboardInterrupt()
     error.add_note("go on with `sentbed run --resume DIR`")
     fail(lambda _: error)
-    words = ["study", str(put("study.toml", TOWERS + AXES)), "--out", str(tmp_path / "out"), "--workers", "1"]
+    words = [
+        "study",
+        str(put("study.toml", TOWERS + AXES)),
+        "--out",
+        str(tmp_path / "out"),
+        "--workers",
+        "1",
+    ]
     lines = CliRunner().invoke(main, words).stderr.splitlines()
     assert lines[-4:] == [
         "interrupted",
@@ -88,14 +102,22 @@ def test_figures_are_listed_and_written(place: Path, tmp_path: Path) -> None:
     assert code == 0
     assert names[:1] == ["effects"]
     assert "numbers" in names
-    assert plot(place, "--format", "svg") == (0, [str(place / "figures" / f"{name}.svg") for name in names])
+    assert plot(place, "--format", "svg") == (
+        0,
+        [str(place / "figures" / f"{name}.svg") for name in names],
+    )
     assert all((place / "figures" / f"{name}.svg").is_file() for name in names)
-    assert plot(place, "effects", "-o", tmp_path / "a.png", "--width", "2", "--dpi", "50") == (
+    assert plot(
+        place, "effects", "-o", tmp_path / "a.png", "--width", "2", "--dpi", "50"
+    ) == (
         0,
         [str(tmp_path / "a.png")],
     )
     assert (tmp_path / "a.png").read_bytes()[16:20] == (100).to_bytes(4, "big")
-    assert plot(place, "effects", "--out", tmp_path / "b") == (0, [str(tmp_path / "b" / "effects.pdf")])
+    assert plot(place, "effects", "--out", tmp_path / "b") == (
+        0,
+        [str(tmp_path / "b" / "effects.pdf")],
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +135,11 @@ def test_figures_are_listed_and_written(place: Path, tmp_path: Path) -> None:
             2,
             r"`-o FILE` is the file of one figure, and 2 are",
         ),
-        (["effects", "-o", "a.pdf", "--out", "b"], 2, r"say the same twice: take one of them out"),
+        (
+            ["effects", "-o", "a.pdf", "--out", "b"],
+            2,
+            r"say the same twice: take one of them out",
+        ),
     ],
 )
 def test_a_figure_that_cannot_be_drawn_is_an_error(
@@ -125,7 +151,9 @@ def test_a_figure_that_cannot_be_drawn_is_an_error(
 
 
 @pytest.mark.parametrize("words", [(), ("--list",)], ids=["all", "list"])
-def test_a_study_of_which_nothing_can_be_drawn_says_so(place: Path, words: tuple[str, ...]) -> None:
+def test_a_study_of_which_nothing_can_be_drawn_says_so(
+    place: Path, words: tuple[str, ...]
+) -> None:
     for manifest in place.rglob("manifest.json"):
         manifest.unlink()
     code, lines = plot(place, *words)
@@ -164,7 +192,10 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(
 ) -> None:
     decide = '[study.decide]\ntest_data = true\ntasks = ["near"]\nconfirm = 3\n'
     near = '[[evaluate]]\nuse = "nearness"\nencoder = "zh"\n'
-    recipe = put("study.toml", TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"))
+    recipe = put(
+        "study.toml",
+        TOWERS + near + AXES.replace("[study.axes.lr]", decide + "[study.axes.lr]"),
+    )
     out = tmp_path / "out"
     planned = 0
 
@@ -179,15 +210,23 @@ def test_the_plan_counts_the_runs_with_fresh_seeds(
         return run(recipe, out, "--dry-run", *words).stdout.splitlines()
 
     before = plan()
-    assert before[0].endswith("2 cells x 2 seeds + 3 runs of the chosen cell = 7 runs, 0 finished")
+    assert before[0].endswith(
+        "2 cells x 2 seeds + 3 runs of the chosen cell = 7 runs, 0 finished"
+    )
     assert (
         "  confirms: the chosen cell is run with 3 fresh seeds after all others; which one that is "
         "is not known yet, and the estimate counts 3 runs of a mean cell"
     ) in before
     # Of cells that are asked for by name, none is chosen.
-    assert plan("--only", "lr=0.5")[0].endswith(": 1 cell x 2 seeds = 2 runs, 0 finished")
+    assert plan("--only", "lr=0.5")[0].endswith(
+        ": 1 cell x 2 seeds = 2 runs, 0 finished"
+    )
     result = run(recipe, out)
-    numbers = [line.partition(":")[0] for line in result.stderr.splitlines() if " of 7:" in line]
+    numbers = [
+        line.partition(":")[0]
+        for line in result.stderr.splitlines()
+        if " of 7:" in line
+    ]
     assert numbers == [f"{number} of 7" for number in range(1, 8)]
     # One of the fresh runs is lost.
     (lost,) = out.glob("cells/*seed5*")
@@ -213,11 +252,17 @@ def test_data_that_cannot_be_used_is_an_error_before_the_first_run(
 ) -> None:
     put("pairs.tsv", "first\tsecond\na\tb\n")
     table = '{ use = "table", path = "pairs.tsv", columns = ["anchor", "positive"] }'
-    recipe = put("study.toml", TOWERS.replace('{ use = "words", rows = 7 }', table) + AXES)
-    result = CliRunner().invoke(main, ["study", str(recipe), "--out", str(tmp_path / "out"), *words])
+    recipe = put(
+        "study.toml", TOWERS.replace('{ use = "words", rows = 7 }', table) + AXES
+    )
+    result = CliRunner().invoke(
+        main, ["study", str(recipe), "--out", str(tmp_path / "out"), *words]
+    )
     assert result.exit_code == 2
     assert "  not in the estimate: " in result.output
     *_, heading, problem = result.stderr.splitlines()
     assert heading == "error: 1 problem in the recipe:"
-    assert problem.startswith("  the data has no column `anchor`; it has first, second; ")
+    assert problem.startswith(
+        "  the data has no column `anchor`; it has first, second; "
+    )
     assert not (tmp_path / "out").exists()

@@ -56,12 +56,17 @@ prompts = [
 
 
 @pytest.fixture
-def load(put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+def load(
+    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Load:
     """Load the toy recipe with a study behind it."""
     monkeypatch.chdir(tmp_path)
 
     def read(text: str, *overrides: str) -> Study:
-        put("s.toml", f"{RECIPE.replace('width = 4', 'width = 4, positions = 400')}{NEAR}{text}")
+        put(
+            "s.toml",
+            f"{RECIPE.replace('width = 4', 'width = 4, positions = 400')}{NEAR}{text}",
+        )
         return read_study("s.toml", overrides, plugins)
 
     return read
@@ -96,7 +101,10 @@ def test_every_cell_is_run_with_each_prompt_under_each_seed(load: Load) -> None:
 
 
 def test_a_file_of_templates_is_a_prompt_a_line(load: Load, put: Put) -> None:
-    put("templates.txt", "*cls*_First_:_*sent_0*_.*sep+*\n\n*cls*_Second_:_*sent_0*_.*sep+*\n")
+    put(
+        "templates.txt",
+        "*cls*_First_:_*sent_0*_.*sep+*\n\n*cls*_Second_:_*sent_0*_.*sep+*\n",
+    )
     study = load(f'[study]\nprompts = [{{ file = "templates.txt" }}]\n{AXES}')
     assert study.prompts == ("templates.txt:1", "templates.txt:3")
     templates = [
@@ -113,15 +121,27 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load: Load) -> None:
         '[study]\nprompts = [{ label = "long", "encoder.max_length" = 16 }, '
         f'{{ label = "short", "encoder.max_length" = 4 }}]\n{AXES}'
     )
-    assert [cell.recipe.encoders["encoder"].max_length for cell in study.cells] == [16, 4] * 2
+    assert [cell.recipe.encoders["encoder"].max_length for cell in study.cells] == [
+        16,
+        4,
+    ] * 2
 
 
 @pytest.mark.parametrize(
     ("prompts", "fault"),
     [
-        ('["a {text}"]', "there is 1 prompt, which does not show how much prompts differ; give 2 or more"),
-        ('["a {text}", { template = 3 }]', "the prompt has no `label`, and no `template` to be called by"),
-        ('["a {text}", { label = "x", templet = "b" }]', "a prompt has no key `templet`."),
+        (
+            '["a {text}"]',
+            "there is 1 prompt, which does not show how much prompts differ; give 2 or more",
+        ),
+        (
+            '["a {text}", { template = 3 }]',
+            "the prompt has no `label`, and no `template` to be called by",
+        ),
+        (
+            '["a {text}", { label = "x", templet = "b" }]',
+            "a prompt has no key `templet`.",
+        ),
         (
             '["a {text}", { label = "x", "run.seed" = 3 }]',
             "the prompt sets `run.seed`, and a prompt is",
@@ -130,21 +150,31 @@ def test_a_prompt_may_set_any_value_of_an_encoder(load: Load) -> None:
             '["a {text}", { label = "x", "evaluate.0.words" = 3 }]',
             "scores of unlike evaluations",
         ),
-        ('["a {text}", { label = "b", template = "a {text}" }]', "set the same values, and one prompt that"),
-        ('["a {text}", "a-{text}"]', "would share directories; give them labels that differ"),
+        (
+            '["a {text}", { label = "b", template = "a {text}" }]',
+            "set the same values, and one prompt that",
+        ),
+        (
+            '["a {text}", "a-{text}"]',
+            "would share directories; give them labels that differ",
+        ),
         (f'["a {{text}}", "{"b" * 70} {{text}}"]', "give it a `label` of up to 60"),
         ('["a {text}", { label = "" }]', "is empty or has control characters"),
         ('["a {text}", { file = "gone.txt" }]', "gone.txt"),
     ],
 )
-def test_faults_are_told_with_file_and_line(load: Load, prompts: str, fault: str) -> None:
+def test_faults_are_told_with_file_and_line(
+    load: Load, prompts: str, fault: str
+) -> None:
     (message,) = problems(load, f"[study]\nprompts = {prompts}\n{AXES}")
     assert fault in message
     assert "s.toml:32 study.prompts" in message
 
 
 def test_a_text_that_is_no_template_is_told_with_its_place(load: Load) -> None:
-    (message,) = problems(load, f'[study]\nprompts = ["a {{text}}", "none of it"]\n{AXES}')
+    (message,) = problems(
+        load, f'[study]\nprompts = ["a {{text}}", "none of it"]\n{AXES}'
+    )
     assert message.startswith("the template 'none of it' has 0 places for the sentence")
     assert "s.toml:32 study.prompts.1" in message
 
@@ -153,7 +183,9 @@ def test_what_the_prompts_would_replace_is_refused(load: Load) -> None:
     without_baseline = PROMPTS.replace('baseline = { lr = "0.5" }\n', "")
     axis = '[study.axes.frame]\npath = "encoder.prompt.template"\nvalues = ["a {text}", "b {text}"]\n'
     (message,) = problems(load, without_baseline + axis)
-    assert message.startswith("the axis sets `encoder.prompt.template`, and so do the `prompts` of the study")
+    assert message.startswith(
+        "the axis sets `encoder.prompt.template`, and so do the `prompts` of the study"
+    )
     # Neither is a table replaced in part, which would leave two labels with the same cells.
     templates = """
 [study]
@@ -169,33 +201,53 @@ labels = ["a", "b"]
 values = [{ template = "q {text}" }, { template = "r {text}" }]
 """
     (message,) = problems(load, templates + tables)
-    assert message.startswith("the axis sets `encoder.prompt.template`, and so do the `prompts` of the study")
-    (message,) = problems(load, templates + AXES, 'encoder.prompt={ template = "q {text}" }')
-    assert message.startswith("found the override `encoder.prompt`, but its value is that of the")
+    assert message.startswith(
+        "the axis sets `encoder.prompt.template`, and so do the `prompts` of the study"
+    )
+    (message,) = problems(
+        load, templates + AXES, 'encoder.prompt={ template = "q {text}" }'
+    )
+    assert message.startswith(
+        "found the override `encoder.prompt`, but its value is that of the"
+    )
     others = tables.replace('template = "q {text}"', 'normalizer = "none"')
     others = others.replace('template = "r {text}"', 'normalizer = "prompt-eol"')
     assert load(templates + others).prompts == ("x", "y")
     (message,) = problems(load, PROMPTS + AXES, "encoder.prompt.normalizer=none")
-    assert message.startswith("found the override `encoder.prompt.normalizer`, but its value is that of the")
-    (message,) = problems(load, without_baseline + AXES.replace("axes.lr", "axes.prompt"))
+    assert message.startswith(
+        "found the override `encoder.prompt.normalizer`, but its value is that of the"
+    )
+    (message,) = problems(
+        load, without_baseline + AXES.replace("axes.lr", "axes.prompt")
+    )
     assert message.startswith("the axis has the name of the column of `prompts`")
 
 
-def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason(load: Load) -> None:
-    layers = PROMPTS.replace('"a {text} z"', '{ label = "deep", template = "a {text}", layers = [9] }')
+def test_a_cell_that_does_not_fit_one_of_the_prompts_is_left_out_with_the_reason(
+    load: Load,
+) -> None:
+    layers = PROMPTS.replace(
+        '"a {text} z"', '{ label = "deep", template = "a {text}", layers = [9] }'
+    )
     frames = '[study.axes.length]\npath = "encoder.max_length"\nvalues = [16, 8]\n'
     with pytest.raises(RecipeError) as caught:
         load(layers.replace('lr = "0.5"', 'length = "16"') + frames)
     assert "with the prompt `deep`: " in str(caught.value)
 
 
-def test_what_would_not_count_prompts_is_refused(load: Load, put: Put, plugins: Plugins) -> None:
+def test_what_would_not_count_prompts_is_refused(
+    load: Load, put: Put, plugins: Plugins
+) -> None:
     sampler = '[study.sampler]\nuse = "random"\ncells = 2\n'
     (message,) = problems(load, PROMPTS + sampler + AXES)
-    assert message.startswith("a sampler compares single runs of cells, and with `prompts` a cell has one a")
+    assert message.startswith(
+        "a sampler compares single runs of cells, and with `prompts` a cell has one a"
+    )
     put("d.tsv", "sentence\tword\na b c\tab\nd e f\tcd\ng h\tef\n")
     search = put("search.toml", SEARCH + PROMPTS + AXES)
-    with pytest.raises(RecipeError, match=r"a `\[search\]` chooses the prompt of each run by its score"):
+    with pytest.raises(
+        RecipeError, match=r"a `\[search\]` chooses the prompt of each run by its score"
+    ):
         read_study(search, (), plugins)
     # Nor may an axis give its cells one.
     axis = """
@@ -215,7 +267,9 @@ prompts = [
 ]
 """
     (message,) = problems(load, prompts + axis)
-    assert message.startswith("a `[search]` chooses the prompt of each run by its score")
+    assert message.startswith(
+        "a `[search]` chooses the prompt of each run by its score"
+    )
     assert "study.axes.search" in message
 
 
@@ -229,7 +283,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def finished(load: Load, kept: Path, directory: Path, request: pytest.FixtureRequest) -> Path:
+def finished(
+    load: Load, kept: Path, directory: Path, request: pytest.FixtureRequest
+) -> Path:
     """A finished study with three prompts and three seeds."""
     request.getfixturevalue("installed_toy")
     request.getfixturevalue("quick")
@@ -245,7 +301,11 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished: Path) -
     assert {(run.prompt, run.seed) for run in data.cells[0].runs} == {
         (prompt, seed) for prompt in data.prompts for seed in (1, 2, 3)
     }
-    table = next(table for table in summarise(data) if table.evaluator == "nearness" and not table.metric)
+    table = next(
+        table
+        for table in summarise(data)
+        if table.evaluator == "nearness" and not table.metric
+    )
     row = table.rows[1]
     assert (row.seeds, row.total, row.status) == ((1, 2, 3), 3, "finished")
     judged = row.cells[-1].judged
@@ -260,12 +320,18 @@ def test_a_study_with_prompts_is_run_read_and_tested_over_them(finished: Path) -
             of_prompts = {}
             for run in cell.runs:
                 if run.seed == seed:
-                    of_prompts[run.prompt] = next(score for score in run.scores if score.task == "near")
+                    of_prompts[run.prompt] = next(
+                        score for score in run.scores if score.task == "near"
+                    )
             column[seed] = PromptScores(of_prompts)
         columns.append(column)
     expected = judge_cell(columns[0], columns[1], ComponentStore(1))
     assert judged.interval == pytest.approx(expected.interval)
-    values = [score.value for of_seed in columns[1].values() for score in of_seed.of_prompts.values()]
+    values = [
+        score.value
+        for of_seed in columns[1].values()
+        for score in of_seed.of_prompts.values()
+    ]
     assert row.cells[-1].value == pytest.approx(np.mean(values))
     assert "Mean over 3 prompts, which are a sample" in table.over
     assert "each prompt and seed against the same" in table.test
@@ -279,7 +345,9 @@ def test_results_and_frames_have_a_column_for_the_prompt(finished: Path) -> None
     assert results["prompt_factor"] == "random"
     runs = {(run["prompt"], run["seed"]) for run in results["cells"][1]["runs"]}
     assert len(runs) == 9
-    under = next(table for table in results["tables"] if table["evaluator"] == "nearness")["prompts"]
+    under = next(
+        table for table in results["tables"] if table["evaluator"] == "nearness"
+    )["prompts"]
     assert [row["cell"] for row in under] == ["0.5", "0.02"]
     assert set(under[1]["ranks"].values()) <= {1, 2}
     assert sum(under[1]["sources"]["shares"].values()) == pytest.approx(1)
@@ -287,7 +355,9 @@ def test_results_and_frames_have_a_column_for_the_prompt(finished: Path) -> None
     for frame in (study.scores, study.tidy, study.costs, score_frame(data, tables)):
         assert "prompt" in frame.columns
         assert set(frame["prompt"]) == set(data.prompts)
-    near = study.scores[(study.scores["task"] == "near") & (study.scores["metric"] == "distance")]
+    near = study.scores[
+        (study.scores["task"] == "near") & (study.scores["metric"] == "distance")
+    ]
     assert len(near) == 18
     assert not near.duplicated(["cell", "prompt", "seed"]).any()
 
@@ -300,7 +370,10 @@ def test_started_again_nothing_is_run_and_an_added_prompt_is_run_alone(
     assert not result.worked
     more = load(PROMPTS.replace('"a {text} z",', '"a {text} z", "b {text}",') + AXES)
     plan = plan_study(more, finished, plugins, workers=1)
-    assert next(plan.lines()) == "study toy-run: 2 cells x 4 prompts x 3 seeds = 24 runs, 18 finished"
+    assert (
+        next(plan.lines())
+        == "study toy-run: 2 cells x 4 prompts x 3 seeds = 24 runs, 18 finished"
+    )
     run_study(more, finished)
     data = read_data(finished)
     assert data.prompts == ("none", "a {text} z", "b {text}", "named")
@@ -309,10 +382,18 @@ def test_started_again_nothing_is_run_and_an_added_prompt_is_run_alone(
 
 def test_a_seed_without_one_of_its_prompts_does_not_count(finished: Path) -> None:
     data = read_data(finished)
-    directory = next(run.directory for run in data.cells[1].runs if (run.prompt, run.seed) == ("named", 3))
+    directory = next(
+        run.directory
+        for run in data.cells[1].runs
+        if (run.prompt, run.seed) == ("named", 3)
+    )
     assert directory is not None
     (finished / directory / "manifest.json").unlink()
-    table = next(t for t in summarise(read_data(finished)) if t.evaluator == "nearness" and not t.metric)
+    table = next(
+        t
+        for t in summarise(read_data(finished))
+        if t.evaluator == "nearness" and not t.metric
+    )
     row = table.rows[1]
     assert row.scored == (1, 2)
     assert row.remark == "waiting, 2 of 3"
@@ -322,9 +403,18 @@ def test_a_seed_without_one_of_its_prompts_does_not_count(finished: Path) -> Non
     assert list(judged.differences) == [1, 2]
 
 
-def test_prompts_that_are_all_of_interest_are_averaged(load: Load, finished: Path) -> None:
-    run_study(load(PROMPTS.replace("baseline", 'prompt_factor = "fixed"\nbaseline') + AXES), finished)
-    table = next(t for t in summarise(read_data(finished)) if t.evaluator == "nearness" and not t.metric)
+def test_prompts_that_are_all_of_interest_are_averaged(
+    load: Load, finished: Path
+) -> None:
+    run_study(
+        load(PROMPTS.replace("baseline", 'prompt_factor = "fixed"\nbaseline') + AXES),
+        finished,
+    )
+    table = next(
+        t
+        for t in summarise(read_data(finished))
+        if t.evaluator == "nearness" and not t.metric
+    )
     judged = table.rows[1].cells[-1].judged
     assert judged is not None
     assert judged.basis == "items and seeds"
@@ -335,13 +425,17 @@ def test_prompts_that_are_all_of_interest_are_averaged(load: Load, finished: Pat
 def test_a_study_with_prompts_is_not_mixed_with_runs_of_others(finished: Path) -> None:
     run = read_data(finished).cells[0].runs[0].directory
     assert run is not None
-    with pytest.raises(RunError, match="has 3 prompts, which are paired within it alone"):
+    with pytest.raises(
+        RunError, match="has 3 prompts, which are paired within it alone"
+    ):
         runs_as_study([finished, finished / run])
     assert runs_as_study([finished]).prompts == ("none", "a {text} z", "named")
 
 
 @pytest.mark.parametrize("prompts", [[], ["none", "named"]])
-def test_a_study_whose_runs_have_unknown_prompts_is_damaged(finished: Path, prompts: list[str]) -> None:
+def test_a_study_whose_runs_have_unknown_prompts_is_damaged(
+    finished: Path, prompts: list[str]
+) -> None:
     record = json.loads((finished / "study.json").read_text())
     record["prompts"] = prompts
     (finished / "study.json").write_text(json.dumps(record))
@@ -364,7 +458,9 @@ def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
     load: Load, plugins: Plugins, directory: Path
 ) -> None:
     decide = 'decide = { test_data = true, tasks = ["near"], confirm = 2 }\nbaseline'
-    study = load(PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES)
+    study = load(
+        PROMPTS.replace("baseline", decide).replace("[1, 2, 3]", "[1, 2]") + AXES
+    )
     planned = [*plan_study(study, directory, plugins, workers=1).lines()]
     said: list[str] = []
     run_study(study, directory, say=said.append)
@@ -386,7 +482,9 @@ def test_the_chosen_cell_is_confirmed_with_fresh_seeds_under_each_prompt(
 
 
 @pytest.mark.usefixtures("installed_toy", "quick")
-def test_a_look_needs_all_prompts_of_a_seed_and_claims_are_over_prompts(load: Load, directory: Path) -> None:
+def test_a_look_needs_all_prompts_of_a_seed_and_claims_are_over_prompts(
+    load: Load, directory: Path
+) -> None:
     stop = 'decide = { test_data = true, tasks = ["near"] }\nstop = { error_rate = 0.5 }\nbaseline'
     study = load(PROMPTS.replace("baseline", stop) + AXES)
     run_study(study, directory)
@@ -397,7 +495,11 @@ def test_a_look_needs_all_prompts_of_a_seed_and_claims_are_over_prompts(load: Lo
     data = read_data(directory)
     for cell in data.cells:
         for seed in cell.seeds:
-            prompts = {run.prompt for run in cell.runs if run.seed == seed and run.status == "finished"}
+            prompts = {
+                run.prompt
+                for run in cell.runs
+                if run.seed == seed and run.status == "finished"
+            }
             assert prompts == set(study.prompts)
 
 
@@ -455,10 +557,14 @@ def test_decisions_with_another_prompt_factor_are_those_of_another_rule(
     section = decisions_section(data)
     assert section is not None
     assert any(
-        note.startswith("The `prompt_factor` was changed while the study ran, to `random`.")
+        note.startswith(
+            "The `prompt_factor` was changed while the study ran, to `random`."
+        )
         for note in section.notes
     )
-    assert not any("The rule or the cells were changed" in note for note in section.notes)
+    assert not any(
+        "The rule or the cells were changed" in note for note in section.notes
+    )
 
 
 # --- shared work -------------------------------------------------------------------------------------------
@@ -510,10 +616,20 @@ values = [0.5, 0.25]
 )
 @pytest.mark.usefixtures("installed_toy", "quick")
 def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
-    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str, text: str
+    put: Put,
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stages: str,
+    text: str,
 ) -> None:
     monkeypatch.setattr(Characters, "traits", BackboneTraits(from_files=True))
-    recipe = TOWERS.replace("[[stage]]\n", stages, 1).replace('at = ["start", "end"]', 'at = ["end"]') + text
+    recipe = (
+        TOWERS.replace("[[stage]]\n", stages, 1).replace(
+            'at = ["start", "end"]', 'at = ["end"]'
+        )
+        + text
+    )
     study = read_study(put("study.toml", recipe), (), plugins)
     work = plan_work(study.cells, CellKeys(plugins))
     # One prefix a learning rate and seed, each of two prompts.
@@ -521,17 +637,27 @@ def test_a_training_that_does_not_read_the_prompts_is_done_once_for_all(
     run_study(study, tmp_path / "shared")
     run_study(study, tmp_path / "alone", share=False)
     for shared, alone in zip(
-        read_data(tmp_path / "shared").cells, read_data(tmp_path / "alone").cells, strict=True
+        read_data(tmp_path / "shared").cells,
+        read_data(tmp_path / "alone").cells,
+        strict=True,
     ):
         for run, other in zip(shared.runs, alone.runs, strict=True):
             assert (run.prompt, run.seed) == (other.prompt, other.seed)
-            assert [score.value for score in run.scores] == [score.value for score in other.scores]
-    table = next(t for t in summarise(read_data(tmp_path / "shared")) if t.evaluator == "nearness")
+            assert [score.value for score in run.scores] == [
+                score.value for score in other.scores
+            ]
+    table = next(
+        t
+        for t in summarise(read_data(tmp_path / "shared"))
+        if t.evaluator == "nearness"
+    )
     score = table.measured[0][table.rows[0].key][1]
     assert isinstance(score, PromptScores)
     assert score.of_prompts["plain"].value != score.of_prompts["other"].value
 
 
-def test_a_training_that_reads_the_prompts_is_done_with_each(load: Load, plugins: Plugins) -> None:
+def test_a_training_that_reads_the_prompts_is_done_with_each(
+    load: Load, plugins: Plugins
+) -> None:
     work = plan_work(load(PROMPTS + AXES).cells, CellKeys(plugins))
     assert len({task.key for task in work.tasks}) == len(work.tasks) == 18

@@ -20,7 +20,10 @@ from sentbed_studies.study_results import LoadedStudy, load_study
 
 def run(cell: str, seed: int, **scores: float) -> CellRun:
     said = {"encoder": {}, "evaluator": {"id": "p"}}
-    found = tuple(Score(task, "accuracy", value, said, "en", "transfer") for task, value in scores.items())
+    found = tuple(
+        Score(task, "accuracy", value, said, "en", "transfer")
+        for task, value in scores.items()
+    )
     return CellRun(cell, seed, "finished" if scores else "waiting", scores=found)
 
 
@@ -29,21 +32,31 @@ def data() -> StudyData:
     axes = (AxisInfo("pooler", ("mean", "first")), AxisInfo("seed", ("1e-3", "1e9")))
     cells = []
     for place, name in enumerate(("mean, 1e-3", "mean, 1e9", "first, 1e-3")):
-        runs = (run(name, 1, MR=70.0 + place, CR=80.0), run(name, 2, MR=72.0 + place, CR=81.0))
+        runs = (
+            run(name, 1, MR=70.0 + place, CR=80.0),
+            run(name, 2, MR=72.0 + place, CR=81.0),
+        )
         labels = dict(zip(("pooler", "seed"), name.split(", "), strict=True))
-        cells.append(CellInfo(name, labels, runs if place < 2 else (runs[0], run(name, 2))))
+        cells.append(
+            CellInfo(name, labels, runs if place < 2 else (runs[0], run(name, 2)))
+        )
     return StudyData("toy <b>", axes, tuple(cells), "mean, 1e-3", (1, 2))
 
 
 def with_runs(data: StudyData, changed: Callable[[CellRun], CellRun]) -> StudyData:
     """The study with other runs."""
-    cells = tuple(attrs.evolve(cell, runs=tuple(map(changed, cell.runs))) for cell in data.cells)
+    cells = tuple(
+        attrs.evolve(cell, runs=tuple(map(changed, cell.runs))) for cell in data.cells
+    )
     return attrs.evolve(data, cells=cells)
 
 
 def renamed(data: StudyData, *names: str) -> StudyData:
     """The study with axes of these names."""
-    axes = [attrs.evolve(axis, name=name) for axis, name in zip(data.axes, names, strict=True)]
+    axes = [
+        attrs.evolve(axis, name=name)
+        for axis, name in zip(data.axes, names, strict=True)
+    ]
     cells = []
     for cell in data.cells:
         labels = dict(zip(names, cell.labels.values(), strict=True))
@@ -54,7 +67,17 @@ def renamed(data: StudyData, *names: str) -> StudyData:
 def test_scores_are_a_tidy_table(data: StudyData) -> None:
     found = LoadedStudy(data).scores
     assert [*found.columns] == [
-        *("cell", "pooler", "axis seed", "seed", "encoder", "evaluator", "protocol", "task", "metric"),
+        *(
+            "cell",
+            "pooler",
+            "axis seed",
+            "seed",
+            "encoder",
+            "evaluator",
+            "protocol",
+            "task",
+            "metric",
+        ),
         *("value", "direction", "degenerate"),
     ]
     assert len(found) == 2 * 2 * 2 + 2
@@ -72,7 +95,11 @@ def test_scores_are_a_tidy_table(data: StudyData) -> None:
         "direction": "higher",
         "degenerate": "",
     }
-    means = found[found.task == "MR"].groupby(["pooler", "axis seed"], observed=True).value.mean()
+    means = (
+        found[found.task == "MR"]
+        .groupby(["pooler", "axis seed"], observed=True)
+        .value.mean()
+    )
     # In the order of the recipe, not of the alphabet; labels stay as they were written.
     assert [*means.index] == [("mean", "1e-3"), ("mean", "1e9"), ("first", "1e-3")]
     assert [*means] == [71.0, 72.0, 72.0]
@@ -84,16 +111,24 @@ def costing(data: StudyData, other: str = "value") -> StudyData:
 
     def with_costs(one: CellRun) -> CellRun:
         said = {"encoder": {}, "evaluator": {"id": "c"}}
-        costs = (("passes", 1.0), (other, 2.0), ("tokens", one.seed * 10.0), ("passes", 3.0))
+        costs = (
+            ("passes", 1.0),
+            (other, 2.0),
+            ("tokens", one.seed * 10.0),
+            ("passes", 3.0),
+        )
         added = (
-            Score(task, "a", value, said, "en", "c", direction="lower", axis="cost") for task, value in costs
+            Score(task, "a", value, said, "en", "c", direction="lower", axis="cost")
+            for task, value in costs
         )
         return attrs.evolve(one, scores=(*one.scores, *added)) if one.scores else one
 
     return with_runs(data, with_costs)
 
 
-def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyData) -> None:
+def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(
+    data: StudyData,
+) -> None:
     study = LoadedStudy(costing(data, "pooler"))
     found = study.costs
     place = ["cell", "pooler", "axis seed", "seed", "encoder", "evaluator"]
@@ -105,7 +140,9 @@ def test_costs_have_a_row_for_each_run_and_a_column_for_each_cost(data: StudyDat
     assert [*whole.tokens] == [10.0, 20.0, 10.0, 20.0, 10.0]
     assert [*found[found.tokens.isna()].passes] == [3.0] * 5
     # Beside the scores of the same run.
-    mr = study.scores[study.scores.task == "MR"].merge(whole, on=["cell", "pooler", "axis seed", "seed"])
+    mr = study.scores[study.scores.task == "MR"].merge(
+        whole, on=["cell", "pooler", "axis seed", "seed"]
+    )
     assert [*zip(mr.value, mr.tokens, strict=True)][:2] == [(70.0, 10.0), (72.0, 20.0)]
     assert len(LoadedStudy(data).costs) == 0
 
@@ -121,10 +158,14 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
     assert groups.left == (("first, 1e-3", "it has not finished"),)
     assert groups.reason == "the seeds change nothing, and the score has no items"
     assert len(found) == len(groups.rows) == 0
-    noisy = attrs.evolve(data.cells[1].runs[0], scores=run("mean, 1e9", 1, MR=70.5, CR=84.0).scores)
+    noisy = attrs.evolve(
+        data.cells[1].runs[0], scores=run("mean, 1e9", 1, MR=70.5, CR=84.0).scores
+    )
     cell = attrs.evolve(data.cells[1], runs=(noisy, data.cells[1].runs[1]))
     found = LoadedStudy(attrs.evolve(data, cells=(data.cells[0], cell))).groups
-    assert found[["cell", "mean", "letters", "lowest_rank", "highest_rank"]].to_dict("list") == {
+    assert found[["cell", "mean", "letters", "lowest_rank", "highest_rank"]].to_dict(
+        "list"
+    ) == {
         "cell": ["mean, 1e9", "mean, 1e-3"],
         "mean": [77.125, 75.75],
         "letters": ["a", "a"],
@@ -136,7 +177,9 @@ def test_groups_have_a_row_for_each_cell_of_a_table(data: StudyData) -> None:
 
 
 @pytest.mark.parametrize("name", ["pooler", "mean", "seed", "status", "letters", "std"])
-def test_an_axis_has_one_name_in_csv_and_data_frames(data: StudyData, name: str, tmp_path: Path) -> None:
+def test_an_axis_has_one_name_in_csv_and_data_frames(
+    data: StudyData, name: str, tmp_path: Path
+) -> None:
     study = LoadedStudy(renamed(data, name, "other"))
     write_exports(tmp_path, study.data)
     column = name if name == "pooler" else f"axis {name}"
@@ -154,7 +197,9 @@ def test_a_study_of_which_nothing_has_finished_has_no_rows(data: StudyData) -> N
 
 def test_what_a_notebook_shows_is_short_and_escaped(data: StudyData) -> None:
     study = LoadedStudy(data)
-    assert repr(study) == ("<study toy <b>: 3 cells (2 pooler x 2 seed) x 2 seeds, 5 of 6 runs finished>")
+    assert repr(study) == (
+        "<study toy <b>: 3 cells (2 pooler x 2 seed) x 2 seeds, 5 of 6 runs finished>"
+    )
     html: str = study._repr_html_()
     assert "toy &lt;b&gt;" in html
     assert "<b>:" not in html
@@ -164,7 +209,11 @@ def test_what_a_notebook_shows_is_short_and_escaped(data: StudyData) -> None:
     assert str(table).splitlines()[0] == "toy <b>: transfer (accuracy; p)"
     things: tuple[Any, ...] = (study, table, data, data.cells[0].runs[0])
     assert all(len(repr(one)) < 100 for one in things)
-    assert (study.name, study.seeds, study.baseline) == ("toy <b>", (1, 2), "mean, 1e-3")
+    assert (study.name, study.seeds, study.baseline) == (
+        "toy <b>",
+        (1, 2),
+        "mean, 1e-3",
+    )
     assert study.axes == {"pooler": ("mean", "first"), "seed": ("1e-3", "1e9")}
 
 
@@ -174,29 +223,64 @@ def test_it_is_the_packages_door_and_refuses_what_is_no_study(tmp_path: Path) ->
     with pytest.raises(RunError, match="is no study"):
         load_study(tmp_path)
     (tmp_path / "study.toml").write_text("")
-    content = {"schema": 1, "name": "n", "axes": [], "baseline": None, "seeds": [1], "cells": []}
-    (tmp_path / "study.json").write_text(json.dumps({**content, "excluded": [], "expected": {}, "order": []}))
+    content = {
+        "schema": 1,
+        "name": "n",
+        "axes": [],
+        "baseline": None,
+        "seeds": [1],
+        "cells": [],
+    }
+    (tmp_path / "study.json").write_text(
+        json.dumps({**content, "excluded": [], "expected": {}, "order": []})
+    )
     assert load_study(tmp_path).name == "n"
 
 
-@pytest.mark.parametrize(("ranks", "expected"), [(None, None), ([], ()), (["pooler"], ("pooler",))])
+@pytest.mark.parametrize(
+    ("ranks", "expected"), [(None, None), ([], ()), (["pooler"], ("pooler",))]
+)
 def test_ranks_colour_and_cost_are_those_of_the_studys_directory(
     tmp_path: Path, ranks: list[str] | None, expected: tuple[str, ...] | None
 ) -> None:
     (tmp_path / "study.toml").write_text("")
     axis = {"name": "pooler", "labels": ["mean"], "numbers": None}
-    content = {"schema": 1, "name": "n", "axes": [axis], "baseline": None, "cells": [], "excluded": []}
-    said = {"expected": {}, "order": [], "ranks": ranks, "colour": "STSB", "cost": "passes"}
+    content = {
+        "schema": 1,
+        "name": "n",
+        "axes": [axis],
+        "baseline": None,
+        "cells": [],
+        "excluded": [],
+    }
+    said = {
+        "expected": {},
+        "order": [],
+        "ranks": ranks,
+        "colour": "STSB",
+        "cost": "passes",
+    }
     said["groups"] = False
     (tmp_path / "study.json").write_text(json.dumps({**content, **said}))
     data = read_data(tmp_path)
-    assert (data.ranks, data.colour, data.cost, data.groups) == (expected, "STSB", "passes", False)
+    assert (data.ranks, data.colour, data.cost, data.groups) == (
+        expected,
+        "STSB",
+        "passes",
+        False,
+    )
 
 
 def test_scores_and_costs_stand_side_by_side(data: StudyData) -> None:
     study = LoadedStudy(costing(data))
     found = study.tidy
-    assert [*found.columns] == [*study.scores.columns, "passes", "cost value", "tokens", "passes 2"]
+    assert [*found.columns] == [
+        *study.scores.columns,
+        "passes",
+        "cost value",
+        "tokens",
+        "passes 2",
+    ]
     # Five runs of two tasks; the costs are in columns of their own.
     assert len(found) == 5 * 2
     assert [*found[found.task == "MR"].tokens] == [10.0, 20.0, 10.0, 20.0, 10.0]
@@ -212,7 +296,10 @@ def test_costs_of_one_encoder_are_not_those_of_another(data: StudyData) -> None:
     before = attrs.evolve(cell.runs[0].scores[0], encoder="en@start")
     runs = (attrs.evolve(cell.runs[0], scores=(before, *cell.runs[0].scores)),)
     found = LoadedStudy(attrs.evolve(data, cells=(attrs.evolve(cell, runs=runs),))).tidy
-    assert found.set_index("encoder").passes.isna().to_dict() == {"en@start": True, "en": False}
+    assert found.set_index("encoder").passes.isna().to_dict() == {
+        "en@start": True,
+        "en": False,
+    }
 
 
 def test_a_figure_is_drawn_and_written_by_name(data: StudyData, tmp_path: Path) -> None:
@@ -232,7 +319,9 @@ def test_a_letter_that_no_font_has_is_a_warning(
 ) -> None:
     monkeypatch.setattr("sentbed_report.figures.plot._FALLBACKS", ())
     study = LoadedStudy(renamed(costing(data), "学习率 pooler", "学习率 seed"))
-    with pytest.warns(UserWarning, match=r"no installed font has the letters '学习率' of"):
+    with pytest.warns(
+        UserWarning, match=r"no installed font has the letters '学习率' of"
+    ):
         study.plot("effects", tmp_path / "effects.pdf")
 
 
@@ -253,7 +342,11 @@ def test_an_axis_that_changes_no_score_is_found(data: StudyData) -> None:
     # The labels of `pooler` give other scores; those of `seed` are made to give the same.
     assert [*axes_without_effect(data)] == []
     first, second, third = data.cells
-    same = attrs.evolve(second, runs=tuple(attrs.evolve(run, cell=second.name) for run in first.runs))
-    assert [*axes_without_effect(attrs.evolve(data, cells=(first, same, third)))] == ["seed"]
+    same = attrs.evolve(
+        second, runs=tuple(attrs.evolve(run, cell=second.name) for run in first.runs)
+    )
+    assert [*axes_without_effect(attrs.evolve(data, cells=(first, same, third)))] == [
+        "seed"
+    ]
     # One cell alone shows nothing.
     assert [*axes_without_effect(attrs.evolve(data, cells=(first,)))] == []

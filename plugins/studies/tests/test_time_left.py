@@ -93,7 +93,9 @@ def test_finished_runs_scale_the_plan_of_the_others() -> None:
     assert left.seconds() == pytest.approx((45.0, 45.0))
 
 
-@pytest.mark.parametrize(("took", "each"), [(START + 8, 8), (START + 1, 3), (4, 3), (2, 2)])
+@pytest.mark.parametrize(
+    ("took", "each"), [(START + 8, 8), (START + 1, 3), (4, 3), (2, 2)]
+)
 def test_a_first_run_that_started_faster_does_not_make_the_others_shorter_than_planned(
     took: float, each: float
 ) -> None:
@@ -103,7 +105,9 @@ def test_a_first_run_that_started_faster_does_not_make_the_others_shorter_than_p
 
 
 @given(
-    plans=st.lists(st.tuples(st.floats(0.01, 1e4), st.floats(1, 3)), min_size=1, max_size=8),
+    plans=st.lists(
+        st.tuples(st.floats(0.01, 1e4), st.floats(1, 3)), min_size=1, max_size=8
+    ),
     took=st.lists(st.floats(0.01, 1e5), max_size=8),
     workers=st.integers(1, 4),
     fresh=st.integers(0, 4),
@@ -140,7 +144,9 @@ def test_runs_with_fresh_seeds_come_after_the_others() -> None:
 
 
 @pytest.mark.parametrize("cells", [{A: TEN, B: TEN}, {B: TEN}], ids=["all", "a sample"])
-def test_finished_runs_correct_those_with_fresh_seeds(cells: dict[Path, Range | None]) -> None:
+def test_finished_runs_correct_those_with_fresh_seeds(
+    cells: dict[Path, Range | None],
+) -> None:
     left = TimeLeft({A: TEN, B: TEN}, pending=cells, unchosen=[TEN], fresh=[TEN] * 2)
     left.finished(B, START + 30.0)
     left.chosen([C, D])
@@ -158,7 +164,9 @@ def test_a_run_without_a_plan_takes_as_long_as_the_finished_ones() -> None:
     assert left.seconds() == (21.0, 21.0)
 
 
-def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothing() -> None:
+def test_a_run_that_failed_or_was_done_elsewhere_is_not_left_and_corrects_nothing() -> (
+    None
+):
     left = TimeLeft({A: (1.0, 1.0), B: TEN})
     left.ended(A)
     assert left.seconds() == (START + 10, START + 10)
@@ -185,11 +193,16 @@ class Known(Planner):
     """Ten to twenty seconds a stage of ten steps, one to two an evaluation."""
 
     def plan(self, recipe: Any) -> Plan:
-        stages = [StagePlan(s.name, (), (), 4, None, 1, steps=10, seconds=(10.0, 20.0)) for s in recipe.stage]
+        stages = [
+            StagePlan(s.name, (), (), 4, None, 1, steps=10, seconds=(10.0, 20.0))
+            for s in recipe.stage
+        ]
         device = Device("cpu", "abacus", "fp32")
         return Plan("p", device, "", (), tuple(stages), {"weights": 10**9}, None)
 
-    def evaluation(self, recipe: Any, entry: Any, name: str) -> tuple[float, float] | str:
+    def evaluation(
+        self, recipe: Any, entry: Any, name: str
+    ) -> tuple[float, float] | str:
         return 1.0, 2.0
 
 
@@ -197,13 +210,20 @@ def planned(work: Work, directory: Path) -> list[Any]:
     return sorted(time_left(work, directory, Known()).planned.values())
 
 
-def test_a_shared_stage_counts_once_and_evaluations_count(work: PlanWork, tmp_path: Path) -> None:
+def test_a_shared_stage_counts_once_and_evaluations_count(
+    work: PlanWork, tmp_path: Path
+) -> None:
     assert planned(work(share=False), tmp_path) == [(RUN + 21, RUN + 42)] * 4
     # Two prefixes of a stage each, and the second stage with the evaluation of four runs.
-    assert planned(work(), tmp_path) == [*[(RUN + 10, RUN + 20)] * 2, *[(RUN + 11, RUN + 22)] * 4]
+    assert planned(work(), tmp_path) == [
+        *[(RUN + 10, RUN + 20)] * 2,
+        *[(RUN + 11, RUN + 22)] * 4,
+    ]
 
 
-def test_the_same_encoder_is_evaluated_once_before_training(work: PlanWork, tmp_path: Path) -> None:
+def test_the_same_encoder_is_evaluated_once_before_training(
+    work: PlanWork, tmp_path: Path
+) -> None:
     # Weights are random: each seed has others.
     seconds = planned(work(TOWERS + AXES, False), tmp_path)
     assert seconds == [(RUN + 21, RUN + 42)] * 2 + [(RUN + 22, RUN + 44)] * 2
@@ -213,7 +233,10 @@ def test_each_validation_counts(work: PlanWork, tmp_path: Path) -> None:
     line = 'validate = { every = 3, with = { use = "gap", development = true } }\nbatch_size'
     text = (AT_END + AXES).replace("batch_size", line)
     # Of ten steps: before the first one, and after 3, 6, 9 and 10.
-    assert planned(work(text, False), tmp_path) == [(RUN + 2 * (10 + 5) + 1, RUN + 2 * (20 + 10) + 2)] * 4
+    assert (
+        planned(work(text, False), tmp_path)
+        == [(RUN + 2 * (10 + 5) + 1, RUN + 2 * (20 + 10) + 2)] * 4
+    )
 
 
 def finish(task: Task, directory: Path, record: Any = None, made: bool = True) -> Path:
@@ -221,13 +244,17 @@ def finish(task: Task, directory: Path, record: Any = None, made: bool = True) -
     run = directory / task.directory
     run.mkdir(parents=True)
     (run / "manifest.json").write_text(json.dumps({"status": "finished"}))
-    (run / "keys.json").write_text(keys_of(task.content, task.evaluations if made else ()))
+    (run / "keys.json").write_text(
+        keys_of(task.content, task.evaluations if made else ())
+    )
     if record is not None:
         (run / "report.json").write_text(json.dumps(record))
     return run
 
 
-def test_what_has_finished_before_corrects_the_plan(work: PlanWork, tmp_path: Path) -> None:
+def test_what_has_finished_before_corrects_the_plan(
+    work: PlanWork, tmp_path: Path
+) -> None:
     four = work(share=False)
     finish(four.tasks[0], tmp_path, {"seconds": 65.0})
     left = time_left(four, tmp_path, Known())
@@ -239,13 +266,17 @@ def test_shared_stages_are_not_counted_again_in_the_runs_that_go_on_from_them(
     work: PlanWork, tmp_path: Path
 ) -> None:
     four = work()
-    section = RecordedCost(RunCost(seconds=20.0), {"pairs-1": RunCost(seconds=45.0)}).section()
+    section = RecordedCost(
+        RunCost(seconds=20.0), {"pairs-1": RunCost(seconds=45.0)}
+    ).section()
     record = {"seconds": 65.0, "sections": {"run-cost": attrs.asdict(section)}}
     finish(four.tasks[0], tmp_path, record)
     assert time_left(four, tmp_path, Known()).took == {four.tasks[0].directory: 20.0}
 
 
-def test_every_line_on_a_run_says_what_is_left(put: Put, work: PlanWork, tmp_path: Path) -> None:
+def test_every_line_on_a_run_says_what_is_left(
+    put: Put, work: PlanWork, tmp_path: Path
+) -> None:
     study = read_study(put("study.toml", AT_END + AXES))
     lines: list[str] = []
     four = work(share=False)
@@ -281,7 +312,9 @@ def test_the_plan_says_which_cores_stay_idle(
     four = with_threads(work(share=False), [threads])
     monkeypatch.setattr(study_plan, "usable_cores", lambda: 8)
     monkeypatch.setattr(study_plan, "core_quota", lambda: None)
-    plan = StudyPlan(study, tmp_path, four, four, TimeLeft({A: (100.0, 100.0)}, workers=2))
+    plan = StudyPlan(
+        study, tmp_path, four, four, TimeLeft({A: (100.0, 100.0)}, workers=2)
+    )
     idle = [text.strip() for text in plan.lines() if "idle" in text]
     assert idle == ([] if line is None else [line])
 
@@ -296,7 +329,9 @@ def with_threads(work: Work, threads: Sequence[int | None]) -> Work:
     bundles = []
     for number, (task,) in enumerate(work.bundles):
         runtime = Threaded(threads=threads[number % len(threads)])
-        cell = attrs.evolve(task.cell, recipe=attrs.evolve(task.cell.recipe, runtime=runtime))
+        cell = attrs.evolve(
+            task.cell, recipe=attrs.evolve(task.cell.recipe, runtime=runtime)
+        )
         bundles.append((attrs.evolve(task, cell=cell),))
     return attrs.evolve(work, bundles=tuple(bundles))
 
@@ -313,7 +348,16 @@ def with_threads(work: Work, threads: Sequence[int | None]) -> Work:
         ([None], 8, 100, 1000, 1),
         ([1, None], 8, 100, 1000, 1),
     ],
-    ids=["a bundle each", "cores", "threads", "memory", "one in any case", "short", "all cores", "some"],
+    ids=[
+        "a bundle each",
+        "cores",
+        "threads",
+        "memory",
+        "one in any case",
+        "short",
+        "all cores",
+        "some",
+    ],
 )
 def test_workers_are_what_cores_and_memory_are_enough_for(
     threads: Sequence[int | None],
@@ -335,10 +379,16 @@ def test_workers_are_what_cores_and_memory_are_enough_for(
     assert workers_for(four, left) == 1
 
 
-def test_the_plan_says_what_sharing_saves(put: Put, work: PlanWork, tmp_path: Path) -> None:
-    shared, alone = (time_left(work(share=share), tmp_path, Known()) for share in (True, False))
+def test_the_plan_says_what_sharing_saves(
+    put: Put, work: PlanWork, tmp_path: Path
+) -> None:
+    shared, alone = (
+        time_left(work(share=share), tmp_path, Known()) for share in (True, False)
+    )
     # Eight stages and four evaluations alone; of the first stages, two instead of four.
-    assert shared.alone == alone.alone == alone.whole == (4 * (RUN + 21), 4 * (RUN + 42))
+    assert (
+        shared.alone == alone.alone == alone.whole == (4 * (RUN + 21), 4 * (RUN + 42))
+    )
     assert shared.whole == (6 * (RUN + 10) + 4, 6 * (RUN + 20) + 8)
     assert shared.of_all_in_words() == (
         "1 min 16 s to 2 min 20 s; 1 min 34 s to 2 min 58 s without sharing, which saves 21 %"
@@ -360,7 +410,9 @@ def test_runs_with_fresh_seeds_take_as_long_as_the_mean_cell_that_shares_nothing
     assert left.fresh == [each]
     assert before is not None
     assert left.whole == (before[0] + each[0], before[1] + each[1])
-    known = time_left(four, tmp_path, Known(), confirmation=Confirmation(1, four, four.tasks[:1]))
+    known = time_left(
+        four, tmp_path, Known(), confirmation=Confirmation(1, four, four.tasks[:1])
+    )
     assert (known.pending, known.fresh) == ({four.tasks[0].directory: each}, [])
 
 
@@ -377,7 +429,9 @@ def test_of_a_sample_each_run_that_is_left_takes_as_long_as_the_mean_of_all(
     assert shared.seconds() == (START + low, START + high)
 
 
-def test_a_sample_whose_runs_have_finished_has_none_left(work: PlanWork, tmp_path: Path) -> None:
+def test_a_sample_whose_runs_have_finished_has_none_left(
+    work: PlanWork, tmp_path: Path
+) -> None:
     four = work(share=False)
     for task in four.tasks[:3]:
         finish(task, tmp_path, {"seconds": 12.0})
@@ -389,7 +443,9 @@ def test_the_whole_counts_what_has_finished_too(work: PlanWork, tmp_path: Path) 
     before = time_left(four, tmp_path, Known())
     for prefix in four.prefixes:
         (tmp_path / prefix.directory).mkdir(parents=True)
-        (tmp_path / prefix.directory / "manifest.json").write_text(json.dumps({"status": "finished"}))
+        (tmp_path / prefix.directory / "manifest.json").write_text(
+            json.dumps({"status": "finished"})
+        )
     finish(four.tasks[0], tmp_path)
     after = time_left(four, tmp_path, Known())
     assert (after.whole, after.alone) == (before.whole, before.alone)

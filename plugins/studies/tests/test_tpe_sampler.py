@@ -52,8 +52,14 @@ def test_it_keeps_every_rule() -> None:
 
 def test_tpe_finds_the_best_cell_more_often_than_chance() -> None:
     # 30 of 300 cells: chance finds the best one in a tenth of all searches.
-    best = [max(score(CELLS[cell]) for cell in search(TPE(), seed, 30)) for seed in range(10)]
-    by_chance = [max(score(CELLS[cell]) for cell in search(Random(), seed, 30)) for seed in range(10)]
+    best = [
+        max(score(CELLS[cell]) for cell in search(TPE(), seed, 30))
+        for seed in range(10)
+    ]
+    by_chance = [
+        max(score(CELLS[cell]) for cell in search(Random(), seed, 30))
+        for seed in range(10)
+    ]
     assert best.count(0.0) >= 6 > 3 >= by_chance.count(0.0)
 
 
@@ -69,20 +75,34 @@ def test_equal_scores_lead_to_equal_cells(sampler: TPE) -> None:
 
 def test_every_cell_is_chosen_once_and_none_that_is_no_cell() -> None:
     # As `exclude` or `zip` leave them: not all combinations of labels.
-    some = [cell for cell in CELLS if (cell["lr"] > 5e-5) == (cell["pooler"] == "mean")][:24]
+    some = [
+        cell for cell in CELLS if (cell["lr"] > 5e-5) == (cell["pooler"] == "mean")
+    ][:24]
     assert sorted(search(TPE(startup=3), 0, len(some), some)) == list(range(len(some)))
 
 
 def test_cells_without_a_score_and_axes_with_one_label_are_no_trouble() -> None:
     cells = [{**cell, "seed": "same"} for cell in CELLS]
-    scores = search(TPE(startup=3), 0, 16, cells, lambda c: None if c["pooler"] == "max" else score(c))
+    scores = search(
+        TPE(startup=3),
+        0,
+        16,
+        cells,
+        lambda c: None if c["pooler"] == "max" else score(c),
+    )
     assert len(scores) == 16
     assert None in scores.values()
 
 
-def test_a_missing_package_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_said_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name))
+    monkeypatch.setattr(
+        importlib.util,
+        "find_spec",
+        lambda name: None if name == "optuna" else find(name),
+    )
     assert [*TPE().check()] == [
         "the sampler `tpe` needs the package `optuna`, which is not installed; "
         "run `pip install 'sentbed-studies[optuna]'`"

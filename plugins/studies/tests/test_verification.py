@@ -12,7 +12,13 @@ from sentbed.protocols import ExpectedRow
 from sentbed_report.study.published_number_comparison import Number
 from sentbed_studies.reproduce_command import reproduce
 from sentbed_studies.study import read_study
-from sentbed_studies.verification import INCOMPLETE, Check, exit_code, find_checks, judge
+from sentbed_studies.verification import (
+    INCOMPLETE,
+    Check,
+    exit_code,
+    find_checks,
+    judge,
+)
 from toy_plugin import RECIPE
 
 Verify = Callable[..., tuple[int, list[str]]]
@@ -54,7 +60,9 @@ STAGE = (
 )
 
 
-def number(cell: str, found: float | None, value: float = 80.0, tolerance: float | None = 0.5) -> Number:
+def number(
+    cell: str, found: float | None, value: float = 80.0, tolerance: float | None = 0.5
+) -> Number:
     return Number(cell, ExpectedRow("MR", value, tolerance, "Table 1", found))
 
 
@@ -67,7 +75,10 @@ def ambiguous(cell: str) -> Number:
 
 
 def contradicted(cell: str) -> Number:
-    return Number(cell, ExpectedRow("MR", 80.0, None, "Table 1", 90.0, contradicted="another paper"))
+    return Number(
+        cell,
+        ExpectedRow("MR", 80.0, None, "Table 1", 90.0, contradicted="another paper"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,17 +91,37 @@ def contradicted(cell: str) -> Number:
             INCOMPLETE,
         ),
         ([number("a", 80.5), number("a", 90.0)], "not met: 1 of 2 numbers within", 1),
-        ([number("a", 90.0), number("a", None)], "not met: 0 of 1 number within, 1 not measured", 1),
+        (
+            [number("a", 90.0), number("a", None)],
+            "not met: 0 of 1 number within, 1 not measured",
+            1,
+        ),
         ([contradicted("a")], "shown only: 0 of 0 numbers within, 1 contradicted", 0),
-        ([contradicted("a"), number("a", 80.5)], "met: 1 of 1 number within, 1 contradicted", 0),
-        ([contradicted("a"), number("a", 90.0)], "not met: 0 of 1 number within, 1 contradicted", 1),
-        ([ambiguous("a")], "not measured: 0 of 0 numbers within, 1 not measured", INCOMPLETE),
+        (
+            [contradicted("a"), number("a", 80.5)],
+            "met: 1 of 1 number within, 1 contradicted",
+            0,
+        ),
+        (
+            [contradicted("a"), number("a", 90.0)],
+            "not met: 0 of 1 number within, 1 contradicted",
+            1,
+        ),
+        (
+            [ambiguous("a")],
+            "not measured: 0 of 0 numbers within, 1 not measured",
+            INCOMPLETE,
+        ),
         (
             [ambiguous("a"), number("a", 80.5)],
             "met in part: 1 of 1 number within, 1 not measured",
             INCOMPLETE,
         ),
-        ([number("a", None)], "not measured: 0 of 0 numbers within, 1 not measured", INCOMPLETE),
+        (
+            [number("a", None)],
+            "not measured: 0 of 0 numbers within, 1 not measured",
+            INCOMPLETE,
+        ),
         (
             [number("a", 80.0, tolerance=None), contradicted("a"), ambiguous("a")],
             "not measured: 0 of 0 numbers within, 1 not measured, 1 contradicted",
@@ -108,7 +139,9 @@ def test_a_check_is_met_where_all_numbers_that_decide_are_within_their_tolerance
 
 def test_a_check_without_numbers_says_why_it_was_not_run() -> None:
     checks = [check("a", "no data"), check("b"), check("c")]
-    verdicts = list(judge(checks, [number("c", 1.0, tolerance=None)], {"b": "no\nmodel"}))
+    verdicts = list(
+        judge(checks, [number("c", 1.0, tolerance=None)], {"b": "no\nmodel"})
+    )
     assert [verdict.outcome for verdict in verdicts] == [
         "not run: no data",
         "not run: no model",
@@ -130,19 +163,28 @@ def test_the_checks_of_one_paper_or_of_all_are_found(tmp_path: Path) -> None:
         (tmp_path / paper / "verify.toml").write_text("")
     assert list(find_checks(tmp_path, "")) == ["one", "two"]
     assert find_checks(tmp_path, "two") == {"two": tmp_path / "two" / "verify.toml"}
-    with pytest.raises(RunError, match=r"no `verify\.toml` of `three` in .*; `one`, `two` has one"):
+    with pytest.raises(
+        RunError, match=r"no `verify\.toml` of `three` in .*; `one`, `two` has one"
+    ):
         find_checks(tmp_path, "three")
 
 
 @pytest.mark.parametrize("paper", find_checks(PAPERS, ""))
-def test_the_checks_of_a_paper_train_nothing_and_have_published_numbers(paper: str) -> None:
+def test_the_checks_of_a_paper_train_nothing_and_have_published_numbers(
+    paper: str,
+) -> None:
     study = read_study(find_checks(PAPERS, paper)[paper], look=False)
-    published = {name for table in study.table.expected.values() for name in table.cells}
+    published = {
+        name for table in study.table.expected.values() for name in table.cells
+    }
     assert published == set(study.names)
     assert not study.excluded
     for cell in study.cells:
         assert cell.recipe.stage == ()
-        assert cell.recipe.encoders[cell.recipe.main_encoder].backbone.traits.model is not None
+        assert (
+            cell.recipe.encoders[cell.recipe.main_encoder].backbone.traits.model
+            is not None
+        )
 
 
 def test_the_list_of_papers_says_which_have_checks(tmp_path: Path) -> None:
@@ -150,25 +192,38 @@ def test_the_list_of_papers_says_which_have_checks(tmp_path: Path) -> None:
         (tmp_path / paper).mkdir()
         (tmp_path / paper / "table-1.toml").write_text("")
     (tmp_path / "one" / "verify.toml").write_text("")
-    result = CliRunner().invoke(reproduce, ["--recipes", str(tmp_path)], catch_exceptions=False)
+    result = CliRunner().invoke(
+        reproduce, ["--recipes", str(tmp_path)], catch_exceptions=False
+    )
     assert result.output.splitlines() == ["one: table-1, --verify", "two: table-1"]
 
 
 @pytest.fixture
-def verify(put: Callable[[str, str], Path], tmp_path: Path, installed_toy: Path, quick: None) -> Verify:
+def verify(
+    put: Callable[[str, str], Path], tmp_path: Path, installed_toy: Path, quick: None
+) -> Verify:
     """Run the checks of a paper with the toy's models; return the exit code and the lines."""
     stages = RECIPE.index("[[stage]]")
     put("papers/toy/verify.toml", RECIPE[:stages] + CHECKS.replace("STAGE", STAGE))
 
     def run(*arguments: str) -> tuple[int, list[str]]:
-        where = ["--recipes", str(tmp_path / "papers"), "--out", str(tmp_path / "studies")]
-        result = CliRunner().invoke(reproduce, ["--verify", *where, *arguments], catch_exceptions=False)
+        where = [
+            "--recipes",
+            str(tmp_path / "papers"),
+            "--out",
+            str(tmp_path / "studies"),
+        ]
+        result = CliRunner().invoke(
+            reproduce, ["--verify", *where, *arguments], catch_exceptions=False
+        )
         return result.exit_code, result.output.splitlines()
 
     return run
 
 
-def test_checks_are_run_compared_and_not_run_again(verify: Verify, tmp_path: Path) -> None:
+def test_checks_are_run_compared_and_not_run_again(
+    verify: Verify, tmp_path: Path
+) -> None:
     code, before = verify("toy", "--dry-run")
     assert code == 0
     # First what is missing, then the table.
@@ -176,7 +231,13 @@ def test_checks_are_run_compared_and_not_run_again(verify: Verify, tmp_path: Pat
     assert missing[0].startswith("missing here: toy: absent: ")
     assert "no-such-file.csv` does not exist" in missing[0]
     assert missing[1].startswith("missing here: toy: unfit: ")
-    assert [line.split()[1] for line in before[1:]] == ["near", "far", "absent", "broken", "unfit"]
+    assert [line.split()[1] for line in before[1:]] == [
+        "near",
+        "far",
+        "absent",
+        "broken",
+        "unfit",
+    ]
     assert before[1].endswith("to run")
     assert "cannot run: " in before[3]
     assert "no-such-file.csv` does not exist" in before[3]
@@ -199,11 +260,15 @@ def test_checks_are_run_compared_and_not_run_again(verify: Verify, tmp_path: Pat
     written = record.stat().st_mtime_ns
     code, lines = verify("--workers", "1", "--only", "system=near")
     assert code == 0
-    assert next(line for line in lines if line.startswith("toy: near")).endswith("finished")
+    assert next(line for line in lines if line.startswith("toy: near")).endswith(
+        "finished"
+    )
     assert lines[-1].split(maxsplit=2) == ["toy:", "near", "met: 1 of 1 number within"]
     assert record.stat().st_mtime_ns == written
 
-    code, lines = verify("--workers", "1", "--only", "system=near", "--only", "system=absent")
+    code, lines = verify(
+        "--workers", "1", "--only", "system=near", "--only", "system=absent"
+    )
     assert code == INCOMPLETE
 
 

@@ -55,7 +55,9 @@ def directory(study: Study, tmp_path: Path) -> Path:
 @pytest.fixture
 def server(directory: Path) -> Iterator[StudyServer]:
     with StudyServer(directory) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         thread.start()
         yield server
         server.shutdown()
@@ -83,7 +85,10 @@ def test_the_page_is_the_report_with_one_script_more_that_its_policy_lets_run(
     server: StudyServer, directory: Path
 ) -> None:
     response, page = ask(server, "/")
-    assert (response.status, response.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert (response.status, response.headers["Content-Type"]) == (
+        200,
+        "text/html; charset=utf-8",
+    )
     assert response.headers["Cache-Control"] == "no-store"
 
     *scripts, live = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
@@ -91,7 +96,9 @@ def test_the_page_is_the_report_with_one_script_more_that_its_policy_lets_run(
     report = write_reports(directory).read_text()
     assert re.findall(r"<script>(.*?)</script>", report, re.DOTALL) == scripts
     assert state(server)["fingerprint"] in live
-    page = page.replace(f"'sha256-{digest}' ", "", 1).replace("connect-src 'self'; ", "", 1)
+    page = page.replace(f"'sha256-{digest}' ", "", 1).replace(
+        "connect-src 'self'; ", "", 1
+    )
     assert page.replace(f"<script>{live}</script>\n", "") == report
 
 
@@ -126,13 +133,23 @@ def test_the_state_has_how_far_the_runs_are_that_are_at_work(
     events = [
         {"event": "run_started", "time": now - 10},
         {"event": "stage_started", "time": now - 10, "stage": "tune", "total_steps": 7},
-        {"event": "step_finished", "time": now - 5, "stage": "tune", "step": 3, "loss": 0.5},
+        {
+            "event": "step_finished",
+            "time": now - 5,
+            "stage": "tune",
+            "step": 3,
+            "loss": 0.5,
+        },
     ]
-    (run / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (run / "log.jsonl").write_text(
+        "".join(json.dumps(event) + "\n" for event in events)
+    )
     (run / "manifest.json").write_text(json.dumps({"status": "running"}))
     with locked(lock_of(directory, run)):
         at_work = state(server)
-        assert at_work["progress"][1].startswith("0.25, seed 1: running: stage tune: step 3 of 7, loss 0.5")
+        assert at_work["progress"][1].startswith(
+            "0.25, seed 1: running: stage tune: step 3 of 7, loss 0.5"
+        )
     # A process that is killed writes nothing more.
     killed = state(server)
     assert killed["fingerprint"] != at_work["fingerprint"]
@@ -143,12 +160,17 @@ def test_the_state_is_asked_of_no_run_that_has_finished(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reason = "a page shows no line on a finished run"
-    monkeypatch.setattr("sentbed_studies.study_status.missing_evaluations", lambda *_: pytest.fail(reason))
+    monkeypatch.setattr(
+        "sentbed_studies.study_status.missing_evaluations",
+        lambda *_: pytest.fail(reason),
+    )
     assert WatchedStudy(directory).state()["finished"] == 1
 
 
 @needed
-def test_a_browser_shows_the_state_below_the_head_of_the_page(server: StudyServer, tmp_path: Path) -> None:
+def test_a_browser_shows_the_state_below_the_head_of_the_page(
+    server: StudyServer, tmp_path: Path
+) -> None:
     dom = browse(server.url, tmp_path, "--dump-dom")
     assert '<pre class="progress">1 of 2 runs finished\nleft: about ' in dom
 
@@ -193,7 +215,12 @@ def test_a_run_s_other_files_and_a_report_that_leads_out_are_not_served(
     (address,) = re.findall(r'href="(cells/[^"]+)"', ask(server, "/")[1])
     run = address.removesuffix("/report.html")
     assert (directory / run / "report.json").is_file()
-    changed = (f"/{run}/report.json", f"/{run}/", f"/{run}/./report.html", f"/x/../{address}")
+    changed = (
+        f"/{run}/report.json",
+        f"/{run}/",
+        f"/{run}/./report.html",
+        f"/x/../{address}",
+    )
     for path in changed:
         assert (path, ask(server, path)[0].status) == (path, 404)
     report = directory / address
@@ -207,7 +234,13 @@ def test_a_run_s_other_files_and_a_report_that_leads_out_are_not_served(
 def test_only_this_server_by_its_own_names_is_answered(server: StudyServer) -> None:
     port = server.server_port
     assert ask(server, "/state", host=f"localhost:{port}")[0].status == 200
-    for host in ("evil.example", f"evil.example:{port}", "127.0.0.1", "localhost:1", f"0.0.0.0:{port}"):
+    for host in (
+        "evil.example",
+        f"evil.example:{port}",
+        "127.0.0.1",
+        "localhost:1",
+        f"0.0.0.0:{port}",
+    ):
         for path in ("/", "/state"):
             response, text = ask(server, path, host=host)
             assert (host, response.status) == (host, 403)
@@ -217,7 +250,11 @@ def test_only_this_server_by_its_own_names_is_answered(server: StudyServer) -> N
 def test_only_get_is_answered(server: StudyServer) -> None:
     for method in ("POST", "PUT", "DELETE", "OPTIONS", "FETCH"):
         response, _ = ask(server, "/", method)
-        assert (method, response.status, response.headers["Allow"]) == (method, 405, "GET")
+        assert (method, response.status, response.headers["Allow"]) == (
+            method,
+            405,
+            "GET",
+        )
 
 
 def test_a_study_that_is_damaged_meanwhile_is_an_answer_and_comes_back(
@@ -244,7 +281,8 @@ def test_a_directory_without_a_study_and_a_port_that_is_taken_are_errors(
     with pytest.raises(RunError, match="is no study"):
         StudyServer(tmp_path)
     with pytest.raises(
-        RunError, match=rf"port {server.server_port} cannot be served on .*; choose another `--port`"
+        RunError,
+        match=rf"port {server.server_port} cannot be served on .*; choose another `--port`",
     ):
         StudyServer(directory, server.server_port)
 
@@ -268,9 +306,14 @@ def test_ctrl_c_ends_the_command_with_a_sentence(directory: Path) -> None:
 
     thread = threading.Thread(target=look_and_interrupt)
     thread.start()
-    result = CliRunner().invoke(main, ["study", "watch", str(directory), "--port", str(port)])
+    result = CliRunner().invoke(
+        main, ["study", "watch", str(directory), "--port", str(port)]
+    )
     thread.join()
     assert statuses == [200]
     assert result.exit_code == 0
     assert result.stdout == f"http://127.0.0.1:{port}/\n"
-    assert result.stderr.splitlines()[-1] == f"`{directory}` is not watched any more; its runs go on"
+    assert (
+        result.stderr.splitlines()[-1]
+        == f"`{directory}` is not watched any more; its runs go on"
+    )

@@ -31,13 +31,19 @@ from sentbed_testing import (
 from sentbed_testing.component_under_test import deduce_kind
 from sentbed_testing.conformance import MODULES, is_own
 
-sentences, tiny_encoder, token_states = fixtures.sentences, fixtures.tiny_encoder, fixtures.token_states
+sentences, tiny_encoder, token_states = (
+    fixtures.sentences,
+    fixtures.tiny_encoder,
+    fixtures.token_states,
+)
 
 OF_A_CLASS = {"frozen", "named", "documented", "protocol", "light"}
 OF_FIELDS = {"field-types", "defaults", "toml", "values", "odd-values", "machine"}
 
 
-def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: Any) -> dict[str, str]:
+def broken(
+    cls: type[Any], kind: str, only: set[str] | None = None, **fields: Any
+) -> dict[str, str]:
     """Return the rules that a class breaks, with what is said of each."""
     found = {}
     for name, rule in component_rules(cls, kind=kind, example=fields).items():
@@ -58,7 +64,11 @@ def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: An
         ("Good", set(), ""),
         ("Thawed", {"frozen", "values"}, "decorate it with `@attrs.frozen`"),
         ("Shouting", {"named"}, "it is called 'The_Last'; take small letters"),
-        ("Silent", {"documented"}, "the class has no docstring.*\n.*the field `size` has no documentation"),
+        (
+            "Silent",
+            {"documented"},
+            "the class has no docstring.*\n.*the field `size` has no documentation",
+        ),
         (
             "Misshapen",
             {"protocol"},
@@ -69,7 +79,11 @@ def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: An
             {"field-types", "values"},
             "`sizes` has the type `list\\[int\\]`, which no recipe",
         ),
-        ("Refused", {"defaults"}, "the default of `size`, 0, is refused by its own validator"),
+        (
+            "Refused",
+            {"defaults"},
+            "the default of `size`, 0, is refused by its own validator",
+        ),
         (
             "Required",
             {"defaults"},
@@ -80,13 +94,23 @@ def broken(cls: type[Any], kind: str, only: set[str] | None = None, **fields: An
             {"defaults", "machine"},
             "`server` belongs to the machine .* and has no default; give it one, such as None",
         ),
-        ("Changed", {"toml", "values"}, "written as TOML it becomes .*size=3.*, not .*size=2"),
+        (
+            "Changed",
+            {"toml", "values"},
+            "written as TOML it becomes .*size=3.*, not .*size=2",
+        ),
         ("Unequal", {"toml", "values"}, "two with the same fields are not equal"),
-        ("Raising", {"odd-values"}, "with size = 0, making `Raising` of .* raised ZeroDivisionError"),
+        (
+            "Raising",
+            {"odd-values"},
+            "with size = 0, making `Raising` of .* raised ZeroDivisionError",
+        ),
         ("Checking", {"odd-values"}, "with word = '', `check` raises IndexError"),
     ],
 )
-def test_a_fault_of_a_class_breaks_its_rules(name: str, rules: set[str], said: str) -> None:
+def test_a_fault_of_a_class_breaks_its_rules(
+    name: str, rules: set[str], said: str
+) -> None:
     found = broken(getattr(classes, name), "pooler", OF_A_CLASS | OF_FIELDS)
     assert found.keys() == rules
     assert re.search(said, "\n".join(found.values())), found
@@ -95,19 +119,30 @@ def test_a_fault_of_a_class_breaks_its_rules(name: str, rules: set[str], said: s
 def test_a_name_that_an_installed_part_has_is_refused() -> None:
     pytest.importorskip("sentbed_poolers")
     said = broken(classes.Taken, "pooler", OF_A_CLASS)["named"]
-    assert "the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`" in said
+    assert (
+        "the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
+        in said
+    )
 
 
-def test_a_name_that_is_claimed_twice_already_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_claimed_twice_already_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     claims = tuple(
         ComponentInfo("pooler", "mean", cls, distribution, "1.0")
-        for cls, distribution in ((classes.Taken, "sentbed-mine"), (classes.Good, "sentbed-poolers"))
+        for cls, distribution in (
+            (classes.Taken, "sentbed-mine"),
+            (classes.Good, "sentbed-poolers"),
+        )
     )
     clash = Clash("pooler", "mean", claims, None, "two offer it; choose one")
     found = attrs.evolve(load_plugins(()), clashes={("pooler", "mean"): clash})
     monkeypatch.setattr(rules_component_class, "installed", lambda: found)
     said = broken(classes.Taken, "pooler", {"named"})["named"]
-    assert said == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
+    assert (
+        said
+        == "named: the pooler `mean` is offered by `sentbed-poolers` already; choose another `name`"
+    )
 
 
 def test_a_lazy_component_that_is_listed_as_something_else_is_refused(
@@ -119,7 +154,10 @@ def test_a_lazy_component_that_is_listed_as_something_else_is_refused(
     monkeypatch.setattr(rules_component_class, "installed", lambda: found)
     said = broken(classes.Good, "pooler", {"documented"})["documented"]
     first = (classes.Good.__doc__ or "").strip().partition("\n")[0]
-    assert f"it is listed as 'The best of all.', and its docstring begins with {first!r}" in said
+    assert (
+        f"it is listed as 'The best of all.', and its docstring begins with {first!r}"
+        in said
+    )
 
 
 @attrs.frozen
@@ -146,10 +184,16 @@ class Saying(classes.Last):
             "`traits` raises ValueError: 'pooling' must be in ('cls', 'lasttoken', 'max', 'mean', ",
         ),
         ({"linear": 3}, "`traits` raises TypeError: 'dense' must be <class 'str'>"),
-        ({"papers": ("gao2021",)}, "it cites 'gao2021', which is no key of `sentbed/citations.bib`; put"),
+        (
+            {"papers": ("gao2021",)},
+            "it cites 'gao2021', which is no key of `sentbed/citations.bib`; put",
+        ),
         ({"papers": ("@misc{X}",)}, "it cites '@misc{X}', which is no key"),
         ({"papers": (3,)}, "`traits` raises TypeError: 'cites' must be <class 'str'>"),
-        ({"papers": "gao2021simcse"}, "`traits` raises TypeError: 'cites' must be <class 'tuple'>"),
+        (
+            {"papers": "gao2021simcse"},
+            "`traits` raises TypeError: 'cites' must be <class 'tuple'>",
+        ),
     ],
 )
 def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(
@@ -161,13 +205,20 @@ def test_what_a_pooler_says_for_exporters_and_cards_is_in_their_words(
 
 def test_the_words_for_pooling_are_those_of_the_protocol_and_of_the_exporters() -> None:
     names = pytest.importorskip(
-        "sentbed_interop._torch.sentence_transformers_names", reason="needs sentbed-interop"
+        "sentbed_interop._torch.sentence_transformers_names",
+        reason="needs sentbed-interop",
     )
     assert set(names.POOLING) == set(get_args(Pooling))
 
 
 OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
-    (parts.Nine, "data", "other columns", {"columns"}, "of what `open` returns \\('anchor', 'positive'\\)"),
+    (
+        parts.Nine,
+        "data",
+        "other columns",
+        {"columns"},
+        "of what `open` returns \\('anchor', 'positive'\\)",
+    ),
     (parts.Nine, "data", "sorted rows", {"rows"}, "in the order of the indices"),
     (
         parts.Nine,
@@ -177,9 +228,27 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         "`positive` has 1.5, which is no string; give strings, or say",
     ),
     (parts.Nine, "data", "each row once", {"rows"}, "give one value for each index"),
-    (parts.Nine, "data", "changes with the epoch", {"rows", "texts"}, "say so: `varies = True`"),
-    (parts.Nine, "data", "changes with the call", {"rows", "texts"}, "draw from \\(seed, epoch, row\\) only"),
-    (parts.Nine, "data", "changes with the batch", {"rows", "texts"}, "asked for one by one"),
+    (
+        parts.Nine,
+        "data",
+        "changes with the epoch",
+        {"rows", "texts"},
+        "say so: `varies = True`",
+    ),
+    (
+        parts.Nine,
+        "data",
+        "changes with the call",
+        {"rows", "texts"},
+        "draw from \\(seed, epoch, row\\) only",
+    ),
+    (
+        parts.Nine,
+        "data",
+        "changes with the batch",
+        {"rows", "texts"},
+        "asked for one by one",
+    ),
     (
         parts.Nine,
         "data",
@@ -187,8 +256,20 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         {"texts"},
         "leaves out 9 texts of `positive`, such as 'text 0 ag",
     ),
-    (parts.Nine, "data", "fingerprint of an address", {"fingerprint"}, "two fingerprints"),
-    (parts.Nine, "data", "goes round", {"bad-index"}, "row 9 of 9 is given; raise IndexError"),
+    (
+        parts.Nine,
+        "data",
+        "fingerprint of an address",
+        {"fingerprint"},
+        "two fingerprints",
+    ),
+    (
+        parts.Nine,
+        "data",
+        "goes round",
+        {"bad-index"},
+        "row 9 of 9 is given; raise IndexError",
+    ),
     (
         parts.Size,
         "evaluator",
@@ -196,9 +277,27 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         {"scores", "repeatable"},
         "the score nine/size is nan; give a finite",
     ),
-    (parts.Size, "evaluator", "one half", {"lists"}, "`prepare` returns method; return `Prepared`"),
-    (parts.Size, "evaluator", "two sides", {"lists"}, "the list `all` has a second side; say"),
-    (parts.Size, "evaluator", "one more", {"lists"}, "the vectors of the list `more` are not used"),
+    (
+        parts.Size,
+        "evaluator",
+        "one half",
+        {"lists"},
+        "`prepare` returns method; return `Prepared`",
+    ),
+    (
+        parts.Size,
+        "evaluator",
+        "two sides",
+        {"lists"},
+        "the list `all` has a second side; say",
+    ),
+    (
+        parts.Size,
+        "evaluator",
+        "one more",
+        {"lists"},
+        "the vectors of the list `more` are not used",
+    ),
     (
         parts.Size,
         "evaluator",
@@ -206,10 +305,34 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         {"lists", "repeatable"},
         "it prepares other texts the second time; draw from a `seed`",
     ),
-    (parts.Size, "evaluator", "no protocol", {"scores"}, "the protocol of nine/size has no `id`"),
-    (parts.Size, "evaluator", "twice", {"scores"}, "two scores have the same task, metric and protocol"),
-    (parts.Size, "evaluator", "an iterator", {"scores"}, "it encodes tuple_iterator; give `encode` a list"),
-    (parts.Size, "evaluator", "by chance", {"repeatable"}, "the second time; draw from a `seed`"),
+    (
+        parts.Size,
+        "evaluator",
+        "no protocol",
+        {"scores"},
+        "the protocol of nine/size has no `id`",
+    ),
+    (
+        parts.Size,
+        "evaluator",
+        "twice",
+        {"scores"},
+        "two scores have the same task, metric and protocol",
+    ),
+    (
+        parts.Size,
+        "evaluator",
+        "an iterator",
+        {"scores"},
+        "it encodes tuple_iterator; give `encode` a list",
+    ),
+    (
+        parts.Size,
+        "evaluator",
+        "by chance",
+        {"repeatable"},
+        "the second time; draw from a `seed`",
+    ),
     (
         parts.Size,
         "evaluator",
@@ -233,9 +356,27 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         {"descends"},
         "the parameter `temperature` does not move",
     ),
-    (parts.Descent, "optimizer", "another rate", {"rate"}, "`lr` is 0.01, and its groups have \\[0.02\\]"),
-    (parts.Descent, "optimizer", "decays apart", {"rate"}, "with the rate 0 a step moves weights"),
-    (parts.Descent, "optimizer", "counts apart", {"resume"}, "keep all that decides a step in `state`"),
+    (
+        parts.Descent,
+        "optimizer",
+        "another rate",
+        {"rate"},
+        "`lr` is 0.01, and its groups have \\[0.02\\]",
+    ),
+    (
+        parts.Descent,
+        "optimizer",
+        "decays apart",
+        {"rate"},
+        "with the rate 0 a step moves weights",
+    ),
+    (
+        parts.Descent,
+        "optimizer",
+        "counts apart",
+        {"resume"},
+        "keep all that decides a step in `state`",
+    ),
     (
         parts.Listener,
         "tracker",
@@ -243,9 +384,27 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         {"hooks"},
         "no hook `stage_finnished` of a run. Did you mean `stage_fin",
     ),
-    (parts.Listener, "tracker", "unmarked", {"hooks"}, "`run_finished` is named like a hook and is none"),
-    (parts.Listener, "tracker", "argument", {"hooks"}, "the hook `step_finished` has no argument `number`"),
-    (parts.Listener, "tracker", "one for all", {"apart"}, "make a new one for each run"),
+    (
+        parts.Listener,
+        "tracker",
+        "unmarked",
+        {"hooks"},
+        "`run_finished` is named like a hook and is none",
+    ),
+    (
+        parts.Listener,
+        "tracker",
+        "argument",
+        {"hooks"},
+        "the hook `step_finished` has no argument `number`",
+    ),
+    (
+        parts.Listener,
+        "tracker",
+        "one for all",
+        {"apart"},
+        "make a new one for each run",
+    ),
     (
         parts.Next,
         "sampler",
@@ -253,8 +412,20 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         {"choice"},
         "with 1 of 19 cells chosen it returns .0. for 1; return as many",
     ),
-    (parts.Next, "sampler", "more", {"choice"}, "with 0 of 19 cells chosen it returns .0, 1. for 1"),
-    (parts.Next, "sampler", "keeps to scores", {"choice"}, "none of which is in `scores`"),
+    (
+        parts.Next,
+        "sampler",
+        "more",
+        {"choice"},
+        "with 0 of 19 cells chosen it returns .0, 1. for 1",
+    ),
+    (
+        parts.Next,
+        "sampler",
+        "keeps to scores",
+        {"choice"},
+        "none of which is in `scores`",
+    ),
     (
         parts.Next,
         "sampler",
@@ -265,18 +436,34 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
     (parts.Next, "sampler", "writes", {"repeats"}, "it changes `scores`; make a copy"),
     (parts.Nowhere, "runtime", "no budget", {"engine"}, "`token_budget` is 0"),
     (parts.Nowhere, "runtime", "no precision", {"engine"}, "at least `precision`"),
-    (parts.Nowhere, "runtime", "words", {"engine"}, "the counter `device_memory_gib` is 'much'"),
-    (parts.Nowhere, "runtime", "no trainer", {"engine"}, "the engine has no method `trainer`"),
+    (
+        parts.Nowhere,
+        "runtime",
+        "words",
+        {"engine"},
+        "the counter `device_memory_gib` is 'much'",
+    ),
+    (
+        parts.Nowhere,
+        "runtime",
+        "no trainer",
+        {"engine"},
+        "the engine has no method `trainer`",
+    ),
 ]
 
 
 def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer() -> None:
-    report = check_component(parts.Nowhere, kind="runtime", example={"fault": "only encodes"})
+    report = check_component(
+        parts.Nowhere, kind="runtime", example={"fault": "only encodes"}
+    )
     assert "engine" in report.passed
 
 
 @pytest.mark.parametrize(
-    ("cls", "kind", "fault", "rules", "said"), OF_KINDS, ids=[case[2] for case in OF_KINDS]
+    ("cls", "kind", "fault", "rules", "said"),
+    OF_KINDS,
+    ids=[case[2] for case in OF_KINDS],
 )
 def test_a_fault_of_a_kind_breaks_its_rules(
     cls: type[Any], kind: str, fault: str, rules: set[str], said: str
@@ -289,12 +476,20 @@ def test_a_fault_of_a_kind_breaks_its_rules(
 def test_a_schedule_stays_between_0_and_1() -> None:
     found = broken(parts.Ramp, "schedule", None, top=2.0)
     assert found.keys() == {"factor"}
-    assert "step 0 of 1 has the multiplier 2.0; return a number in [0, 1]" in found["factor"]
-    assert "all 1000 steps have the multiplier 0" in broken(parts.Ramp, "schedule", None, top=0.0)["factor"]
+    assert (
+        "step 0 of 1 has the multiplier 2.0; return a number in [0, 1]"
+        in found["factor"]
+    )
+    assert (
+        "all 1000 steps have the multiplier 0"
+        in broken(parts.Ramp, "schedule", None, top=0.0)["factor"]
+    )
 
 
 def test_a_transform_that_keeps_its_contract_passes_every_rule() -> None:
-    assert {"texts", "fit", "equal-vectors", "tried"} < set(check_component(parts.Shift).passed)
+    assert {"texts", "fit", "equal-vectors", "tried"} < set(
+        check_component(parts.Shift).passed
+    )
 
 
 @pytest.mark.parametrize(
@@ -304,13 +499,23 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule() -> None:
         ("drawn texts", {"texts"}, "a second call of `texts` gives others"),
         ("no width", {"fit", "equal-vectors"}, r"`output_width\(8\)` is 0"),
         ("nothing", {"fit", "equal-vectors"}, "returned no mean and matrix"),
-        ("narrow", {"fit"}, r"a matrix of the shape \(8, 7\); return \(8,\) and, .* \(8, 8\)"),
+        (
+            "narrow",
+            {"fit"},
+            r"a matrix of the shape \(8, 7\); return \(8,\) and, .* \(8, 8\)",
+        ),
         ("drawn", {"fit"}, "a second call of `fit` gives another transform"),
         ("writes", {"fit"}, "`fit` writes into its vectors"),
-        ("scales", {"equal-vectors"}, "all equal, `fit` returned NaN or infinite values"),
+        (
+            "scales",
+            {"equal-vectors"},
+            "all equal, `fit` returned NaN or infinite values",
+        ),
     ],
 )
-def test_a_fault_of_a_transform_is_found(fault: str, rules: set[str], said: str) -> None:
+def test_a_fault_of_a_transform_is_found(
+    fault: str, rules: set[str], said: str
+) -> None:
     found = broken(parts.Shift, "transform", None, fault=fault)
     assert found.keys() == rules - ({"equal-vectors"} if fault == "no width" else set())
     assert re.search(said, "\n".join(found.values())), found
@@ -343,12 +548,18 @@ def test_without_a_fault_every_rule_holds(cls: type[Any]) -> None:
     assert MODULES[kind]
 
 
-def test_a_heavy_import_is_named_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heavy_import_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = (
-        Path(classes.__file__).read_text().replace("import attrs\n", "import attrs\nimport numpy as np\n", 1)
+        Path(classes.__file__)
+        .read_text()
+        .replace("import attrs\n", "import attrs\nimport numpy as np\n", 1)
     )
     (tmp_path / "heavy_part.py").write_text(source)
-    spec = importlib.util.spec_from_file_location("heavy_part", tmp_path / "heavy_part.py")
+    spec = importlib.util.spec_from_file_location(
+        "heavy_part", tmp_path / "heavy_part.py"
+    )
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "heavy_part", module)
     spec.loader.exec_module(module)
@@ -368,7 +579,9 @@ def test_a_component_whose_check_finds_something_is_not_tried_further() -> None:
             return ["the file is missing; add it"]
 
     found = component_rules(Wanting, kind="schedule")
-    with pytest.raises(NotRunError, match="`check` says: the file is missing; add it; an `example`"):
+    with pytest.raises(
+        NotRunError, match="`check` says: the file is missing; add it; an `example`"
+    ):
         found["factor"]()
     said = (
         "tried: none of the 1 rules of the kind `schedule` could be run: the component's `check` says: the "
@@ -378,10 +591,16 @@ def test_a_component_whose_check_finds_something_is_not_tried_further() -> None:
         found["tried"]()
     with pytest.raises(ConformanceError, match=said):
         check_component(Wanting, kind="schedule")
-    reasons = {"tried": "the file is not for everyone", "values": "it stands in a function"}
+    reasons = {
+        "tried": "the file is not for everyone",
+        "values": "it stands in a function",
+    }
     report = check_component(Wanting, kind="schedule", skip=reasons)
     assert set(report.not_run) == {"light", "values", "factor", "tried"}
-    assert "\nnot run: factor: the component's `check` says: the file is missing" in str(report)
+    assert (
+        "\nnot run: factor: the component's `check` says: the file is missing"
+        in str(report)
+    )
     assert "\nnot run: tried: the file is not for everyone" in str(report)
 
 
@@ -399,9 +618,13 @@ def test_a_kind_of_which_no_rule_was_run_is_never_green(kind: str) -> None:
 
 
 def test_a_rule_may_be_skipped_with_a_reason_and_no_other() -> None:
-    report = check_component(parts.Ramp, example={"top": 2.0}, skip={"factor": "it warms up beyond"})
+    report = check_component(
+        parts.Ramp, example={"top": 2.0}, skip={"factor": "it warms up beyond"}
+    )
     assert report.not_run == {"factor": "it warms up beyond"}
-    with pytest.raises(ConformanceError, match="`skip` names `order`, and a schedule has no such rule"):
+    with pytest.raises(
+        ConformanceError, match="`skip` names `order`, and a schedule has no such rule"
+    ):
         check_component(parts.Ramp, skip={"order": "why"})
 
 
@@ -426,7 +649,8 @@ def test_the_kind_is_seen_by_the_base_class(cls: type[Any], kind: str | None) ->
 
 def test_a_kind_that_cannot_be_seen_has_to_be_said() -> None:
     with pytest.raises(
-        ConformanceError, match="nothing tells which kind of component it is; say `kind`, one of backbone"
+        ConformanceError,
+        match="nothing tells which kind of component it is; say `kind`, one of backbone",
     ):
         check_component(int)
     with pytest.raises(ConformanceError, match="there is no kind 'poolr'"):
@@ -452,9 +676,12 @@ def test_the_kit_loads_no_library_before_a_rule_needs_it() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_states_are_the_same_wherever_the_padding_is(token_states: Callable[..., Any]) -> None:
+def test_states_are_the_same_wherever_the_padding_is(
+    token_states: Callable[..., Any],
+) -> None:
     right, left = (
-        token_states([2, 3], width=4, side=side, needs={"layers"}, more=1) for side in ("right", "left")
+        token_states([2, 3], width=4, side=side, needs={"layers"}, more=1)
+        for side in ("right", "left")
     )
     assert right.attention_mask.tolist() == [[1, 1, 0, 0], [1, 1, 1, 0]]
     assert left.attention_mask.tolist() == [[0, 0, 1, 1], [0, 1, 1, 1]]
@@ -480,15 +707,32 @@ CALLS = [
 ]
 
 
-def test_what_fails_shows_the_users_test_and_not_the_kits_source(tmp_path: Path) -> None:
+def test_what_fails_shows_the_users_test_and_not_the_kits_source(
+    tmp_path: Path,
+) -> None:
     head = (
         "from sentbed.protocols import Schedule\n"
         "from sentbed_testing import check_component, check_plugin, component_rules\n"
     )
-    tests = (f"\n\ndef test_{number}():\n    {call}\n" for number, call in enumerate(CALLS))
+    tests = (
+        f"\n\ndef test_{number}():\n    {call}\n" for number, call in enumerate(CALLS)
+    )
     (tmp_path / "test_mine.py").write_text(head + "".join(tests))
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", ".", "test_mine.py"]
-    done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        ".",
+        "test_mine.py",
+    ]
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, capture_output=True, text=True
+    )
     assert f"{len(CALLS)} failed" in done.stdout
-    assert [line[1:].strip() for line in done.stdout.splitlines() if line.startswith(">")] == CALLS
+    assert [
+        line[1:].strip() for line in done.stdout.splitlines() if line.startswith(">")
+    ] == CALLS
     assert "raise " not in done.stdout

@@ -32,27 +32,68 @@ def broken(cls: type[Any], fault: str) -> dict[str, str]:
 
 
 POOLERS = [
-    ("mutates a buffer", {"stateless"}, "a call changes `calls`; compute from the arguments alone"),
+    (
+        "mutates a buffer",
+        {"stateless"},
+        "a call changes `calls`; compute from the arguments alone",
+    ),
     ("keeps what it saw", {"stateless"}, "a call changes `_seen`"),
-    ("plain mean", {"padding"}, "get a gradient of .* (allowed 0); use `attention_mask`"),
-    ("forgets on save", {"save"}, "vectors that differ by .* (allowed 0); register all that is drawn"),
-    ("saves half", {"save"}, "a new module with the saved weights gives vectors that differ by"),
+    (
+        "plain mean",
+        {"padding"},
+        "get a gradient of .* (allowed 0); use `attention_mask`",
+    ),
+    (
+        "forgets on save",
+        {"save"},
+        "vectors that differ by .* (allowed 0); register all that is drawn",
+    ),
+    (
+        "saves half",
+        {"save"},
+        "a new module with the saved weights gives vectors that differ by",
+    ),
     (
         "boolean index",
         {"traceable"},
         r"at .*faulty_poolers\.py:\d+ (DynamicOutputShapeException); no `\.item",
     ),
-    ("item", {"traceable"}, r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item"),
-    ("detached", {"gradient"}, "the gradient of `last_hidden_state` is off by .* of its norm (allowed 0.01)"),
+    (
+        "item",
+        {"traceable"},
+        r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item",
+    ),
+    (
+        "detached",
+        {"gradient"},
+        "the gradient of `last_hidden_state` is off by .* of its norm (allowed 0.01)",
+    ),
     ("centred on the batch", {"alone"}, "take no sum or mean over the rows"),
-    ("knows its row", {"alone", "order"}, "rows in another order have vectors that differ by"),
+    (
+        "knows its row",
+        {"alone", "order"},
+        "rows in another order have vectors that differ by",
+    ),
     ("wider", {"shape"}, r"returns (3, 16) of torch\.float32; .* in `trained_width`"),
     (
         "reads what it does not need",
-        {"shape", "padding", "alone", "order", "gradient", "stateless", "save", "traceable"},
+        {
+            "shape",
+            "padding",
+            "alone",
+            "order",
+            "gradient",
+            "stateless",
+            "save",
+            "traceable",
+        },
         r"raised TypeError: .* at .*faulty_poolers\.py:\d+",
     ),
-    ("exp", {"finite"}, "when encoding, the vectors are NaN or infinite; take `logsumexp`"),
+    (
+        "exp",
+        {"finite"},
+        "when encoding, the vectors are NaN or infinite; take `logsumexp`",
+    ),
     (
         "deviation of one",
         {"finite"},
@@ -81,21 +122,53 @@ LOSSES = [
         r"at .*faulty_poolers\.py:\d+ (DataDependentOutputException); no `\.item",
     ),
     ("data-dependent", {"traceable"}, r"at .*faulty_poolers\.py:\d+"),
-    ("metric with a gradient", {"output"}, r"`scale` .* has a gradient; return tensors, with `\.detach"),
+    (
+        "metric with a gradient",
+        {"output"},
+        r"`scale` .* has a gradient; return tensors, with `\.detach",
+    ),
     ("one row", {"output"}, r"for 1 row.* the loss is nan; keep it finite"),
-    ("one loss a row", {"output", "order", "gradient", "save"}, "return a scalar tensor in fp32"),
+    (
+        "one loss a row",
+        {"output", "order", "gradient", "save"},
+        "return a scalar tensor in fp32",
+    ),
     ("needs what it takes", {"output"}, "raised KeyError: 'negative' at"),
-    ("state of another name", {"state"}, r"begins with \['memory'\], and a step returns \['queue'\]"),
+    (
+        "state of another name",
+        {"state"},
+        r"begins with \['memory'\], and a step returns \['queue'\]",
+    ),
     ("state that grows", {"state"}, "`memory` of its state changes shape"),
     ("state from nowhere", {"state"}, "its module has no `initial_state`"),
-    ("keeps the batch", {"stateless"}, "a call changes `last`; .* write `initial_state`"),
-    ("writes into vectors", {"order", "gradient", "stateless", "save"}, "a call writes into its arguments"),
+    (
+        "keeps the batch",
+        {"stateless"},
+        "a call changes `last`; .* write `initial_state`",
+    ),
+    (
+        "writes into vectors",
+        {"order", "gradient", "stateless", "save"},
+        "a call writes into its arguments",
+    ),
     ("knows its row", {"order"}, "in another order of the rows the loss is"),
     ("detached", {"gradient"}, "the gradient of `positive` is off by 1 of its norm"),
-    ("forgets on save", {"save"}, "gives the loss .*, not .*; register all that is drawn"),
+    (
+        "forgets on save",
+        {"save"},
+        "gives the loss .*, not .*; register all that is drawn",
+    ),
     ("exp", {"finite"}, "finite: the loss is NaN or infinite; take `logsumexp`"),
-    ("gradient of a root", {"finite"}, "finite: the gradient of `anchor` is NaN or infinite"),
-    ("scaled by an item", {"traceable", "gradient"}, "the gradient of `positive` is off by"),
+    (
+        "gradient of a root",
+        {"finite"},
+        "finite: the gradient of `anchor` is NaN or infinite",
+    ),
+    (
+        "scaled by an item",
+        {"traceable", "gradient"},
+        "the gradient of `positive` is off by",
+    ),
     ("empty sentence", {"misfits"}, "`misfits` yields ''"),
 ]
 
@@ -105,15 +178,23 @@ def literal(said: str) -> re.Pattern[str]:
     return re.compile(said.replace("(", r"\(").replace(")", r"\)"))
 
 
-@pytest.mark.parametrize(("fault", "rules", "said"), POOLERS, ids=[case[0] for case in POOLERS])
-def test_a_fault_of_a_pooler_breaks_its_rules(fault: str, rules: set[str], said: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "rules", "said"), POOLERS, ids=[case[0] for case in POOLERS]
+)
+def test_a_fault_of_a_pooler_breaks_its_rules(
+    fault: str, rules: set[str], said: str
+) -> None:
     found = broken(Attend, fault)
     assert found.keys() == rules
     assert any(map(literal(said).search, found.values())), found
 
 
-@pytest.mark.parametrize(("fault", "rules", "said"), LOSSES, ids=[case[0] for case in LOSSES])
-def test_a_fault_of_a_loss_breaks_its_rules(fault: str, rules: set[str], said: str) -> None:
+@pytest.mark.parametrize(
+    ("fault", "rules", "said"), LOSSES, ids=[case[0] for case in LOSSES]
+)
+def test_a_fault_of_a_loss_breaks_its_rules(
+    fault: str, rules: set[str], said: str
+) -> None:
     found = broken(Nearest, fault)
     assert found.keys() == rules
     assert any(map(literal(said).search, found.values())), found
@@ -137,7 +218,9 @@ def test_the_message_names_a_finding_once_with_all_its_rules() -> None:
     lines = message_of(Attend, "reads what it does not need")
     assert lines[0] == "the component `Attend` breaks the rules of its kind:"
     assert len(lines) == 2
-    assert lines[1].startswith("  traceable, shape, padding, alone, order, gradient, stateless, save: raised")
+    assert lines[1].startswith(
+        "  traceable, shape, padding, alone, order, gradient, stateless, save: raised"
+    )
 
 
 def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike() -> None:
@@ -156,15 +239,28 @@ def test_the_message_has_a_line_with_the_worst_of_what_is_mended_alike() -> None
 
 
 def test_the_line_that_names_the_cause_comes_before_those_that_follow_from_it() -> None:
-    rules = [line.strip().partition(":")[0] for line in message_of(Nearest, "scaled by an item")]
+    rules = [
+        line.strip().partition(":")[0]
+        for line in message_of(Nearest, "scaled by an item")
+    ]
     assert rules[1:] == ["traceable", "gradient"]
 
 
-@pytest.mark.parametrize(("cls", "what"), [(Attend, "vectors are"), (Nearest, "loss is")])
+@pytest.mark.parametrize(
+    ("cls", "what"), [(Attend, "vectors are"), (Nearest, "loss is")]
+)
 def test_what_is_not_finite_is_tried_no_further(cls: type[Any], what: str) -> None:
     rules = component_rules(cls, example={"fault": "exp"})
     reason = f"the {what} not finite; see the rule `finite`"
-    for name in ("order", "gradient", "stateless", "save", "traceable", "grad-cache", "jax"):
+    for name in (
+        "order",
+        "gradient",
+        "stateless",
+        "save",
+        "traceable",
+        "grad-cache",
+        "jax",
+    ):
         with pytest.raises(NotRunError, match=reason):
             rules[name]()
     skipping = component_rules(cls, example={"fault": "exp"}, skip={"finite": "meant"})
@@ -173,7 +269,9 @@ def test_what_is_not_finite_is_tried_no_further(cls: type[Any], what: str) -> No
 
 
 def test_a_weight_without_a_gradient_is_no_fault() -> None:
-    report = check_component(Attend, example={"fault": "frozen weight"}, skip=WITH_ENGINES)
+    report = check_component(
+        Attend, example={"fault": "frozen weight"}, skip=WITH_ENGINES
+    )
     assert "finite" in report.passed
 
 
@@ -194,7 +292,9 @@ class Projection(torch.nn.Module):
     def forward(self, states: Any) -> Any:
         hidden, mask = self.linear(states.last_hidden_state), states.attention_mask
         kept = torch.ones_like(hidden[..., 0]) if mask is None else mask
-        return torch.where(kept[..., None] > 0, hidden, 0).sum(1) / kept.sum(1, keepdim=True)
+        return torch.where(kept[..., None] > 0, hidden, 0).sum(1) / kept.sum(
+            1, keepdim=True
+        )
 
 
 @attrs.frozen
@@ -214,10 +314,15 @@ class Remembering(torch.nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(width, width)
-        self.initial_state = lambda: {"memory": torch.ones(20, width), "projected": torch.ones(20, width)}
+        self.initial_state = lambda: {
+            "memory": torch.ones(20, width),
+            "projected": torch.ones(20, width),
+        }
 
     def forward(self, inputs: Any, state: Any) -> LossOutput:
-        memory = torch.cat([state["memory"], inputs["anchor"].detach().float()])[len(inputs["anchor"]) :]
+        memory = torch.cat([state["memory"], inputs["anchor"].detach().float()])[
+            len(inputs["anchor"]) :
+        ]
         projected = self.linear(state["memory"])
         loss = (inputs["anchor"].float() - projected.mean(0)).square().mean()
         return LossOutput(loss, {}, {"memory": memory, "projected": projected.detach()})
@@ -236,7 +341,9 @@ class Remembered(Loss):
 
 
 @pytest.mark.parametrize("cls", [Projected, Remembered])
-def test_how_data_lies_in_memory_breaks_no_rule(cls: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_data_lies_in_memory_breaks_no_rule(
+    cls: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     # On many processors a linear layer gives other last bits where data is aligned otherwise.
     randn: Callable[..., torch.Tensor] = torch.randn
 
@@ -265,7 +372,10 @@ class Heads(Projected):
 
 def test_a_component_is_tested_with_the_width_that_it_needs() -> None:
     component_rules(Heads, width=12)["shape"]()
-    with pytest.raises(ConformanceError, match="raised ValueError: a width of 8 cannot be shared by 3 heads"):
+    with pytest.raises(
+        ConformanceError,
+        match="raised ValueError: a width of 8 cannot be shared by 3 heads",
+    ):
         component_rules(Heads)["shape"]()
 
 
@@ -281,8 +391,11 @@ def test_a_part_that_builds_nothing_is_told_once_with_its_place() -> None:
 
     with pytest.raises(ConformanceError) as caught:
         check_component(Nothing)
-    (line,) = (line for line in str(caught.value).splitlines() if "returned None" in line)
+    (line,) = (
+        line for line in str(caught.value).splitlines() if "returned None" in line
+    )
     assert re.search(
-        r"`build` of the pooler `nothing` of .* returned None, expected `Module` @ .*:\d+; ", line
+        r"`build` of the pooler `nothing` of .* returned None, expected `Module` @ .*:\d+; ",
+        line,
     )
     assert "check_component" not in line

@@ -30,7 +30,17 @@ from sentbed_testing import comparisons
 from sentbed_testing.engine_cases import Case, cases, cover, fixed_columns
 from sentbed_testing.engine_pair import EnginePair, batch
 from sentbed_testing.saved_weights import saved_weights
-from toy_plugin import Average, Characters, Chase, Engine, Grade, Placed, Pull, Sgd, Sort
+from toy_plugin import (
+    Average,
+    Characters,
+    Chase,
+    Engine,
+    Grade,
+    Placed,
+    Pull,
+    Sgd,
+    Sort,
+)
 
 PULL = Pull(memory=0.5)
 
@@ -45,12 +55,16 @@ class Level(Schedule):
 
 
 def a_case(loss: Any = PULL, columns: tuple[str, ...] = ("anchor", "positive")) -> Case:
-    return Case("characters", "average", loss.name, Characters(), Average(), loss, columns)
+    return Case(
+        "characters", "average", loss.name, Characters(), Average(), loss, columns
+    )
 
 
 @pytest.fixture
 def pair() -> EnginePair:
-    return EnginePair(Engine(64), Engine(64), Sgd(0.1, momentum=0.9), Sgd(0.1), 0.1, Level())
+    return EnginePair(
+        Engine(64), Engine(64), Sgd(0.1, momentum=0.9), Sgd(0.1), 0.1, Level()
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +98,9 @@ def test_the_toy_engine_draws_and_goes_on(pair: EnginePair) -> None:
 
 def test_the_toy_engine_averages_and_reads_labels(pair: EnginePair) -> None:
     testing.check_momentum_and_queue(pair, a_case(Chase()))
-    testing.check_loss_and_gradients(pair, a_case(Sort(), ("anchor", "positive", "label")))
+    testing.check_loss_and_gradients(
+        pair, a_case(Sort(), ("anchor", "positive", "label"))
+    )
 
 
 def test_the_toy_engine_reads_numbers(pair: EnginePair) -> None:
@@ -101,7 +117,10 @@ def test_the_toy_engine_describes_itself(pair: EnginePair) -> None:
 
 
 def test_an_engine_without_dropout_is_found(pair: EnginePair) -> None:
-    with pytest.raises(AssertionError, match=r"^dropout: characters/average/pull: .*: there is no dropout"):
+    with pytest.raises(
+        AssertionError,
+        match=r"^dropout: characters/average/pull: .*: there is no dropout",
+    ):
         testing.check_dropout_advances(pair, a_case(Pull()))
 
 
@@ -110,7 +129,11 @@ def test_an_engine_without_dropout_is_found(pair: EnginePair) -> None:
     [
         ({}, {}, "the precision None"),
         ({"precision": "fp32", "device": object()}, {}, "not for JSON"),
-        ({"precision": "fp32"}, {"compile_seconds": math.nan}, "expected finite numbers"),
+        (
+            {"precision": "fp32"},
+            {"compile_seconds": math.nan},
+            "expected finite numbers",
+        ),
     ],
 )
 def test_a_description_that_no_manifest_can_hold_is_found(
@@ -126,8 +149,12 @@ def test_a_description_that_no_manifest_can_hold_is_found(
         testing.check_counters_and_describe(pair)
 
 
-def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(pair: EnginePair) -> None:
-    case = attrs.evolve(a_case(Sort(), ("anchor", "positive", "label")), fixed=frozenset({"positive"}))
+def test_a_batch_has_six_rows_of_many_lengths_and_what_its_loss_takes(
+    pair: EnginePair,
+) -> None:
+    case = attrs.evolve(
+        a_case(Sort(), ("anchor", "positive", "label")), fixed=frozenset({"positive"})
+    )
     encoder = pair.shared(case, pair.engine)
     columns = batch(case, encoder)
     anchor = columns["anchor"]
@@ -164,7 +191,9 @@ def test_two_classes_of_one_name_share_no_encoder(pair: EnginePair) -> None:
     assert repr(of_one.recipe) == repr(of_other.recipe)
     assert pair.shared(of_one, pair.engine) is not pair.shared(of_other, pair.engine)
     assert pair.saved(of_one) != pair.saved(of_other)
-    assert pair.shared(of_one, pair.engine) is pair.shared(attrs.evolve(of_one), pair.engine)
+    assert pair.shared(of_one, pair.engine) is pair.shared(
+        attrs.evolve(of_one), pair.engine
+    )
     assert pair.shared(of_one, pair.engine) is not pair.shared(of_one, pair.reference)
 
 
@@ -180,12 +209,19 @@ def test_the_suite_tries_only_what_is_named() -> None:
     pytest.importorskip("sentbed_hardware")
     parts = {"backbone": ["bert"], "pooler": ["mean"], "loss": ["info-nce"]}
     names = [name for name, _ in testing.engine_suite({"use": "cpu"}, parts=parts)]
-    assert {"encode/bert/mean/info-nce", "gradients/bert/mean/info-nce", "describe"} < set(names)
+    assert {
+        "encode/bert/mean/info-nce",
+        "gradients/bert/mean/info-nce",
+        "describe",
+    } < set(names)
     assert [name for name in names if "/" in name and "bert/mean" not in name] == []
     assert [name for name in names if "/" in name and "info-nce" not in name] == []
     for wrong, said in (
         ({"pooler": ["meen"]}, "no case has the pooler `meen`. Did you mean `mean`?"),
-        ({"data": ["pairs"]}, "`parts` names the kind `data`; name some of backbone, pooler, loss"),
+        (
+            {"data": ["pairs"]},
+            "`parts` names the kind `data`; name some of backbone, pooler, loss",
+        ),
     ):
         with pytest.raises(ValueError, match=said.replace("?", r"\?")):
             list(testing.engine_suite({"use": "cpu"}, parts=wrong))
@@ -209,15 +245,26 @@ class OnlyEncodesMeans(Runtime):
 def test_the_suite_asks_a_runtime_that_only_encodes_for_no_training() -> None:
     pytest.importorskip("sentbed_hardware")
     names = [name for name, _ in testing.engine_suite(OnlyEncodesMeans())]
-    assert {name.partition("/")[0] for name in names} == {"describe", "encode", "transform", "saved"}
+    assert {name.partition("/")[0] for name in names} == {
+        "describe",
+        "encode",
+        "transform",
+        "saved",
+    }
     cases_of_encode = [name for name in names if name.startswith("encode/")]
     assert len(cases_of_encode) > 3
-    assert {name.split("/")[2].partition("+")[0] for name in cases_of_encode} == {"mean"}
+    assert {name.split("/")[2].partition("+")[0] for name in cases_of_encode} == {
+        "mean"
+    }
 
 
 def test_the_suite_of_a_runtime_that_is_not_installed_fails_in_its_checks() -> None:
     pytest.importorskip("sentbed_hardware")
-    suite = dict(testing.engine_suite({"use": "no-such"}, parts={"backbone": ["bert"], "pooler": ["mean"]}))
+    suite = dict(
+        testing.engine_suite(
+            {"use": "no-such"}, parts={"backbone": ["bert"], "pooler": ["mean"]}
+        )
+    )
     with pytest.raises(SentbedError, match="no-such"):
         suite["describe"]()
 
@@ -245,7 +292,9 @@ def test_what_is_saved_otherwise_than_it_was_is_found(
     name, broken = PLANTED[message]
     pair.saved(a_case())
     monkeypatch.setattr(Placed, name, broken)
-    with pytest.raises(AssertionError, match=f"^saved: characters/average/pull: {message}"):
+    with pytest.raises(
+        AssertionError, match=f"^saved: characters/average/pull: {message}"
+    ):
         testing.check_saved(pair, a_case())
 
 
@@ -268,7 +317,9 @@ def test_cases_are_what_fits_with_the_columns_of_each_loss(plugins: Plugins) -> 
 
 
 def test_installed_losses_without_parameters_are_tried_too(plugins: Plugins) -> None:
-    found = {case.loss_name for case in cases(plugins, backbones={"small": Characters()})}
+    found = {
+        case.loss_name for case in cases(plugins, backbones={"small": Characters()})
+    }
     assert found == {"pull", "sort", "grade", "chase"}
 
 
@@ -287,7 +338,11 @@ def test_a_pooler_that_does_not_fit_makes_no_case(plugins: Plugins) -> None:
     backbones = {"silent": Characters(), "offering": Offering()}
     found = [case.id for case in cases(plugins, backbones, poolers, losses)]
     # A backbone that does not say what it offers is believed everything, and called by what is loaded.
-    assert found == ["silent/average/pull", "silent-decoder/decoded/pull", "offering/average/pull"]
+    assert found == [
+        "silent/average/pull",
+        "silent-decoder/decoded/pull",
+        "offering/average/pull",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -298,7 +353,9 @@ def test_a_pooler_that_does_not_fit_makes_no_case(plugins: Plugins) -> None:
         ((frozenset[str](), frozenset({"positive"})), None),
     ],
 )
-def test_a_loss_gets_the_fixed_columns_that_it_wants(refused: Any, expected: Any) -> None:
+def test_a_loss_gets_the_fixed_columns_that_it_wants(
+    refused: Any, expected: Any
+) -> None:
     class Choosy:
         traits = LossTraits(needs=frozenset())
 
@@ -316,16 +373,24 @@ def test_every_pair_that_occurs_is_covered_by_few_cases() -> None:
         for loss in "xyz"
         if (b, p) != ("a", "s")
     ]
-    chosen = cover(every, ("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss"))
+    chosen = cover(
+        every, ("backbone", "pooler"), ("backbone", "loss"), ("pooler", "loss")
+    )
 
     def pairs(some: list[Case]) -> set[tuple[str, str]]:
-        names = [(case.backbone_name, case.pooler_name, case.loss_name) for case in some]
+        names = [
+            (case.backbone_name, case.pooler_name, case.loss_name) for case in some
+        ]
         return {pair for b, p, loss in names for pair in ((b, p), (b, loss), (p, loss))}
 
     assert pairs(chosen) == pairs(every)
     # Twelve pairs of pooler and loss need as many cases.
     assert 12 <= len(chosen) <= 15 < len(every)
-    assert [case.backbone_name for case in cover(every, ("backbone",))] == ["a", "b", "c"]
+    assert [case.backbone_name for case in cover(every, ("backbone",))] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_differences_are_relative_to_each_array_with_a_floor() -> None:
@@ -336,20 +401,35 @@ def test_differences_are_relative_to_each_array_with_a_floor() -> None:
     # With a floor of a tenth of the whole, `b` is next to nothing.
     assert comparisons.farthest(one, other, 0.1) == (pytest.approx(0.5 / size), "a")
     assert comparisons.farthest({"a": one["a"]}, other, 0.1) == (math.inf, "b")
-    assert comparisons.farthest({**one, "b": np.zeros(2)}, other, 0.1) == (math.inf, "b")
-    assert math.isnan(comparisons.farthest({**one, "b": np.array([math.nan])}, other, 0.1)[0])
+    assert comparisons.farthest({**one, "b": np.zeros(2)}, other, 0.1) == (
+        math.inf,
+        "b",
+    )
+    assert math.isnan(
+        comparisons.farthest({**one, "b": np.array([math.nan])}, other, 0.1)[0]
+    )
 
 
-def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_name() -> None:
-    gradients = {"en.model.key.bias": np.array([1e-9]), "en.model.key.weight": np.array([1.0])}
+def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_name() -> (
+    None
+):
+    gradients = {
+        "en.model.key.bias": np.array([1e-9]),
+        "en.model.key.weight": np.array([1.0]),
+    }
     tiny = comparisons.without_gradient(gradients)
     assert tiny == {"en.model.key.bias"}
-    weights = {"m.safetensors:key.bias": np.ones(1), "m.safetensors:monkey.bias": np.ones(1)}
+    weights = {
+        "m.safetensors:key.bias": np.ones(1),
+        "m.safetensors:monkey.bias": np.ones(1),
+    }
     assert set(comparisons.without(weights, tiny)) == {"m.safetensors:monkey.bias"}
 
 
 def test_a_figure_that_is_not_a_number_is_too_much() -> None:
-    with pytest.raises(AssertionError, match=r"^rule: case: it differs by nan, allowed 1; look there$"):
+    with pytest.raises(
+        AssertionError, match=r"^rule: case: it differs by nan, allowed 1; look there$"
+    ):
         comparisons.at_most("rule", "case", "it differs", math.nan, 1.0, "look there")
     comparisons.at_most("rule", "case", "it differs", 1.0, 1.0, "look there")
 
@@ -364,14 +444,22 @@ def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:
     data = b""
     for name, (kind, raw, _) in values.items():
         offsets = [len(data), len(data) + raw.nbytes]
-        header[name] = {"dtype": kind, "shape": list(raw.shape), "data_offsets": offsets}
+        header[name] = {
+            "dtype": kind,
+            "shape": list(raw.shape),
+            "data_offsets": offsets,
+        }
         data += raw.tobytes()
     text = json.dumps(header).encode()
     (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "m.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    (tmp_path / "inner" / "m.safetensors").write_bytes(
+        len(text).to_bytes(8, "little") + text + data
+    )
     np.save(tmp_path / "x.npy", np.arange(3))
     found = saved_weights(tmp_path)
-    expected = {f"inner/m.safetensors:{name}": value for name, (_, _, value) in values.items()}
+    expected = {
+        f"inner/m.safetensors:{name}": value for name, (_, _, value) in values.items()
+    }
     expected["x.npy:x"] = np.arange(3)
     assert found.keys() == expected.keys()
     for name, value in expected.items():
@@ -390,5 +478,7 @@ def test_core_does_not_import_the_suite_and_the_suite_no_tensor_library() -> Non
         "import sys, sentbed; assert 'sentbed_testing' not in sys.modules; import sentbed_testing; "
         "print([m for m in ('torch', 'jax', 'numpy', 'pytest', 'transformers') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

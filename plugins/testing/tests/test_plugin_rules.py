@@ -59,7 +59,9 @@ FAULTS = {
     "other api": (GOOD.replace('"3.0"', '"1.0"'), "loads: `tried:tried` is refused"),
     "ends": (
         GOOD.replace(
-            "import attrs", "import attrs, sys\nif 'pytest' not in sys.modules: raise SystemError", 1
+            "import attrs",
+            "import attrs, sys\nif 'pytest' not in sys.modules: raise SystemError",
+            1,
         ),
         "importing `tried` ends in `SystemError`; `python -c 'import tried'` shows where",
     ),
@@ -67,13 +69,22 @@ FAULTS = {
         GOOD.replace("def schedules", "def schedule"),
         "there is no hook `schedule`. Did you mean",
     ),
-    "wrong return": (GOOD.replace("return [Steady]", "return Steady"), "loads: `tried:tried` is broken"),
-    "no api": (GOOD.replace('sentbed_api = "3.0"', ""), "api: `tried` does not say for which interface"),
+    "wrong return": (
+        GOOD.replace("return [Steady]", "return Steady"),
+        "loads: `tried:tried` is broken",
+    ),
+    "no api": (
+        GOOD.replace('sentbed_api = "3.0"', ""),
+        "api: `tried` does not say for which interface",
+    ),
     "unmarked": (
         GOOD + "\n\ndef losses():\n    return []\n",
         "hooks: `losses` is named like a hook, and is none; dec",
     ),
-    "nothing": ('"""Nothing."""\n\nsentbed_api = "3.0"\n', "hooks: it implements no hook; mark a function"),
+    "nothing": (
+        '"""Nothing."""\n\nsentbed_api = "3.0"\n',
+        "hooks: it implements no hook; mark a function",
+    ),
     "heavy": (
         GOOD.replace("import attrs", "import attrs\nimport numpy", 1),
         "imports: the library `numpy` is loaded",
@@ -109,21 +120,25 @@ def test_a_fault_of_a_plugin_is_found(fault: str, distribute: Distribute) -> Non
         check_plugin("tried")
 
 
-def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(distribute: Distribute) -> None:
+def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(
+    distribute: Distribute,
+) -> None:
     distribute("tried", {"tried": GOOD})
     report = check_plugin("tried", examples={"schedule/steady": {"rate": 0.5}})
     assert report.passed == ("loads", "api", "hooks", "imports", "private")
     assert {"factor", "tried"} < set(report.components["schedule/steady"].passed)
     assert "schedule/steady: passed: frozen, " in str(report)
     with pytest.raises(
-        ConformanceError, match="`schedule/stead`, for which there is an example or a reason,"
+        ConformanceError,
+        match="`schedule/stead`, for which there is an example or a reason,",
     ):
         check_plugin("tried", skip={"schedule/stead": {"factor": "why"}})
 
 
 def test_a_plugin_that_is_not_installed_is_said() -> None:
     with pytest.raises(
-        ConformanceError, match=r"installed: no installed plugin is called `sentbed-tasting`; .*"
+        ConformanceError,
+        match=r"installed: no installed plugin is called `sentbed-tasting`; .*",
     ):
         check_plugin("sentbed-tasting")
 
@@ -133,10 +148,18 @@ def test_the_command_takes_examples_and_reasons(distribute: Distribute) -> None:
     call = CliRunner().invoke
     failed = call(main, ["plugins", "--check", "tried"])
     assert failed.exit_code == 1
-    assert "schedule/steady: defaults: without a default are `rate`; give them" in failed.stderr
+    assert (
+        "schedule/steady: defaults: without a default are `rate`; give them"
+        in failed.stderr
+    )
     form = "sentbed check-plugin tried --example KIND/NAME '{ FIELD = VALUE }'"
-    assert failed.stderr.endswith(f"on the command line, fields are given with `{form}`\n")
-    done = call(main, ["check-plugin", "tried", "--example", "schedule/steady", "{ rate = 0.5 }"])
+    assert failed.stderr.endswith(
+        f"on the command line, fields are given with `{form}`\n"
+    )
+    done = call(
+        main,
+        ["check-plugin", "tried", "--example", "schedule/steady", "{ rate = 0.5 }"],
+    )
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith(
         "tried: passed: loads, api, hooks, imports, private\nschedule/steady: passed: "
@@ -153,16 +176,33 @@ def test_the_command_takes_examples_and_reasons(distribute: Distribute) -> None:
     done = call(main, ["check-plugin", "tried", *skipped])
     assert (done.exit_code, done.stderr) == (0, "")
     assert "schedule/steady: not run: factor: it rises\n" in done.stdout
-    assert "is no table" in call(main, ["check-plugin", "tried", "--example", "schedule/steady", "3"]).stderr
-    assert "is no TOML" in call(main, ["check-plugin", "tried", "--example", "schedule/steady", "{"]).stderr
+    assert (
+        "is no table"
+        in call(
+            main, ["check-plugin", "tried", "--example", "schedule/steady", "3"]
+        ).stderr
+    )
+    assert (
+        "is no TOML"
+        in call(
+            main, ["check-plugin", "tried", "--example", "schedule/steady", "{"]
+        ).stderr
+    )
 
 
-def test_where_the_kit_is_missing_the_option_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_the_kit_is_missing_the_option_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     without = load_plugins([])
-    monkeypatch.setattr("sentbed._registry.registry.load_plugins", lambda *_, **__: without)
+    monkeypatch.setattr(
+        "sentbed._registry.registry.load_plugins", lambda *_, **__: without
+    )
     done = CliRunner().invoke(main, ["plugins", "--check", "tried"])
     assert done.exit_code == 2
-    assert "the command `check-plugin` belongs to `sentbed-testing`, which is not installed" in done.stderr
+    assert (
+        "the command `check-plugin` belongs to `sentbed-testing`, which is not installed"
+        in done.stderr
+    )
 
 
 def test_the_plugin_of_the_kit_loads_little() -> None:
@@ -177,7 +217,8 @@ def test_a_private_import_is_named_with_its_line(distribute: Distribute) -> None
     distribute("tried", {"tried": GOOD + "\nimport sentbed._seeds\n"})
     line = len(GOOD.splitlines()) + 2
     with pytest.raises(
-        ConformanceError, match=rf"`sentbed\._seeds`, which belongs to core alone, at .*tried\.py:{line};"
+        ConformanceError,
+        match=rf"`sentbed\._seeds`, which belongs to core alone, at .*tried\.py:{line};",
     ):
         check_plugin("tried")
 

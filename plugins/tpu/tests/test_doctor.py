@@ -23,7 +23,9 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             return chips
 
         monkeypatch.setattr("sentbed_common.doctor_findings.version_of", versions.get)
-        monkeypatch.setattr("sentbed_common.doctor_findings.requirements", lambda *_: iter(()))
+        monkeypatch.setattr(
+            "sentbed_common.doctor_findings.requirements", lambda *_: iter(())
+        )
         monkeypatch.setattr(doctor, "version_of", versions.get)
         monkeypatch.setattr(doctor, "elsewhere", answer)
 
@@ -45,7 +47,9 @@ def test_jax_starts_on_this_machine_and_has_the_versions_that_are_installed():
         assert 'platform = "cpu"' in found[0].detail
 
 
-def test_without_jax_the_distribution_is_to_be_installed(installed: Callable[..., None]):
+def test_without_jax_the_distribution_is_to_be_installed(
+    installed: Callable[..., None],
+):
     installed(0, jax="0.10.2")
     (found,) = doctor.findings()
     assert (found.what, found.status) == ("tpu", "no")
@@ -57,11 +61,15 @@ def test_a_jax_that_does_not_start_says_why(installed: Callable[..., None]):
     installed(RunError("ImportError: torchax wants another torch"), **ALL)
     (found,) = doctor.findings()
     assert found.status == "no"
-    assert found.detail.endswith("; cannot start: ImportError: torchax wants another torch")
+    assert found.detail.endswith(
+        "; cannot start: ImportError: torchax wants another torch"
+    )
     assert found.remedy
 
 
-def test_chips_with_libtpu_are_a_yes_and_are_claimed_only_when_tried(installed: Callable[..., None]):
+def test_chips_with_libtpu_are_a_yes_and_are_claimed_only_when_tried(
+    installed: Callable[..., None],
+):
     installed(4, **ALL, libtpu="0.0.30")
     runtime, library, devices = doctor.findings()
     assert (runtime.status, library.detail) == ("yes", "0.0.30")
@@ -83,8 +91,13 @@ def test_chips_without_libtpu_are_limited(installed: Callable[..., None]):
 
 
 @pytest.mark.parametrize(("platform", "status"), [("tpu", "yes"), ("cpu", "no")])
-def test_what_jax_gets_by_itself_is_listed(monkeypatch: pytest.MonkeyPatch, platform: str, status: str):
+def test_what_jax_gets_by_itself_is_listed(
+    monkeypatch: pytest.MonkeyPatch, platform: str, status: str
+):
     found = {"platform": platform, "devices": ["made-up v9", "made-up v9"]}
     monkeypatch.setattr(doctor, "elsewhere", lambda *_, **__: found)
     claimed = doctor.claimed()
-    assert (claimed.status, claimed.detail) == (status, f"JAX gets 2 of {platform}: made-up v9, made-up v9")
+    assert (claimed.status, claimed.detail) == (
+        status,
+        f"JAX gets 2 of {platform}: made-up v9, made-up v9",
+    )

@@ -13,7 +13,11 @@ from sentbed_tpu.tpu import Tpu
 
 
 def test_the_entry_point_names_the_package() -> None:
-    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-tpu"]
+    found = [
+        point.value
+        for point in entry_points(group="sentbed")
+        if point.dist.name == "sentbed-tpu"
+    ]
     assert found == ["sentbed_tpu"]
 
 
@@ -43,4 +47,6 @@ def test_importing_the_runtime_loads_no_heavy_library() -> None:
 def test_whoever_does_not_install_it_has_no_trace_of_it(word: str) -> None:
     modules = sorted(Path(sentbed_hardware.__file__).parent.rglob("*.py"))
     assert len(modules) > 20
-    assert [module.name for module in modules if word in module.read_text("utf-8").lower()] == []
+    assert [
+        module.name for module in modules if word in module.read_text("utf-8").lower()
+    ] == []

@@ -17,7 +17,9 @@ from sentbed_tpu.tpu import Tpu
     ],
     ids=str,
 )
-def test_a_device_is_found_by_its_name(runtime: Tpu, on: str, memory: float, flops: float) -> None:
+def test_a_device_is_found_by_its_name(
+    runtime: Tpu, on: str, memory: float, flops: float
+) -> None:
     device = runtime.outline(on)
     assert device.memory == memory
     assert device.flops == pytest.approx(flops)
@@ -26,21 +28,34 @@ def test_a_device_is_found_by_its_name(runtime: Tpu, on: str, memory: float, flo
 
 def test_devices_of_all_machines_count() -> None:
     device = Tpu(devices=4, nodes=2, rendezvous="a:1", parallel="fsdp").outline("v4")
-    assert (device.kind, device.count, device.parallel, device.token_budget) == ("tpu", 8, "fsdp", 16384)
+    assert (device.kind, device.count, device.parallel, device.token_budget) == (
+        "tpu",
+        8,
+        "fsdp",
+        16384,
+    )
 
 
 def test_without_a_name_one_is_asked_for() -> None:
-    with pytest.raises(RuntimeUnavailableError, match="no TPU that can be asked here; name one with `--on`"):
+    with pytest.raises(
+        RuntimeUnavailableError,
+        match="no TPU that can be asked here; name one with `--on`",
+    ):
         Tpu().outline()
 
 
 def test_an_unknown_device_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(RuntimeUnavailableError, match=r"`H100` for the runtime `tpu`; it knows v6e, v5p"):
+    with pytest.raises(
+        RuntimeUnavailableError,
+        match=r"`H100` for the runtime `tpu`; it knows v6e, v5p",
+    ):
         Tpu().outline("H100")
 
 
 def test_the_platform_for_trying_out_is_not_planned() -> None:
-    with pytest.raises(RuntimeUnavailableError, match="the platform `cpu` is there to try the path out"):
+    with pytest.raises(
+        RuntimeUnavailableError, match="the platform `cpu` is there to try the path out"
+    ):
         Tpu(platform="cpu").outline("v5e")
 
 

@@ -11,7 +11,15 @@ BUCKETS = Buckets((4, 8, 16), 64)
 
 @pytest.mark.parametrize(
     ("tokens", "longest", "padded"),
-    [(1, 100, 4), (4, 100, 4), (5, 100, 8), (16, 100, 16), (17, 100, 32), (70, 100, 100), (9, 12, 12)],
+    [
+        (1, 100, 4),
+        (4, 100, 4),
+        (5, 100, 8),
+        (16, 100, 16),
+        (17, 100, 32),
+        (70, 100, 100),
+        (9, 12, 12),
+    ],
 )
 def test_a_text_is_padded_to_the_next_length_and_never_beyond_the_positions(
     tokens: int, longest: int, padded: int
@@ -20,10 +28,21 @@ def test_a_text_is_padded_to_the_next_length_and_never_beyond_the_positions(
 
 
 def test_rows_are_powers_of_two_up_to_the_budget():
-    assert [BUCKETS.rows(texts, 4) for texts in (1, 8, 9, 16, 17, 1000)] == [8, 8, 16, 16, 16, 16]
+    assert [BUCKETS.rows(texts, 4) for texts in (1, 8, 9, 16, 17, 1000)] == [
+        8,
+        8,
+        16,
+        16,
+        16,
+        16,
+    ]
     assert [BUCKETS.most(length) for length in (4, 8, 16)] == [16, 8, 8]
     assert Buckets((4,), 64, devices=32).rows(1, 4) == 32
-    assert [Buckets((4,), 64, devices=3).rows(texts, 4) for texts in (1, 10, 99)] == [9, 9, 9]
+    assert [Buckets((4,), 64, devices=3).rows(texts, 4) for texts in (1, 10, 99)] == [
+        9,
+        9,
+        9,
+    ]
 
 
 def test_every_text_is_in_one_batch_of_its_length_or_a_longer_one():
@@ -42,9 +61,10 @@ def test_every_text_is_in_one_batch_of_its_length_or_a_longer_one():
 
 def test_free_rows_are_filled_with_shorter_texts():
     lengths = np.array([7, 3, 3, 3])
-    assert [(chosen.tolist(), rows, length) for chosen, rows, length in BUCKETS.plan(lengths, 99)] == [
-        ([0, 1, 2, 3], 8, 8)
-    ]
+    assert [
+        (chosen.tolist(), rows, length)
+        for chosen, rows, length in BUCKETS.plan(lengths, 99)
+    ] == [([0, 1, 2, 3], 8, 8)]
 
 
 def test_a_limit_of_texts_cuts_batches():
@@ -55,4 +75,7 @@ def test_a_limit_of_texts_cuts_batches():
 def test_the_number_of_shapes_is_that_of_lengths_and_row_counts():
     # 4 tokens: 8 and 16 rows; 8, 16 and 32 tokens: 8 rows.
     assert BUCKETS.shapes(32) == 5
-    assert Buckets((16, 32), 16384).shapes(32) == math.log2(1024 / 8) + 1 + math.log2(512 / 8) + 1
+    assert (
+        Buckets((16, 32), 16384).shapes(32)
+        == math.log2(1024 / 8) + 1 + math.log2(512 / 8) + 1
+    )

@@ -27,13 +27,20 @@ from sentbed_tpu.tpu import Tpu
 
 pytestmark = pytest.mark.jax
 
-SMALL = {"platform": "cpu", "precision": "fp32", "lengths": (4, 8, 16), "token_budget": 64}
+SMALL = {
+    "platform": "cpu",
+    "precision": "fp32",
+    "lengths": (4, 8, 16),
+    "token_budget": 64,
+}
 LAYOUTS = [(1, "ddp"), (8, "ddp"), (8, "fsdp")]
 Make = Callable[..., JaxEncoder]
 
 
 def engine_of(devices: int = 1, parallel: Any = "ddp", **fields: Any) -> JaxEngine:
-    built: Any = Tpu(**{**SMALL, "devices": devices, "parallel": parallel, **fields}).build()
+    built: Any = Tpu(
+        **{**SMALL, "devices": devices, "parallel": parallel, **fields}
+    ).build()
     return built
 
 
@@ -44,7 +51,9 @@ def place(toys: Any, engine: Any) -> Make:
     def make(on: JaxEngine, dropout: float = 0.0, pooler: Any = None) -> JaxEncoder:
         torch.manual_seed(0)
         backbone = toys.backbone(width=16, dropout=dropout).build(BuildContext(tuple))
-        return on.assemble(backbone, pooler or toys.mean(), Head(projection=8, bias=True))
+        return on.assemble(
+            backbone, pooler or toys.mean(), Head(projection=8, bias=True)
+        )
 
     return make
 
@@ -62,7 +71,8 @@ def train(encoder: Any, loss: Any, optimizer: Any = None, **options: Any) -> Any
     towers = dict.fromkeys(("anchor", "positive", "negative"), "encoder")
     settings = {"schedule": Constant(), "total_steps": 10, "towers": towers, **options}
     return engine.trainer(
-        {"encoder": encoder}, Training(loss, optimizer or AdamW(lr=0.01, eps=1e-4), **settings)
+        {"encoder": encoder},
+        Training(loss, optimizer or AdamW(lr=0.01, eps=1e-4), **settings),
     )
 
 
@@ -70,13 +80,18 @@ def closeness(found: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
     """The largest difference, relative to the largest value of all."""
     assert set(found) == set(expected)
     largest = max(np.abs(value).max() for value in expected.values())
-    return max(float(np.abs(found[name] - expected[name]).max()) for name in expected) / float(largest)
+    return max(
+        float(np.abs(found[name] - expected[name]).max()) for name in expected
+    ) / float(largest)
 
 
 def weights_of(encoder: Any) -> dict[str, Any]:
     if isinstance(encoder, JaxEncoder):
         encoder.to_host()
-    return {name: value.detach().numpy().copy() for name, value in encoder.module.named_parameters()}
+    return {
+        name: value.detach().numpy().copy()
+        for name, value in encoder.module.named_parameters()
+    }
 
 
 def test_the_precision_auto_is_bf16():
@@ -84,11 +99,15 @@ def test_the_precision_auto_is_bf16():
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
-def test_vectors_are_those_of_torch(toys: Any, place: Make, reference: Any, devices: int, parallel: str):
+def test_vectors_are_those_of_torch(
+    toys: Any, place: Make, reference: Any, devices: int, parallel: str
+):
     encoder = place(engine_of(devices, parallel))
     texts = [" ".join("abcdefghijk"[: 1 + n % 11]) for n in range(37)]
     batch = toys.batch(*texts)
-    np.testing.assert_allclose(encoder.encode(batch), reference.encode(batch), atol=1e-6)
+    np.testing.assert_allclose(
+        encoder.encode(batch), reference.encode(batch), atol=1e-6
+    )
 
 
 def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch(
@@ -102,15 +121,21 @@ def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch
         encoders.append(on.assemble(backbone, pooler, Head()))
     torch_encoder, jax_encoder = encoders
     assert (jax_encoder.width, jax_encoder.trained_width) == (16, 6)
-    (expected, slopes), (loss, gradients) = (train(one, toys.loss()).gradients(columns) for one in encoders)
+    (expected, slopes), (loss, gradients) = (
+        train(one, toys.loss()).gradients(columns) for one in encoders
+    )
     assert loss == pytest.approx(expected, rel=1e-5)
     assert closeness(gradients, slopes) < 1e-5
     batch = toys.batch("a b c", "d")
-    np.testing.assert_allclose(jax_encoder.encode(batch), torch_encoder.encode(batch), atol=1e-6)
+    np.testing.assert_allclose(
+        jax_encoder.encode(batch), torch_encoder.encode(batch), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("devices", "parallel"), LAYOUTS)
-@pytest.mark.parametrize(("fields", "micro_batch"), [({"memory": 6}, None), ({"learned": True}, 1)])
+@pytest.mark.parametrize(
+    ("fields", "micro_batch"), [({"memory": 6}, None), ({"learned": True}, 1)]
+)
 def test_loss_and_gradient_are_those_of_torch_on_any_number_of_devices(
     toys: Any,
     place: Make,
@@ -143,7 +168,9 @@ def test_numbers_reach_the_loss_as_on_torch(
     batch = {name: columns[name] for name in ("anchor", "positive")}
     batch |= {"score": np.linspace(0, 1, len(batch["anchor"]), dtype=np.float32)}
     expected, slopes = train(reference, toys.graded()).gradients(batch)
-    trainer = train(place(engine_of(devices, parallel)), toys.graded(), micro_batch=micro_batch)
+    trainer = train(
+        place(engine_of(devices, parallel)), toys.graded(), micro_batch=micro_batch
+    )
     found, gradients = trainer.gradients(batch)
     assert found == pytest.approx(expected, rel=1e-5)
     assert closeness(gradients, slopes) < 1e-5
@@ -152,7 +179,11 @@ def test_numbers_reach_the_loss_as_on_torch(
 
 @pytest.mark.parametrize(
     "own",
-    [ParameterSettings(lr=0.05), ParameterSettings(weight_decay=0.3), ParameterSettings(0.05, 0.3)],
+    [
+        ParameterSettings(lr=0.05),
+        ParameterSettings(weight_decay=0.3),
+        ParameterSettings(0.05, 0.3),
+    ],
     ids=["rate", "decay", "both"],
 )
 @pytest.mark.parametrize(
@@ -171,14 +202,21 @@ def test_a_parameter_with_settings_of_its_own_moves_as_on_torch(
     reached = {}
     for settings in (own, None):
         on_torch, on_jax = (
-            train(place(on), toys.loss(learned=True, settings=settings), optimizer, schedule=Linear())
+            train(
+                place(on),
+                toys.loss(learned=True, settings=settings),
+                optimizer,
+                schedule=Linear(),
+            )
             for on in (engine, engine_of())
         )
         for _ in range(3):
             on_torch.step(columns)
             on_jax.step(columns)
         reached[settings] = on_torch.loss.log_temperature.item()
-        assert float(on_jax.loss_weights["log_temperature"]) == pytest.approx(reached[settings], abs=1e-4)
+        assert float(on_jax.loss_weights["log_temperature"]) == pytest.approx(
+            reached[settings], abs=1e-4
+        )
     assert abs(reached[own] - reached[None]) > 1e-3
 
 
@@ -199,7 +237,9 @@ def test_a_decay_of_its_own_is_scaled_as_the_optimizer_scales_its_decay(
     optimizer: Any,
     expected: float,
 ):
-    loss = toys.loss(math.exp(3.0), learned=True, settings=ParameterSettings(weight_decay=0.1))
+    loss = toys.loss(
+        math.exp(3.0), learned=True, settings=ParameterSettings(weight_decay=0.1)
+    )
     # Without a gradient, only the decay moves the parameter.
     on_torch = train(place(engine), loss, optimizer)
     on_torch.loss.log_temperature.grad = torch.zeros(())
@@ -210,7 +250,9 @@ def test_a_decay_of_its_own_is_scaled_as_the_optimizer_scales_its_decay(
     weights = on_jax.weights()
     gradients = jax.tree.map(np.zeros_like, weights)
     updates, _ = on_jax.transform.update(gradients, on_jax.optimizer, weights)
-    moved = weights["loss.log_temperature"] - optimizer.lr * updates["loss.log_temperature"]
+    moved = (
+        weights["loss.log_temperature"] - optimizer.lr * updates["loss.log_temperature"]
+    )
     assert float(moved) == pytest.approx(expected, rel=1e-6)
 
 
@@ -234,8 +276,13 @@ def test_ten_steps_are_those_of_torch(
 ):
     options = {"schedule": Linear(warmup=0.3), "max_grad_norm": 0.05}
     ours = place(engine_of(devices, parallel))
-    trainers = [train(encoder, toys.loss(memory=6), optimizer, **options) for encoder in (reference, ours)]
-    uneven = {name: TokenIds.join([toys.tokens("one more", "and more")]) for name in columns}
+    trainers = [
+        train(encoder, toys.loss(memory=6), optimizer, **options)
+        for encoder in (reference, ours)
+    ]
+    uneven = {
+        name: TokenIds.join([toys.tokens("one more", "and more")]) for name in columns
+    }
     for step in range(10):
         batch = uneven if step % 3 == 2 else columns
         expected, found = (trainer.step(batch) for trainer in trainers)
@@ -249,7 +296,10 @@ def test_keys_come_from_a_moving_average(
     toys: Any, place: Make, reference: Any, columns: dict[str, TokenIds]
 ):
     del columns["negative"]
-    trainers = [train(encoder, toys.momentum(memory=6)) for encoder in (reference, place(engine_of()))]
+    trainers = [
+        train(encoder, toys.momentum(memory=6))
+        for encoder in (reference, place(engine_of()))
+    ]
     for _ in range(5):
         expected, found = (trainer.step(columns) for trainer in trainers)
         assert found.loss == pytest.approx(expected.loss, rel=1e-4)
@@ -271,7 +321,11 @@ def test_dropout_is_the_same_when_activations_are_computed_again_and_on_eight_de
     encoders = [place(engine_of(devices), dropout=0.3) for devices in (1, 8)]
     whole, cached, spread = (
         train(encoder, toys.loss(), micro_batch=micro).gradients(columns)
-        for encoder, micro in ((encoders[0], None), (encoders[0], 2), (encoders[1], None))
+        for encoder, micro in (
+            (encoders[0], None),
+            (encoders[0], 2),
+            (encoders[1], None),
+        )
     )
     # Four rows of three columns in micro-batches of two are one batch of eight rows and one of four, where
     # eight rows are the smallest shape: other batches draw other dropout, the gradient fits it all the same.
@@ -325,17 +379,22 @@ def test_a_state_of_another_recipe_is_refused(
     encoder = place(engine_of())
     train(encoder, toys.loss()).save(tmp_path / "state")
     with pytest.raises(
-        ModelError, match="holds the state of the optimizer `adamw`, the recipe has `adafactor`"
+        ModelError,
+        match="holds the state of the optimizer `adamw`, the recipe has `adafactor`",
     ):
         train(encoder, toys.loss(), Adafactor()).load(tmp_path / "state")
-    with pytest.raises(ModelError, match=r"`state/memory` is missing there and \(6, 8\) float32"):
+    with pytest.raises(
+        ModelError, match=r"`state/memory` is missing there and \(6, 8\) float32"
+    ):
         train(encoder, toys.loss(memory=6)).load(tmp_path / "state")
     (tmp_path / "state" / "state.json").write_text("{")
     with pytest.raises(ModelError, match="cannot be read"):
         train(encoder, toys.loss()).load(tmp_path / "state")
 
 
-def test_a_step_that_is_not_finite_changes_nothing(toys: Any, place: Make, columns: dict[str, TokenIds]):
+def test_a_step_that_is_not_finite_changes_nothing(
+    toys: Any, place: Make, columns: dict[str, TokenIds]
+):
     encoder = place(engine_of())
     trainer = train(encoder, toys.loss(memory=6))
     trainer.step(columns)
@@ -354,7 +413,9 @@ def test_a_saved_encoder_is_one_that_torch_reads(
     train(encoder, toys.loss()).step(columns)
     encoder.save(tmp_path)
     backbone = toys.backbone(width=16).build(BuildContext(tuple, tmp_path / "backbone"))
-    read = engine.assemble(backbone, toys.mean(), Head(projection=8, bias=True), tmp_path)
+    read = engine.assemble(
+        backbone, toys.mean(), Head(projection=8, bias=True), tmp_path
+    )
     batch = toys.batch("a small house", "rain")
     np.testing.assert_allclose(read.encode(batch), encoder.encode(batch), atol=1e-6)
 
@@ -365,9 +426,14 @@ def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys: Any, place: 
     rng = np.random.default_rng(0)
     for _ in range(50):
         rows = int(rng.integers(2, 12))
-        texts = [" ".join(rng.choice(list("abcdef"), int(rng.integers(1, 15)))) for _ in range(3 * rows)]
+        texts = [
+            " ".join(rng.choice(list("abcdef"), int(rng.integers(1, 15))))
+            for _ in range(3 * rows)
+        ]
         parts = (toys.tokens(*texts[start::3]) for start in range(3))
-        result = trainer.step(dict(zip(("anchor", "positive", "negative"), parts, strict=True)))
+        result = trainer.step(
+            dict(zip(("anchor", "positive", "negative"), parts, strict=True))
+        )
     shapes = engine.counters()["compiled_shapes"]
     assert result.metrics["compiled_shapes"] == shapes
     assert 3 <= shapes <= engine.buckets.shapes(16) == 4
@@ -386,13 +452,23 @@ def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp3
 
 
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_a_training_step_lowers_to_tpu(toys: Any, place: Make, columns: dict[str, TokenIds], parallel: str):
+def test_a_training_step_lowers_to_tpu(
+    toys: Any, place: Make, columns: dict[str, TokenIds], parallel: str
+):
     engine = engine_of(8, parallel)
     devices = list(engine.layout.mesh.devices.flat)
-    encoder = place(ahead(engine, devices, parallel == "fsdp", compiles=False), dropout=0.1)
+    encoder = place(
+        ahead(engine, devices, parallel == "fsdp", compiles=False), dropout=0.1
+    )
     lowered = lower_step(train(encoder, toys.momentum(memory=6)), columns)
     names = {found["function"].split(".")[-1] for found in lowered}
-    assert {"forward_and_back", "keys", "backward", "_loss_and_slopes", "_updated"} <= names
+    assert {
+        "forward_and_back",
+        "keys",
+        "backward",
+        "_loss_and_slopes",
+        "_updated",
+    } <= names
     assert all(found["bytes"] > 0 for found in lowered)
 
 
@@ -400,7 +476,9 @@ def test_a_module_that_changes_in_a_forward_pass_is_refused(
     toys: Any, place: Make, columns: dict[str, TokenIds]
 ):
     trainer = train(place(engine_of(), pooler=toys.norm()), toys.loss())
-    with pytest.raises(RunError, match=r"`pooler.norm.num_batches_tracked` changes in a forward pass"):
+    with pytest.raises(
+        RunError, match=r"`pooler.norm.num_batches_tracked` changes in a forward pass"
+    ):
         trainer.step(columns)
 
 
@@ -415,7 +493,9 @@ def test_three_devices_take_equally_many_rows(
 
 def test_what_does_not_fit_is_said_in_words():
     with pytest.raises(RunError, match="set a smaller `micro_batch`"), fitting():
-        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes")
+        raise jax.errors.JaxRuntimeError(
+            "RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"
+        )
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"), fitting():
         raise jax.errors.JaxRuntimeError("INTERNAL: a fault")
 
@@ -431,12 +511,16 @@ def test_an_optimizer_without_a_twin_is_named(toys: Any, place: Make):
 
 
 def test_more_devices_than_there_are_is_an_error_that_says_how_many():
-    with pytest.raises(RuntimeUnavailableError, match="`devices` is 9, and JAX has 8 here"):
+    with pytest.raises(
+        RuntimeUnavailableError, match="`devices` is 9, and JAX has 8 here"
+    ):
         engine_of(9)
 
 
 def test_a_tpu_that_is_not_there_is_an_error_that_says_what_to_do():
-    with pytest.raises(RuntimeUnavailableError, match=r'finds no TPU: .*use `platform = "cpu"`'):
+    with pytest.raises(
+        RuntimeUnavailableError, match=r'finds no TPU: .*use `platform = "cpu"`'
+    ):
         Tpu().build()
 
 
@@ -449,5 +533,9 @@ def test_lengths_ascend():
 def test_the_engine_says_what_it_is():
     facts = engine_of(8, "fsdp").describe()
     assert attrs.asdict(Tpu())["precision"] == "bf16"
-    assert (facts["platform"], facts["devices"], facts["parallel"]) == ("cpu", 8, "fsdp")
+    assert (facts["platform"], facts["devices"], facts["parallel"]) == (
+        "cpu",
+        8,
+        "fsdp",
+    )
     assert facts["precision"] == "fp32"

@@ -59,8 +59,12 @@ class Following:
 
     def steps(self, stage: str, first: int, last: int) -> Following:
         for step in range(first, last + 1):
-            result = StepResult(1 / step, 1e-3 / step, 2.0 * step, {"temperature": 0.05 + step})
-            self.hooks.step_finished(run=self.run, stage=stage, step=step, total_steps=9, result=result)
+            result = StepResult(
+                1 / step, 1e-3 / step, 2.0 * step, {"temperature": 0.05 + step}
+            )
+            self.hooks.step_finished(
+                run=self.run, stage=stage, step=step, total_steps=9, result=result
+            )
         return self
 
     def watch(self, stage: str, step: int) -> Following:
@@ -73,12 +77,18 @@ class Following:
         return self
 
     def looks(self, stage: str, step: int) -> Following:
-        self.hooks.validated(run=self.run, stage=stage, step=step, score=80.0 + step, best=True)
+        self.hooks.validated(
+            run=self.run, stage=stage, step=step, score=80.0 + step, best=True
+        )
         return self.watch(stage, step)
 
     def scores(self, encoder: str, value: float) -> Following:
-        evaluation = Evaluation((Score("STS12", "spearman", value, {"id": "senteval-sts"}),), value)
-        self.hooks.scores_ready(run=self.run, evaluator="sts", encoder=encoder, evaluation=evaluation)
+        evaluation = Evaluation(
+            (Score("STS12", "spearman", value, {"id": "senteval-sts"}),), value
+        )
+        self.hooks.scores_ready(
+            run=self.run, evaluator="sts", encoder=encoder, evaluation=evaluation
+        )
         return self
 
     def states(self) -> dict[str, Any]:
@@ -126,10 +136,14 @@ def series() -> Callable[[int], dict[str, list[tuple[int, float]]]]:
 def same() -> Callable[[Any, Any], None]:
     """Compare series; TensorBoard keeps fp32."""
 
-    def compare(found: Mapping[str, list[Any]], expected: Mapping[str, list[Any]]) -> None:
+    def compare(
+        found: Mapping[str, list[Any]], expected: Mapping[str, list[Any]]
+    ) -> None:
         assert sorted(found) == sorted(expected)
         for name, points in expected.items():
-            assert [step for step, _ in found[name]] == [step for step, _ in points], name
+            assert [step for step, _ in found[name]] == [step for step, _ in points], (
+                name
+            )
             for (_, value), (_, wanted) in zip(found[name], points, strict=True):
                 assert math.isclose(value, wanted, rel_tol=1e-6), name
 

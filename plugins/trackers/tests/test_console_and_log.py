@@ -48,9 +48,13 @@ def lines(info: RunContext) -> list[dict[str, Any]]:
 # --- log.jsonl ---------------------------------------------------------------------------------------------
 
 
-def test_every_event_is_a_line_that_can_be_read_at_once(info: RunContext, tracker: JsonlTracker):
+def test_every_event_is_a_line_that_can_be_read_at_once(
+    info: RunContext, tracker: JsonlTracker
+):
     tracker.run_started(info)
-    assert [(line["event"], line["name"]) for line in lines(info)] == [("run_started", "my-run")]
+    assert [(line["event"], line["name"]) for line in lines(info)] == [
+        ("run_started", "my-run")
+    ]
     tracker.stage_started("nli", 5)
     tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0, {"accuracy": 0.25}))
     last = lines(info)[-1]
@@ -66,17 +70,29 @@ def test_every_event_is_a_line_that_can_be_read_at_once(info: RunContext, tracke
     }
 
 
-def test_numbers_that_json_does_not_have_are_null(info: RunContext, tracker: JsonlTracker):
+def test_numbers_that_json_does_not_have_are_null(
+    info: RunContext, tracker: JsonlTracker
+):
     tracker.run_started(info)
-    tracker.step_finished("nli", 1, StepResult(math.nan, 1e-4, math.inf, {"a": -math.inf, "b": 1.0}))
-    tracker.scores_ready(Evaluation((Score("t", "m", math.nan, {"parts": [math.nan, 1.0]}),), math.nan))
+    tracker.step_finished(
+        "nli", 1, StepResult(math.nan, 1e-4, math.inf, {"a": -math.inf, "b": 1.0})
+    )
+    tracker.scores_ready(
+        Evaluation((Score("t", "m", math.nan, {"parts": [math.nan, 1.0]}),), math.nan)
+    )
     _, step, scores = lines(info)
-    assert (step["loss"], step["grad_norm"], step["metrics"]) == (None, None, {"a": None, "b": 1.0})
+    assert (step["loss"], step["grad_norm"], step["metrics"]) == (
+        None,
+        None,
+        {"a": None, "b": 1.0},
+    )
     assert scores["scores"][0]["value"] is None
     assert scores["scores"][0]["protocol"] == {"parts": [None, 1.0]}
 
 
-def test_text_outside_ascii_and_line_ends_stay_on_one_line(info: RunContext, tracker: JsonlTracker):
+def test_text_outside_ascii_and_line_ends_stay_on_one_line(
+    info: RunContext, tracker: JsonlTracker
+):
     tracker.run_started(info)
     tracker.run_failed(ValueError("é\n\u2028 ☃"))
     assert [line["event"] for line in lines(info)] == ["run_started", "run_failed"]
@@ -84,15 +100,20 @@ def test_text_outside_ascii_and_line_ends_stay_on_one_line(info: RunContext, tra
 
 
 @pytest.mark.parametrize(
-    ("error", "text"), [(ValueError("why"), "why"), (KeyboardInterrupt(), "KeyboardInterrupt")]
+    ("error", "text"),
+    [(ValueError("why"), "why"), (KeyboardInterrupt(), "KeyboardInterrupt")],
 )
-def test_a_failed_run_says_why(error: BaseException, text: str, info: RunContext, tracker: JsonlTracker):
+def test_a_failed_run_says_why(
+    error: BaseException, text: str, info: RunContext, tracker: JsonlTracker
+):
     tracker.run_started(info)
     tracker.run_failed(error)
     assert lines(info)[-1]["error"] == text
 
 
-def test_a_log_that_was_never_opened_takes_no_events(info: RunContext, tracker: JsonlTracker):
+def test_a_log_that_was_never_opened_takes_no_events(
+    info: RunContext, tracker: JsonlTracker
+):
     tracker.run_failed(ValueError("early"))
     assert list(info.directory.iterdir()) == []
 
@@ -110,7 +131,9 @@ def test_one_tracker_can_follow_one_run_after_another(
     assert [line["event"] for line in lines(second)] == ["run_started", "run_finished"]
 
 
-def test_a_resumed_log_has_no_event_twice(info: RunContext, tracker: JsonlTracker) -> None:
+def test_a_resumed_log_has_no_event_twice(
+    info: RunContext, tracker: JsonlTracker
+) -> None:
     tracker.run_started(info)
     tracker.stage_started("nli", 3)
     tracker.step_finished("nli", 1, StepResult(0.5, 1e-4, 2.0))
@@ -150,7 +173,9 @@ def test_a_log_without_a_state_begins_again_and_a_shorter_one_stays(
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
 @pytest.mark.parametrize("method", ["run_started", "run_resumed"])
-def test_a_pipe_in_the_place_of_the_log_is_refused_and_not_opened(method: str, info: RunContext):
+def test_a_pipe_in_the_place_of_the_log_is_refused_and_not_opened(
+    method: str, info: RunContext
+):
     os.mkfifo(info.directory / "log.jsonl")
     code = f"""
 from pathlib import Path
@@ -164,16 +189,23 @@ except RunError as error:
     print(error)
 """
     # In a process of its own, since one that opens the pipe hangs.
-    done = subprocess.run([sys.executable, "-c", code], timeout=20, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], timeout=20, capture_output=True, text=True
+    )
     log = info.directory / "log.jsonl"
-    assert done.stdout == f"`{log}` is a pipe or a device, expected the run's log; remove it\n", done.stderr
+    assert (
+        done.stdout
+        == f"`{log}` is a pipe or a device, expected the run's log; remove it\n"
+    ), done.stderr
 
 
 def test_a_log_that_is_not_open_has_no_state() -> None:
     assert JsonlTracker().tracker_state() is None
 
 
-def test_what_was_watched_and_warned_of_is_logged(info: RunContext, tracker: JsonlTracker) -> None:
+def test_what_was_watched_and_warned_of_is_logged(
+    info: RunContext, tracker: JsonlTracker
+) -> None:
     tracker.run_started(info)
     tracker.warned("digits may differ")
     tracker.observed("nli", 0, "en", attrs.evolve(SCORES, primary=math.nan))
@@ -233,7 +265,9 @@ def terminal(no_terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_terminal")
 def test_without_a_terminal_plain_lines_go_to_standard_error(
-    info: RunContext, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    info: RunContext,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(console, "LINE_EVERY_SECONDS", -1.0)
     monkeypatch.setattr("time.monotonic", iter(range(0, 1000, 10)).__next__)
@@ -266,18 +300,27 @@ def test_tasks_that_were_left_out_for_want_of_data_are_named(
     tracker = ConsoleTracker()
     tracker.run_started(info)
     (score,) = SCORES.scores
-    skipped = (attrs.evolve(score, skipped=("STS15", "STS16")), attrs.evolve(score, skipped=("STS16",)))
+    skipped = (
+        attrs.evolve(score, skipped=("STS15", "STS16")),
+        attrs.evolve(score, skipped=("STS16",)),
+    )
     tracker.scores_ready(attrs.evolve(SCORES, scores=skipped))
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == "left out, since their data is missing (`skip_missing`): STS15, STS16"
+    assert (
+        last == "left out, since their data is missing (`skip_missing`): STS15, STS16"
+    )
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_what_controls_a_terminal_is_shown_as_an_escape(info: RunContext, capsys: pytest.CaptureFixture[str]):
+def test_what_controls_a_terminal_is_shown_as_an_escape(
+    info: RunContext, capsys: pytest.CaptureFixture[str]
+):
     tracker = ConsoleTracker()
     tracker.run_started(info)
     (score,) = SCORES.scores
-    tracker.scores_ready(attrs.evolve(SCORES, scores=(attrs.evolve(score, task="\x9b31mSTS\x1b[2J"),)))
+    tracker.scores_ready(
+        attrs.evolve(SCORES, scores=(attrs.evolve(score, task="\x9b31mSTS\x1b[2J"),))
+    )
     tracker.warned("\x1b]0;title\x07")
     printed = capsys.readouterr().err
     assert "\x1b" not in printed
@@ -315,7 +358,9 @@ def test_on_a_terminal_a_bar_shows_steps_loss_and_validation(
 
 @pytest.mark.usefixtures("no_terminal")
 def test_a_failed_run_closes_the_bar_and_says_what_is_left(
-    info: RunContext, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    info: RunContext,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("TTY_INTERACTIVE", "1")
@@ -326,21 +371,36 @@ def test_a_failed_run_closes_the_bar_and_says_what_is_left(
     tracker.run_failed(info)
     printed = capsys.readouterr().err
     assert "\x1b[?25l" in printed
-    assert printed.rindex("\x1b[?25h") > printed.rindex("\x1b[?25l"), "the cursor stays hidden"
-    assert f"the run ended early; what it had computed is in {info.directory}" in printed
+    assert printed.rindex("\x1b[?25h") > printed.rindex("\x1b[?25l"), (
+        "the cursor stays hidden"
+    )
+    assert (
+        f"the run ended early; what it had computed is in {info.directory}" in printed
+    )
 
 
 @pytest.mark.usefixtures("no_terminal")
 @pytest.mark.parametrize(
     ("stage", "step", "where"),
-    [(0, 0, "at stage pull step 0"), (0, 3, "at stage pull step 3"), (1, 0, "after its last stage")],
+    [
+        (0, 0, "at stage pull step 0"),
+        (0, 3, "at stage pull step 3"),
+        (1, 0, "after its last stage"),
+    ],
 )
 def test_a_resumed_run_says_where_it_goes_on(
-    stage: int, step: int, where: str, info: RunContext, capsys: pytest.CaptureFixture[str]
+    stage: int,
+    step: int,
+    where: str,
+    info: RunContext,
+    capsys: pytest.CaptureFixture[str],
 ):
     info.facts["resumed"] = [{"stage": 9, "step": 9}, {"stage": stage, "step": step}]
     ConsoleTracker().run_resumed(info)
-    assert capsys.readouterr().err == f"my-run resumed {where}, writes to {info.directory}\n"
+    assert (
+        capsys.readouterr().err
+        == f"my-run resumed {where}, writes to {info.directory}\n"
+    )
 
 
 @pytest.mark.usefixtures("terminal")
@@ -356,7 +416,9 @@ def test_the_bar_of_a_resumed_stage_begins_where_it_goes_on(
 
 
 @pytest.mark.usefixtures("no_terminal")
-def test_warnings_and_watched_scores_are_a_line_each(info: RunContext, capsys: pytest.CaptureFixture[str]):
+def test_warnings_and_watched_scores_are_a_line_each(
+    info: RunContext, capsys: pytest.CaptureFixture[str]
+):
     tracker = ConsoleTracker()
     tracker.run_started(info)
     capsys.readouterr()

@@ -11,9 +11,9 @@ from sentbed_common import Finding
 from sentbed_testing import offered
 from sentbed_trackers import doctor
 
-EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"][
-    "optional-dependencies"
-]
+EXTRAS = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())[
+    "project"
+]["optional-dependencies"]
 
 
 def names(requirements: list[str]) -> list[str]:
@@ -30,13 +30,22 @@ def test_every_tracker_is_looked_at_with_the_packages_of_its_extra():
     assert {name: list(packages) for name, packages in doctor.PACKAGES.items()} == {
         extra: names(requirements) for extra, requirements in EXTRAS.items()
     }
-    assert sorted(doctor.PACKAGES) == sorted(tracker.name for tracker in offered(sentbed_trackers.trackers()))
+    assert sorted(doctor.PACKAGES) == sorted(
+        tracker.name for tracker in offered(sentbed_trackers.trackers())
+    )
 
 
-def test_a_library_is_found_with_its_version_or_named_with_its_extra(monkeypatch: pytest.MonkeyPatch):
+def test_a_library_is_found_with_its_version_or_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch,
+):
     pytest.importorskip("tensorboard", reason="needs the extra `tensorboard`")
-    assert Finding("trackers", "tensorboard", "yes", version("tensorboard")) in sentbed_trackers.findings()
-    monkeypatch.setattr("sentbed_common.doctor_findings.version_of", {"sqlalchemy": "2.0"}.get)
+    assert (
+        Finding("trackers", "tensorboard", "yes", version("tensorboard"))
+        in sentbed_trackers.findings()
+    )
+    monkeypatch.setattr(
+        "sentbed_common.doctor_findings.version_of", {"sqlalchemy": "2.0"}.get
+    )
     _, mlflow = sentbed_trackers.findings()
     assert mlflow.detail == "sqlalchemy 2.0; mlflow-skinny, alembic not installed"
     assert mlflow.remedy == "`pip install 'sentbed-trackers[mlflow]'`"

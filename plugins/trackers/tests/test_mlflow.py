@@ -54,8 +54,14 @@ def read(settings: MLflow) -> tuple[Any, Series]:
     client = MlflowClient(tracking_uri=settings.uri)
     experiment = client.get_experiment_by_name(settings.experiment)
     (run,) = client.search_runs([experiment.experiment_id])
-    histories = {name: client.get_metric_history(run.info.run_id, name) for name in run.data.metrics}
-    return run, {name: [(m.step, m.value) for m in history] for name, history in histories.items()}
+    histories = {
+        name: client.get_metric_history(run.info.run_id, name)
+        for name in run.data.metrics
+    }
+    return run, {
+        name: [(m.step, m.value) for m in history]
+        for name, history in histories.items()
+    }
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
@@ -93,14 +99,23 @@ def test_mlflow_reads_everything_that_the_run_has_shown(
     }
     assert run.data.tags["paper"] == "table 5"
     assert run.data.tags["sentbed.directory"] == str(tmp_path / "run")
-    assert told.facts["mlflow"] == {"experiment": settings.experiment, "run_id": run.info.run_id}
+    assert told.facts["mlflow"] == {
+        "experiment": settings.experiment,
+        "run_id": run.info.run_id,
+    }
 
 
 def test_a_resumed_run_goes_on_in_its_run_and_has_nothing_twice(
-    follow: Follow, settings: MLflow, series: Any, same: Any, monkeypatch: pytest.MonkeyPatch
+    follow: Follow,
+    settings: MLflow,
+    series: Any,
+    same: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     killed = follow(settings.build()).start().scores("en@start", 40.0)
-    killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps("align", 1, 1)
+    killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps(
+        "align", 1, 1
+    )
     states = json.loads(json.dumps(killed.states()))
     # One more step arrives after the checkpoint, then the process ends.
     killed.steps("align", 2, 2).fail(KeyboardInterrupt())
@@ -123,7 +138,11 @@ def test_what_had_not_arrived_at_the_checkpoint_is_sent_by_the_resumed_run(
     assert read(settings)[1] == {}
     monkeypatch.setattr(outbox, "SECONDS", 0.01)
     follow(settings.build()).resume(states).steps("nli", 3, 3).finish()
-    assert read(settings)[1]["nli/loss"] == [(1, 1.0), (2, 0.5), (3, pytest.approx(1 / 3))]
+    assert read(settings)[1]["nli/loss"] == [
+        (1, 1.0),
+        (2, 0.5),
+        (3, pytest.approx(1 / 3)),
+    ]
 
 
 def test_a_run_that_mlflow_has_lost_is_made_anew(
@@ -138,7 +157,9 @@ def test_a_run_that_mlflow_has_lost_is_made_anew(
     assert again.facts["mlflow"]["run_id"] != "0" * 32
 
 
-@pytest.mark.parametrize(("error", "status"), [(ValueError("x"), "FAILED"), (KeyboardInterrupt(), "KILLED")])
+@pytest.mark.parametrize(
+    ("error", "status"), [(ValueError("x"), "FAILED"), (KeyboardInterrupt(), "KILLED")]
+)
 def test_a_run_that_ends_early_is_marked(
     error: BaseException, status: str, follow: Follow, settings: MLflow
 ) -> None:
@@ -147,7 +168,10 @@ def test_a_run_that_ends_early_is_marked(
 
 
 def test_a_service_that_fails_in_between_costs_nothing(
-    follow: Follow, settings: MLflow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    follow: Follow,
+    settings: MLflow,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     from mlflow import MlflowClient
 
@@ -166,7 +190,13 @@ def test_a_service_that_fails_in_between_costs_nothing(
         wait_for(lambda: len(tried) >= 3)
     told.finish()
     assert [step for step, _ in read(settings)[1]["nli/loss"]] == [1, 2, 3]
-    assert sum("does not answer (no route to host)" in message for message in caplog.messages) == 1
+    assert (
+        sum(
+            "does not answer (no route to host)" in message
+            for message in caplog.messages
+        )
+        == 1
+    )
 
 
 def test_numbers_that_mlflow_refuses_are_dropped_and_the_rest_arrives(
@@ -186,7 +216,9 @@ def test_a_service_that_is_not_there_is_an_error_at_the_start(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     told = follow(MLflow(uri="http://me:secret@127.0.0.1:9").build())
-    with pytest.raises(RunError, match=r"MLflow cannot be used at `http://127\.0\.0\.1:9`: ") as caught:
+    with pytest.raises(
+        RunError, match=r"MLflow cannot be used at `http://127\.0\.0\.1:9`: "
+    ) as caught:
         told.start()
     assert "take the tracker out of the recipe" in str(caught.value)
     assert "secret" not in str(caught.value).partition(": ")[0]
@@ -203,10 +235,18 @@ def test_without_a_uri_it_is_the_environments_or_a_file_beside_the_run(
 ) -> None:
     caplog.set_level(logging.ERROR)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    follow(MLflow(experiment="of-the-environment", run_name="mine").build()).start().finish()
-    assert read(MLflow(uri=uri, experiment="of-the-environment"))[0].info.run_name == "mine"
+    follow(
+        MLflow(experiment="of-the-environment", run_name="mine").build()
+    ).start().finish()
+    assert (
+        read(MLflow(uri=uri, experiment="of-the-environment"))[0].info.run_name
+        == "mine"
+    )
     assert not (tmp_path / "mlflow.db").exists()
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     follow(MLflow().build()).start().finish()
     assert (tmp_path / "mlflow.db").is_file()
-    assert read(MLflow(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"))[0].info.status == "FINISHED"
+    assert (
+        read(MLflow(uri=f"sqlite:///{tmp_path / 'mlflow.db'}"))[0].info.status
+        == "FINISHED"
+    )

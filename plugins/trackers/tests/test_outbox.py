@@ -74,7 +74,9 @@ def test_what_could_not_be_sent_is_sent_later_and_told_once(
     ]
 
 
-def test_putting_and_closing_do_not_wait_for_a_service_that_hangs(caplog: pytest.LogCaptureFixture) -> None:
+def test_putting_and_closing_do_not_wait_for_a_service_that_hangs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     released, entered = threading.Event(), threading.Event()
 
     def hang(items: Sequence[int]) -> None:
@@ -90,7 +92,10 @@ def test_putting_and_closing_do_not_wait_for_a_service_that_hangs(caplog: pytest
     box.close(lambda: None, 0.05)
     assert time.monotonic() - before < 5
     released.set()
-    assert "3 numbers could not be sent to S; the run's `log.jsonl` has them" in caplog.messages
+    assert (
+        "3 numbers could not be sent to S; the run's `log.jsonl` has them"
+        in caplog.messages
+    )
 
 
 def test_a_service_that_stays_down_costs_its_numbers_only(

@@ -13,7 +13,11 @@ from sentbed_trackers.tensorboard import TensorBoard
 
 
 def test_the_entry_points_name_the_package_and_what_follows_every_run() -> None:
-    found = [point.value for point in entry_points(group="sentbed") if point.dist.name == "sentbed-trackers"]
+    found = [
+        point.value
+        for point in entry_points(group="sentbed")
+        if point.dist.name == "sentbed-trackers"
+    ]
     assert sorted(found) == [
         "sentbed_trackers",
         "sentbed_trackers.console:ConsoleTracker",
@@ -25,7 +29,9 @@ def test_the_hook_offers_the_trackers_by_name() -> None:
     assert list(sentbed_trackers.trackers()) == ["tensorboard", "mlflow"]
 
 
-@pytest.mark.parametrize(("tracker", "library"), [(TensorBoard(), "tensorboard"), (MLflow(), "mlflow")])
+@pytest.mark.parametrize(
+    ("tracker", "library"), [(TensorBoard(), "tensorboard"), (MLflow(), "mlflow")]
+)
 def test_a_missing_library_is_a_problem_that_names_the_extra(
     tracker: Any, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -37,7 +43,9 @@ def test_a_missing_library_is_a_problem_that_names_the_extra(
     monkeypatch.setattr(metric_series, "find_spec", nowhere)
     (problem,) = tracker.check()
     assert asked == [library]
-    assert problem.endswith(f"install it with `pip install 'sentbed-trackers[{library}]'`")
+    assert problem.endswith(
+        f"install it with `pip install 'sentbed-trackers[{library}]'`"
+    )
 
 
 def test_check_and_build_load_no_heavy_library() -> None:

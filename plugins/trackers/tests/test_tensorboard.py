@@ -29,7 +29,9 @@ def read(directory: Path) -> tuple[Series, list[str]]:
     from tensorboard.util.tensor_util import make_ndarray
 
     events = EventAccumulator(
-        str(directory), size_guidance=STORE_EVERYTHING_SIZE_GUIDANCE, purge_orphaned_data=False
+        str(directory),
+        size_guidance=STORE_EVERYTHING_SIZE_GUIDANCE,
+        purge_orphaned_data=False,
     )
     events.Reload()
     scalars: Series = {}
@@ -57,9 +59,13 @@ def test_tensorboard_reads_everything_that_the_run_has_shown(
     assert recipe.startswith("```toml\nschema = 1\n")
 
 
-def test_a_resumed_run_shows_nothing_twice(follow: Follow, tmp_path: Path, series: Any, same: Any) -> None:
+def test_a_resumed_run_shows_nothing_twice(
+    follow: Follow, tmp_path: Path, series: Any, same: Any
+) -> None:
     killed = follow(TensorBoard().build()).start().scores("en@start", 40.0)
-    killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps("align", 1, 2)
+    killed.watch("nli", 0).steps("nli", 1, 3).looks("nli", 3).watch("align", 0).steps(
+        "align", 1, 2
+    )
     states = json.loads(json.dumps(killed.states()))
     killed.steps("align", 3, 3).states()  # written, then the process was killed
     again = follow(TensorBoard().build()).resume(states).steps("align", 3, 3)
@@ -72,7 +78,9 @@ def test_a_resumed_run_shows_nothing_twice(follow: Follow, tmp_path: Path, serie
     killed.finish()
 
 
-def test_a_run_without_a_checkpoint_begins_again(follow: Follow, tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_begins_again(
+    follow: Follow, tmp_path: Path
+) -> None:
     follow(TensorBoard().build()).start().steps("nli", 1, 2).fail(KeyboardInterrupt())
     follow(TensorBoard().build()).resume({}).steps("nli", 1, 1).finish()
     found, texts = read(tmp_path / "run" / "tensorboard")
@@ -90,11 +98,15 @@ def test_a_directory_of_ones_own_gets_one_a_run_and_is_not_written_over(
     run.finish()
     found, _ = read(tmp_path / "all" / "run")
     assert "nli/loss" in found
-    with pytest.raises(RunError, match="already holds the events of a run of this name"):
+    with pytest.raises(
+        RunError, match="already holds the events of a run of this name"
+    ):
         follow(TensorBoard(directory=own).build()).start()
 
 
-def test_a_place_that_cannot_be_written_is_an_error_at_the_start(follow: Follow, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_an_error_at_the_start(
+    follow: Follow, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write events for TensorBoard"):
         follow(TensorBoard(directory=str(tmp_path / "file")).build()).start()
@@ -103,7 +115,10 @@ def test_a_place_that_cannot_be_written_is_an_error_at_the_start(follow: Follow,
 # TensorBoard's own thread reports it as well.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_full_disk_ends_the_events_and_not_the_run(
-    follow: Follow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    follow: Follow,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -129,16 +144,22 @@ def test_a_full_disk_ends_the_events_and_not_the_run(
     assert [step for step, _ in found["nli/loss"]] == [1]
 
 
-def test_numbers_that_are_not_finite_are_shown_as_such(follow: Follow, tmp_path: Path) -> None:
+def test_numbers_that_are_not_finite_are_shown_as_such(
+    follow: Follow, tmp_path: Path
+) -> None:
     run = follow(TensorBoard().build()).start()
     result = StepResult(math.nan, 0.0, math.inf)
-    run.hooks.step_finished(run=run.run, stage="nli", step=1, total_steps=1, result=result)
+    run.hooks.step_finished(
+        run=run.run, stage="nli", step=1, total_steps=1, result=result
+    )
     run.finish()
     found, _ = read(tmp_path / "run" / "tensorboard")
     assert math.isnan(found["nli/loss"][0][1])
     assert found["nli/grad_norm"] == [(1, math.inf)]
 
 
-def test_a_tracker_that_never_started_has_no_state_and_can_be_told_of_a_failure(follow: Follow) -> None:
+def test_a_tracker_that_never_started_has_no_state_and_can_be_told_of_a_failure(
+    follow: Follow,
+) -> None:
     run = follow(TensorBoard().build()).fail(ValueError("early"))
     assert run.states() == {}

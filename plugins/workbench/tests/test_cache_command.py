@@ -16,4 +16,7 @@ def test_weights_that_were_converted_from_pickles_are_counted(
     place.mkdir(parents=True)
     with (place / "model.safetensors").open("wb") as file:
         file.truncate(12_000_000)
-    assert "weights  0.012 GB converted from pickles" in CliRunner().invoke(cache, ["info"]).output
+    assert (
+        "weights  0.012 GB converted from pickles"
+        in CliRunner().invoke(cache, ["info"]).output
+    )

@@ -14,7 +14,9 @@ from toy_plugin import RECIPE
 Put = Callable[[str, str], Path]
 
 
-def test_the_table_of_a_recipe_has_the_distributions_of_its_components(installed_toy: Path, put: Put) -> None:
+def test_the_table_of_a_recipe_has_the_distributions_of_its_components(
+    installed_toy: Path, put: Put
+) -> None:
     path = put("recipe.toml", RECIPE)
     result = CliRunner().invoke(cli.main, ["deps", str(path)])
     assert result.exit_code == 0, result.output
@@ -22,9 +24,9 @@ def test_the_table_of_a_recipe_has_the_distributions_of_its_components(installed
     assert tomli.loads(table) == {"requires": {"toy": ">=1.0"}}
     assert command == "pip install 'toy>=1.0'"
     # What it prints is met.
-    assert load_recipe(put("requiring.toml", RECIPE.replace("[run]", f"{table}\n[run]", 1))).requires == {
-        "toy": ">=1.0"
-    }
+    assert load_recipe(
+        put("requiring.toml", RECIPE.replace("[run]", f"{table}\n[run]", 1))
+    ).requires == {"toy": ">=1.0"}
 
 
 def test_tables_of_plugins_are_needed_too(installed_toy: Path, put: Put) -> None:
@@ -55,7 +57,9 @@ def test_tables_of_plugins_are_needed_too(installed_toy: Path, put: Put) -> None
 def test_a_requirement_that_is_not_met_is_a_problem_of_the_recipe(
     installed_toy: Path, put: Put, requirement: str, message: str | None
 ) -> None:
-    path = put("recipe.toml", RECIPE.replace("[run]", f"[requires]\n{requirement}\n[run]", 1))
+    path = put(
+        "recipe.toml", RECIPE.replace("[run]", f"[requires]\n{requirement}\n[run]", 1)
+    )
     if message is None:
         assert load_recipe(path).requires is not None
         return
@@ -67,9 +71,13 @@ def test_a_requirement_that_is_not_met_is_a_problem_of_the_recipe(
     assert problem.line is not None
 
 
-def test_a_missing_component_is_told_together_with_what_it_is_in(installed_toy: Path, put: Put) -> None:
+def test_a_missing_component_is_told_together_with_what_it_is_in(
+    installed_toy: Path, put: Put
+) -> None:
     text = RECIPE.replace('"average"', '"martian"', 1)
-    path = put("recipe.toml", text.replace("[run]", '[requires]\nmars = ">=0.2"\n[run]', 1))
+    path = put(
+        "recipe.toml", text.replace("[run]", '[requires]\nmars = ">=0.2"\n[run]', 1)
+    )
     with pytest.raises(RecipeError) as caught:
         load_recipe(path)
     messages = [problem.message for problem in caught.value.problems]

@@ -44,7 +44,9 @@ def with_plugins(distribute: Distribute) -> Callable[..., Diagnosis]:
     """What is found with plugins of these hook bodies."""
 
     def look(attempt: bool = False, **bodies: str) -> Diagnosis:
-        points = distribute("made-up", {name: plugin(body) for name, body in bodies.items()})
+        points = distribute(
+            "made-up", {name: plugin(body) for name, body in bodies.items()}
+        )
         return examine(attempt, load=lambda: load_plugins(points))
 
     return look
@@ -53,7 +55,9 @@ def with_plugins(distribute: Distribute) -> Callable[..., Diagnosis]:
 # --- plugins -----------------------------------------------------------------------------------------------
 
 
-def test_findings_of_all_plugins_stand_area_by_area(with_plugins: Callable[..., Diagnosis]):
+def test_findings_of_all_plugins_stand_area_by_area(
+    with_plugins: Callable[..., Diagnosis],
+):
     found = with_plugins(
         first="return [Finding('zebras', 'a', 'no'), Finding('trackers', 'b', 'yes')]",
         second="return [Finding(area, 'd', 'no') for area in ('apes', 'zebras', 'devices')]",
@@ -61,13 +65,19 @@ def test_findings_of_all_plugins_stand_area_by_area(with_plugins: Callable[..., 
     areas = list(dict.fromkeys(finding.area for finding in found.findings))
     assert areas == [area for area in AREAS if area in areas] + ["apes", "zebras"]
     assert {"installation", "machine", "devices", "data", "trackers"} <= set(areas)
-    assert [finding.what for finding in found.findings if finding.area == "zebras"] == ["a", "d"]
+    assert [finding.what for finding in found.findings if finding.area == "zebras"] == [
+        "a",
+        "d",
+    ]
     assert found.broken == ()
 
 
-def test_a_plugin_that_raises_is_a_finding_and_hides_no_other(with_plugins: Callable[..., Diagnosis]):
+def test_a_plugin_that_raises_is_a_finding_and_hides_no_other(
+    with_plugins: Callable[..., Diagnosis],
+):
     found = with_plugins(
-        good="return [Finding('devices', 'something', 'yes')]", bad="raise OSError('no such device')"
+        good="return [Finding('devices', 'something', 'yes')]",
+        bad="raise OSError('no such device')",
     )
     assert found.broken == ("made-up:bad",)
     failed = only(found, "findings of made-up:bad")
@@ -77,31 +87,51 @@ def test_a_plugin_that_raises_is_a_finding_and_hides_no_other(with_plugins: Call
 
 
 def test_a_plugin_may_look_at_all_plugins(distribute: Distribute):
-    source = plugin("return [Finding('data', 'plugins', 'yes', plugins.plugins[0].name)]")
-    points = distribute("made-up", {"looks": source.replace("findings()", "findings(plugins)")})
+    source = plugin(
+        "return [Finding('data', 'plugins', 'yes', plugins.plugins[0].name)]"
+    )
+    points = distribute(
+        "made-up", {"looks": source.replace("findings()", "findings(plugins)")}
+    )
     assert only(examine(load=lambda: load_plugins(points)), "plugins").detail == "looks"
 
 
 @pytest.mark.parametrize("body", ["return ['yes']", "return None", "yield 3"])
-def test_a_plugin_that_returns_no_findings_is_broken(body: str, with_plugins: Callable[..., Diagnosis]):
+def test_a_plugin_that_returns_no_findings_is_broken(
+    body: str, with_plugins: Callable[..., Diagnosis]
+):
     found = with_plugins(bad=body)
     assert found.broken == ("made-up:bad",)
-    assert only(found, "findings of made-up:bad").detail.startswith("could not look: TypeError: ")
+    assert only(found, "findings of made-up:bad").detail.startswith(
+        "could not look: TypeError: "
+    )
 
 
-def test_a_plugin_that_cannot_be_loaded_is_broken_with_its_reason(distribute: Distribute):
-    points = distribute("made-up", {"good": "", "bad": "raise ImportError('libthing.so is missing')"})
+def test_a_plugin_that_cannot_be_loaded_is_broken_with_its_reason(
+    distribute: Distribute,
+):
+    points = distribute(
+        "made-up", {"good": "", "bad": "raise ImportError('libthing.so is missing')"}
+    )
     found = examine(load=lambda: load_plugins(points))
     assert found.broken == ("made-up:bad",)
     broken = only(found, "made-up")
     assert broken.status == "no"
-    assert broken.detail == "1.0; `bad` cannot be loaded: ImportError: libthing.so is missing"
-    assert broken.remedy == "`pip install --force-reinstall made-up`, or `pip uninstall made-up`"
+    assert (
+        broken.detail
+        == "1.0; `bad` cannot be loaded: ImportError: libthing.so is missing"
+    )
+    assert (
+        broken.remedy
+        == "`pip install --force-reinstall made-up`, or `pip uninstall made-up`"
+    )
 
 
 def test_a_registry_that_refuses_still_leaves_what_core_finds():
     def refuse() -> Plugins:
-        raise PluginError("the loss `x` is offered by `a` and by `b`; uninstall one of them")
+        raise PluginError(
+            "the loss `x` is offered by `a` and by `b`; uninstall one of them"
+        )
 
     found = examine(load=refuse)
     assert found.broken == ("plugins",)
@@ -113,17 +143,25 @@ def test_a_trial_is_made_only_when_asked_for(distribute: Distribute):
     attempt = "lambda: Finding('hub', 'hub', 'no', 'asked')"
     body = f"return [Trial('hub', 'hub', 'yes', 'not asked', attempt={attempt})]"
     points = distribute("made-up", {"one": plugin(body)})
-    before, after = (examine(attempt, load=lambda: load_plugins(points)) for attempt in (False, True))
+    before, after = (
+        examine(attempt, load=lambda: load_plugins(points)) for attempt in (False, True)
+    )
     assert (only(before, "hub").detail, before.untried) == ("not asked", ("hub",))
     assert (only(after, "hub").detail, after.untried) == ("asked", ())
 
 
-def test_a_trial_that_fails_is_a_no_and_breaks_no_plugin(with_plugins: Callable[..., Diagnosis]):
+def test_a_trial_that_fails_is_a_no_and_breaks_no_plugin(
+    with_plugins: Callable[..., Diagnosis],
+):
     body = "return [Trial('hub', 'hub', 'yes', 'there', 'ask again', attempt=lambda: 1 / 0)]"
     found = with_plugins(True, one=body)
     assert found.broken == ()
     assert only(found, "hub") == Finding(
-        "hub", "hub", "no", "there; tried: ZeroDivisionError: division by zero", "ask again"
+        "hub",
+        "hub",
+        "no",
+        "there; tried: ZeroDivisionError: division by zero",
+        "ask again",
     )
 
 
@@ -131,8 +169,12 @@ def test_a_trial_that_fails_is_a_no_and_breaks_no_plugin(with_plugins: Callable[
 
 
 def test_python_and_sentbed_are_those_that_run(alone: Diagnosis):
-    assert only(alone, "Python").detail == f"{platform.python_version()}, {sys.executable}"
-    assert only(alone, "sentbed") == Finding("installation", "sentbed", "yes", __version__)
+    assert (
+        only(alone, "Python").detail == f"{platform.python_version()}, {sys.executable}"
+    )
+    assert only(alone, "sentbed") == Finding(
+        "installation", "sentbed", "yes", __version__
+    )
 
 
 def test_core_alone_names_each_distribution_of_ours_to_install(alone: Diagnosis):
@@ -143,12 +185,17 @@ def test_core_alone_names_each_distribution_of_ours_to_install(alone: Diagnosis)
     assert alone.broken == alone.untried == ()
 
 
-def test_a_plugin_whose_requirements_are_not_met_is_limited(distribute: Distribute, tmp_path: Path):
+def test_a_plugin_whose_requirements_are_not_met_is_limited(
+    distribute: Distribute, tmp_path: Path
+):
     points = distribute("made-up", {"fine": ""})
     (metadata,) = tmp_path.glob("site/made_up*/METADATA")
     metadata.write_text(metadata.read_text() + "Requires-Dist: attrs<1\n")
     finding = only(examine(load=lambda: load_plugins(points)), "made-up")
-    assert (finding.status, finding.remedy) == ("limited", "`pip install --upgrade made-up`")
+    assert (finding.status, finding.remedy) == (
+        "limited",
+        "`pip install --upgrade made-up`",
+    )
     assert finding.detail == f"1.0; needs attrs<1, found {version('attrs')}"
 
 
@@ -168,9 +215,17 @@ def test_a_plugin_that_is_disabled_is_limited_and_says_by_what(
 # --- the machine -------------------------------------------------------------------------------------------
 
 
-def test_cores_and_memory_are_those_of_the_machine(alone: Diagnosis, monkeypatch: pytest.MonkeyPatch):
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    assert only(alone, "cores").detail.startswith(f"{usable} of {os.cpu_count()} usable")
+def test_cores_and_memory_are_those_of_the_machine(
+    alone: Diagnosis, monkeypatch: pytest.MonkeyPatch
+):
+    usable = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count()
+    )
+    assert only(alone, "cores").detail.startswith(
+        f"{usable} of {os.cpu_count()} usable"
+    )
     monkeypatch.setattr(helpers, "physical_memory", lambda: 64 * GIB)
     monkeypatch.setattr(sentbed_common, "memory_limit", lambda: None)
     assert _machine("memory") == Finding("machine", "memory", "yes", "64.0 GiB")
@@ -200,12 +255,19 @@ Usage = namedtuple("Usage", "total used free")
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="this system has no /dev/shm")
-def test_little_shared_memory_and_little_disk_are_limited(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(64 << 20, 0, 2_100_000_000))
+def test_little_shared_memory_and_little_disk_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _: Usage(64 << 20, 0, 2_100_000_000)
+    )
     shared, disk = _machine("shared memory"), _machine("disk for runs")
     assert (shared.status, shared.detail) == ("limited", "0.1 GiB, /dev/shm")
     assert "--shm-size" in shared.remedy
-    assert (disk.status, disk.detail) == ("limited", f"2.1 GB free, {Path('runs').absolute()}")
+    assert (disk.status, disk.detail) == (
+        "limited",
+        f"2.1 GB free, {Path('runs').absolute()}",
+    )
     assert "--out" in disk.remedy
 
 
@@ -213,14 +275,21 @@ def test_the_disk_is_that_of_the_nearest_directory_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[Path] = []
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: asked.append(path) or Usage(9e12, 0, 9e12))
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda path: asked.append(path) or Usage(9e12, 0, 9e12)
+    )
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path / "not" / "yet"))
     found = _machine("disk for the cache")
-    assert (found.status, found.detail) == ("yes", f"9000.0 GB free, {tmp_path / 'not' / 'yet'}")
+    assert (found.status, found.detail) == (
+        "yes",
+        f"9000.0 GB free, {tmp_path / 'not' / 'yet'}",
+    )
     assert tmp_path in asked
 
 
-def test_a_directory_that_cannot_be_written_to_is_a_no(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_directory_that_cannot_be_written_to_is_a_no(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SENTBED_CACHE", str(tmp_path))
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
     found = _machine("disk for the cache")
@@ -238,7 +307,9 @@ def test_a_look_of_core_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch)
 # --- data --------------------------------------------------------------------------------------------------
 
 
-def test_the_data_directory_is_there_or_says_how_to_name_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_data_directory_is_there_or_says_how_to_name_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     missing = _machine("SENTBED_DATA")
     assert (missing.status, missing.detail) == ("no", "not set")
@@ -246,10 +317,14 @@ def test_the_data_directory_is_there_or_says_how_to_name_one(tmp_path: Path, mon
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path / "none"))
     assert _machine("SENTBED_DATA").status == "no"
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert _machine("SENTBED_DATA") == Finding("data", "SENTBED_DATA", "yes", str(tmp_path))
+    assert _machine("SENTBED_DATA") == Finding(
+        "data", "SENTBED_DATA", "yes", str(tmp_path)
+    )
 
 
-def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_kept_vectors_are_those_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     import numpy as np
     from sentbed_common import EncoderFingerprint
     from sentbed_workbench.vector_cache import VectorCache
@@ -264,7 +339,10 @@ def test_kept_vectors_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest
         4,
     )
     found = _machine("kept vectors")
-    assert (found.status, found.detail) == ("yes", f"0.0 GB of 2.0 GB, 2 vectors, {tmp_path / 'vectors'}")
+    assert (found.status, found.detail) == (
+        "yes",
+        f"0.0 GB of 2.0 GB, 2 vectors, {tmp_path / 'vectors'}",
+    )
     monkeypatch.setenv("SENTBED_CACHE_GB", "0")
     assert _machine("kept vectors").status == "no"
 
@@ -273,11 +351,17 @@ def test_every_look_of_core_belongs_to_a_known_area():
     assert {area for area, _, _ in doctor._CHECKS} <= set(AREAS)
 
 
-def test_unmet_requirements_say_what_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unmet_requirements_say_what_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     info = tmp_path / "thing-1.0.dist-info"
     info.mkdir()
-    asks = "".join(f"Requires-Dist: {one}\n" for one in ("attrs<1", "nothing-here>2", "click"))
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n{asks}")
+    asks = "".join(
+        f"Requires-Dist: {one}\n" for one in ("attrs<1", "nothing-here>2", "click")
+    )
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n{asks}"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert doctor._unmet("thing") == [
         f"needs attrs<1, found {version('attrs')}",

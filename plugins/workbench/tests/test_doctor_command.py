@@ -24,7 +24,13 @@ def fail() -> Finding:
 FOUND = Diagnosis(
     (
         Finding("runtimes", "cpu", "yes", "torch [2.6]"),
-        Finding("runtimes", "cuda", "no", "no device", "`pip install --index-url https://download/cuNNN`"),
+        Finding(
+            "runtimes",
+            "cuda",
+            "no",
+            "no device",
+            "`pip install --index-url https://download/cuNNN`",
+        ),
         Finding("precisions", "cpu bf16", "limited", LONG.strip()),
         Trial("hub", "model hub", "yes", "not asked", attempt=fail),
     ),
@@ -37,8 +43,17 @@ FOUND = Diagnosis(
 def show(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Run the command on a diagnosis; where `asked` is given, what it was asked for is put there."""
 
-    def run(*arguments: str, found: Diagnosis = FOUND, asked: list[bool] | None = None, **variables: str):
-        monkeypatch.setattr(doctor, "examine", lambda a: ([] if asked is None else asked).append(a) or found)
+    def run(
+        *arguments: str,
+        found: Diagnosis = FOUND,
+        asked: list[bool] | None = None,
+        **variables: str,
+    ):
+        monkeypatch.setattr(
+            doctor,
+            "examine",
+            lambda a: ([] if asked is None else asked).append(a) or found,
+        )
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         return CliRunner().invoke(cli.main, ["doctor", *arguments])
@@ -46,7 +61,9 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     return run
 
 
-def test_findings_stand_under_their_area_with_the_remedy_below(show: Callable[..., Result]):
+def test_findings_stand_under_their_area_with_the_remedy_below(
+    show: Callable[..., Result],
+):
     result = show()
     assert result.exit_code == 0
     assert result.output.splitlines() == [
@@ -65,14 +82,21 @@ def test_findings_stand_under_their_area_with_the_remedy_below(show: Callable[..
     ]
 
 
-def test_on_a_terminal_details_are_wrapped_and_commands_are_not(show: Callable[..., Result]):
+def test_on_a_terminal_details_are_wrapped_and_commands_are_not(
+    show: Callable[..., Result],
+):
     result = show(FORCE_COLOR="1", COLUMNS="60", TERM="xterm")
     lines = result.output.splitlines()
     assert all(len(line) <= 60 for line in lines if "pip install" not in line)
     wrapped = [line for line in lines if "word after" in line]
     assert len(wrapped) > 3
     assert all(line.startswith(" " * 22) for line in wrapped[1:])
-    assert sum("`pip install --index-url https://download/cuNNN`" in line for line in lines) == 1
+    assert (
+        sum(
+            "`pip install --index-url https://download/cuNNN`" in line for line in lines
+        )
+        == 1
+    )
 
 
 def test_json_has_every_finding_with_its_fields(show: Callable[..., Result]):
@@ -86,7 +110,9 @@ def test_json_has_every_finding_with_its_fields(show: Callable[..., Result]):
         "detail": "no device",
         "remedy": "`pip install --index-url https://download/cuNNN`",
     }
-    assert [list(finding) for finding in found["findings"]] == [list(found["findings"][1])] * 4
+    assert [list(finding) for finding in found["findings"]] == [
+        list(found["findings"][1])
+    ] * 4
 
 
 def test_nothing_is_tried_without_being_asked_to(show: Callable[..., Result]):
@@ -97,7 +123,9 @@ def test_nothing_is_tried_without_being_asked_to(show: Callable[..., Result]):
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_only_a_broken_plugin_is_a_failure(show: Callable[..., Result], arguments: tuple[str, ...]):
+def test_only_a_broken_plugin_is_a_failure(
+    show: Callable[..., Result], arguments: tuple[str, ...]
+):
     missing = Diagnosis((Finding("runtimes", "cpu", "no"),), (), ())
     assert show(*arguments, found=missing).exit_code == 0
     broken = Diagnosis(missing.findings, ("made-up:bad",), ())
@@ -107,14 +135,18 @@ def test_only_a_broken_plugin_is_a_failure(show: Callable[..., Result], argument
 
 
 def test_the_command_finds_a_plugin_that_raises(
-    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]], monkeypatch: pytest.MonkeyPatch
+    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]],
+    monkeypatch: pytest.MonkeyPatch,
 ):
     source = "import sentbed\n\n@sentbed.hookimpl\ndef findings():\n    raise ValueError('a broken driver')\n"
     points = [*distribute("made-up", {"bad": source}), *WORKBENCH]
     monkeypatch.setattr("sentbed._registry.registry.entry_points", lambda group: points)
     result = CliRunner().invoke(cli.main, ["doctor"])
     assert result.exit_code == 1
-    assert "  no       findings of made-up:bad  could not look: ValueError: a broken driver" in result.output
+    assert (
+        "  no       findings of made-up:bad  could not look: ValueError: a broken driver"
+        in result.output
+    )
 
 
 def test_without_any_other_plugin_the_command_loads_no_heavy_library():
@@ -125,7 +157,9 @@ def test_without_any_other_plugin_the_command_loads_no_heavy_library():
         "try:\n    main(['doctor'])\n"
         "finally:\n    print([name for name in ('torch', 'numpy', 'jax', 'ray') if name in sys.modules])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("installation\n  yes      Python")
     assert done.stdout.splitlines()[-1] == "[]"

@@ -13,16 +13,24 @@ from toy_plugin import Gap
 
 
 @pytest.fixture
-def encoder(installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path) -> Encoder:
+def encoder(
+    installed_toy: Path, recipe_of: Callable[..., Recipe], tmp_path: Path
+) -> Encoder:
     """An encoder that is also on disk, in `encoder` of the test's directory."""
     built = build_encoder(recipe_of())
     built.save(tmp_path / "encoder")
     return built
 
 
-def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder: Encoder, tmp_path: Path):
-    found = evaluate_encoder(str(tmp_path / "encoder"), "gap", ["target=1.5", "left=ab", "runtime.use=toy"])
-    assert found.primary == pytest.approx(Gap("ab", target=1.5).prepare().evaluate(encoder).primary)
+def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(
+    encoder: Encoder, tmp_path: Path
+):
+    found = evaluate_encoder(
+        str(tmp_path / "encoder"), "gap", ["target=1.5", "left=ab", "runtime.use=toy"]
+    )
+    assert found.primary == pytest.approx(
+        Gap("ab", target=1.5).prepare().evaluate(encoder).primary
+    )
     (score,) = found.scores
     assert (score.encoder, score.evaluator) == (str(tmp_path / "encoder"), "gap")
 
@@ -32,27 +40,43 @@ def test_an_encoder_on_disk_is_evaluated_with_the_fields_given(encoder: Encoder,
     [
         ("gapp", [], ["evaluate.use"]),
         ("gap", ["targt=1"], ["evaluate.targt"]),
-        ("gap", ["target=x", "runtime.precision=fp8"], ["evaluate.target", "runtime.precision"]),
+        (
+            "gap",
+            ["target=x", "runtime.precision=fp8"],
+            ["evaluate.target", "runtime.precision"],
+        ),
     ],
 )
 def test_everything_wrong_with_a_request_is_reported_at_once(
-    evaluator: str, overrides: list[str], paths: list[str], encoder: Encoder, tmp_path: Path
+    evaluator: str,
+    overrides: list[str],
+    paths: list[str],
+    encoder: Encoder,
+    tmp_path: Path,
 ):
     with pytest.raises(RecipeError) as caught:
-        evaluate_encoder(str(tmp_path / "encoder"), evaluator, [*overrides, "runtime.use=toy"])
+        evaluate_encoder(
+            str(tmp_path / "encoder"), evaluator, [*overrides, "runtime.use=toy"]
+        )
     assert [problem.path for problem in caught.value.problems] == paths
 
 
-def test_every_part_of_an_evaluation_has_a_bar_that_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_of_an_evaluation_has_a_bar_that_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from rich.console import Console
     from rich.progress import Progress
 
-    progress = Progress(console=Console(force_terminal=True, file=io.StringIO()), disable=True)
+    progress = Progress(
+        console=Console(force_terminal=True, file=io.StringIO()), disable=True
+    )
     monkeypatch.setattr(evaluate, "progress_bars", lambda: progress)
     with evaluate._bars() as told:
         told("encode", 1, 4)
         told("MR: classifiers", 2, 10)
-        shown = [(task.description, task.completed, task.total) for task in progress.tasks]
+        shown = [
+            (task.description, task.completed, task.total) for task in progress.tasks
+        ]
         assert shown == [("encode", 1, 4), ("MR: classifiers", 2, 10)]
         told("encode", 4, 4)
         assert [task.description for task in progress.tasks] == ["MR: classifiers"]

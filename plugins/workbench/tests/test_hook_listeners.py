@@ -25,24 +25,34 @@ def shown() -> str:
 
 
 def test_every_lifecycle_hook_stands_with_who_hears_it(distribute: Distribute):
-    distribute("ear-dist", {"ear": "import sentbed\n@sentbed.hookimpl\ndef warned(): ...\n"})
+    distribute(
+        "ear-dist", {"ear": "import sentbed\n@sentbed.hookimpl\ndef warned(): ...\n"}
+    )
     head, _, table = shown().partition("\n\n")
     assert head.startswith("In a run the recipe's trackers hear each hook first")
     lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in table.splitlines()}
     assert list(lines) == list(LIFECYCLE)
-    assert lines["warned"] == "history, sentbed-trackers:jsonl, sentbed-trackers:console, ear-dist:ear"
+    assert (
+        lines["warned"]
+        == "history, sentbed-trackers:jsonl, sentbed-trackers:console, ear-dist:ear"
+    )
     assert lines["checkpoint_saved"] == "sentbed-trackers:jsonl"
 
 
 def test_warnings_stand_below_the_hooks(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "typo")
     place = "the environment variable `SENTBED_PLUGINS_DISABLE`"
-    warning = f"warning: `disable` of {place} names `typo`, which is not an installed plugin."
+    warning = (
+        f"warning: `disable` of {place} names `typo`, which is not an installed plugin."
+    )
     assert shown().endswith(f"\n\n{warning}\n")
 
 
 def test_a_run_calls_hooks_in_the_order_that_is_printed(
-    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of: Callable[..., Recipe],
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     quicken(monkeypatch)
     printed = listeners(plugins)["step_finished"]

@@ -12,7 +12,19 @@ import attrs
 import jsonschema
 import pytest
 import tomli
-from attrs.validators import and_, deep_iterable, ge, gt, in_, le, lt, matches_re, max_len, min_len, optional
+from attrs.validators import (
+    and_,
+    deep_iterable,
+    ge,
+    gt,
+    in_,
+    le,
+    lt,
+    matches_re,
+    max_len,
+    min_len,
+    optional,
+)
 from click.testing import CliRunner
 from sentbed import FilePath, RecipeError
 from sentbed._cli import main as cli
@@ -39,9 +51,13 @@ class Every(Loss):
     name: ClassVar[str] = "every"
     traits: ClassVar[LossTraits] = LossTraits(needs=frozenset())
 
-    text: str = attrs.field(default="a", validator=and_(matches_re("[a-z]+"), max_len(3)))
+    text: str = attrs.field(
+        default="a", validator=and_(matches_re("[a-z]+"), max_len(3))
+    )
     """A word."""
-    whole: int | None = attrs.field(default=None, validator=optional(and_(ge(1), lt(9))))
+    whole: int | None = attrs.field(
+        default=None, validator=optional(and_(ge(1), lt(9)))
+    )
     number: float = attrs.field(default=0.5, validator=and_(gt(0.0), le(1.0)))
     flag: bool = False
     file: FilePath | None = None
@@ -55,10 +71,16 @@ class Every(Loss):
     others: tuple[Loss, ...] = ()
     hidden: int = attrs.field(default=0, metadata={"skip": True})
     odd: Any = None
-    begins: str = attrs.field(default="ab", validator=matches_re("[a-z]b", func=re.match))
+    begins: str = attrs.field(
+        default="ab", validator=matches_re("[a-z]b", func=re.match)
+    )
     holds: str = attrs.field(default="b", validator=matches_re("b", func=re.search))
-    either: str = attrs.field(default="a", validator=matches_re("a", flags=re.IGNORECASE))
-    pythons: str = attrs.field(default="aa", validator=matches_re(r"(?P<one>a)(?P=one)"))
+    either: str = attrs.field(
+        default="a", validator=matches_re("a", flags=re.IGNORECASE)
+    )
+    pythons: str = attrs.field(
+        default="aa", validator=matches_re(r"(?P<one>a)(?P=one)")
+    )
     finite: float = attrs.field(default=math.inf, validator=le(math.inf))
     place: Any = Path("x")
     some_of: Any = attrs.field(factory=frozenset, validator=in_((frozenset(), 1)))
@@ -93,7 +115,11 @@ class Unreadable:
 def parts(toy_points: Iterable[EntryPoint]) -> Plugins:
     """The toy plugin, and a loss `every` more."""
     plugins = load_plugins(toy_points)
-    more = {("loss", "every"): attrs.evolve(plugins.find("loss", "pull"), name="every", offered=Every)}
+    more = {
+        ("loss", "every"): attrs.evolve(
+            plugins.find("loss", "pull"), name="every", offered=Every
+        )
+    }
     return attrs.evolve(plugins, components={**plugins.components, **more})
 
 
@@ -110,16 +136,22 @@ def judge(schema: dict[str, Any]) -> jsonschema.Draft7Validator:
 
 def faults(judge: jsonschema.Draft7Validator, text: str) -> list[tuple[str, str]]:
     errors = judge.iter_errors(tomli.loads(text))
-    return [(".".join(map(str, error.absolute_path)), error.message) for error in errors]
+    return [
+        (".".join(map(str, error.absolute_path)), error.message) for error in errors
+    ]
 
 
 @pytest.mark.parametrize("recipe", [RECIPE, TOWERS])
-def test_a_recipe_is_accepted_and_so_is_any_part_of_one(judge: jsonschema.Draft7Validator, recipe: str):
+def test_a_recipe_is_accepted_and_so_is_any_part_of_one(
+    judge: jsonschema.Draft7Validator, recipe: str
+):
     assert faults(judge, recipe) == []
     whole = tomli.loads(recipe)
-    assert [list(judge.iter_errors({key: value})) for key, value in whole.items() if key != "schema"] == [
-        [] for _ in range(len(whole) - 1)
-    ]
+    assert [
+        list(judge.iter_errors({key: value}))
+        for key, value in whole.items()
+        if key != "schema"
+    ] == [[] for _ in range(len(whole) - 1)]
 
 
 LOSS = 'use = "pull"'
@@ -184,7 +216,10 @@ def test_a_value_of_a_field_is_accepted(judge: jsonschema.Draft7Validator, field
         ("inner = { second = 3 }", "inner"),
         ("inner = { first = 1, third = 3 }", "inner"),
         ("others = [{ }]", "others.0"),
-        ('others = [{ use = "every", others = [{ use = "none" }] }]', "others.0.others.0.use"),
+        (
+            'others = [{ use = "every", others = [{ use = "none" }] }]',
+            "others.0.others.0.use",
+        ),
         ("hidden = 1", ""),
         ("name = 1", ""),
     ],
@@ -198,30 +233,43 @@ def test_a_value_that_a_field_cannot_have_is_refused_where_it_stands(
 
 
 def test_a_mistake_has_one_message(judge: jsonschema.Draft7Validator):
-    recipe = RECIPE.replace(LOSS, 'use = "pull", temperture = 1').replace("seed = 7", 'seed = "7"')
+    recipe = RECIPE.replace(LOSS, 'use = "pull", temperture = 1').replace(
+        "seed = 7", 'seed = "7"'
+    )
     assert sorted(faults(judge, recipe)) == [
         ("run.seed", "'7' is not of type 'integer'"),
-        ("stage.0.loss", "Additional properties are not allowed ('temperture' was unexpected)"),
+        (
+            "stage.0.loss",
+            "Additional properties are not allowed ('temperture' was unexpected)",
+        ),
     ]
 
 
-def test_a_file_on_top_of_another_may_leave_keys_out_and_may_not_add_any(judge: jsonschema.Draft7Validator):
+def test_a_file_on_top_of_another_may_leave_keys_out_and_may_not_add_any(
+    judge: jsonschema.Draft7Validator,
+):
     top = 'extends = "base.toml"\nschema = 1\n[[stage]]\nname = "pull"\nloss.temperature = 2\nvalidate = {}\n'
     assert faults(judge, top) == []
     assert faults(judge, top.replace('extends = "base.toml"\n', "")) != []
     # Without `use`, any field of any loss may be meant, and no other.
     assert faults(judge, top.replace("temperature", "temperture")) != []
     assert faults(judge, top.replace("temperature = 2", 'temperature = "2"')) != []
-    assert faults(judge, top.replace('name = "pull"\n', "")) == [("stage.0", "'name' is a required property")]
+    assert faults(judge, top.replace('name = "pull"\n', "")) == [
+        ("stage.0", "'name' is a required property")
+    ]
 
 
-def test_an_array_that_is_replaced_as_a_whole_is_complete_anywhere(judge: jsonschema.Draft7Validator):
+def test_an_array_that_is_replaced_as_a_whole_is_complete_anywhere(
+    judge: jsonschema.Draft7Validator,
+):
     assert faults(judge, 'extends = "a.toml"\n[[evaluate]]\nat = ["end"]\n') == [
         ("evaluate.0", "'use' is a required property")
     ]
 
 
-def test_a_study_may_leave_to_its_axes_what_is_required(judge: jsonschema.Draft7Validator):
+def test_a_study_may_leave_to_its_axes_what_is_required(
+    judge: jsonschema.Draft7Validator,
+):
     axes = '[study.axes.a]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1]\n'
     bare = RECIPE.replace(", lr = 0.5", "")
     assert faults(judge, bare) == [("stage.0.optimizer", "'lr' is a required property")]
@@ -230,11 +278,18 @@ def test_a_study_may_leave_to_its_axes_what_is_required(judge: jsonschema.Draft7
 
 def test_either_encoder_or_encoders(judge: jsonschema.Draft7Validator):
     assert faults(judge, RECIPE + "[encoders.en]\n") != []
-    assert faults(judge, re.sub(r"\[encoder\].+?\n\n", "", RECIPE, flags=re.DOTALL)) != []
-    assert faults(judge, TOWERS.replace("[encoders.zh]", "[encoders.zh]\nmax_lenth = 3")) != []
+    assert (
+        faults(judge, re.sub(r"\[encoder\].+?\n\n", "", RECIPE, flags=re.DOTALL)) != []
+    )
+    assert (
+        faults(judge, TOWERS.replace("[encoders.zh]", "[encoders.zh]\nmax_lenth = 3"))
+        != []
+    )
 
 
-def test_keys_have_their_documentation_and_defaults(schema: dict[str, Any], parts: Plugins):
+def test_keys_have_their_documentation_and_defaults(
+    schema: dict[str, Any], parts: Plugins
+):
     pull = schema["definitions"]["loss.pull"]
     assert pull["description"] == "Half the mean squared distance of a pair."
     assert pull["properties"]["temperature"] == {
@@ -251,7 +306,9 @@ def test_keys_have_their_documentation_and_defaults(schema: dict[str, Any], part
     assert schema["definitions"][run]["properties"]["seed"]["default"] == 42
 
 
-def test_a_default_that_json_cannot_say_is_left_out(schema: dict[str, Any], parts: Plugins):
+def test_a_default_that_json_cannot_say_is_left_out(
+    schema: dict[str, Any], parts: Plugins
+):
     fields = schema["definitions"]["loss.every"]["properties"]
     unknown = ["finite", "place", "some_of", "twice"]
     assert [key for key in fields if "default" not in fields[key]] == [
@@ -271,7 +328,9 @@ def test_a_default_that_json_cannot_say_is_left_out(schema: dict[str, Any], part
     assert "enum" not in fields["some_of"]
     text = describe(parts.find("loss", "every"))
     assert [
-        key for key in fields if f"  {key}: " in text and re.search(rf"  {key}: .*, optional", text)
+        key
+        for key in fields
+        if f"  {key}: " in text and re.search(rf"  {key}: .*, optional", text)
     ] == unknown
     assert "  whole: int | None, default none\n" in text
     assert "  many: tuple[int, ...], default []\n" in text
@@ -280,10 +339,13 @@ def test_a_default_that_json_cannot_say_is_left_out(schema: dict[str, Any], part
 def test_a_component_whose_types_cannot_be_read_is_left_out_and_said(
     parts: Plugins, schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
-    info = attrs.evolve(parts.find("loss", "pull"), name="unreadable", offered=Unreadable)
+    info = attrs.evolve(
+        parts.find("loss", "pull"), name="unreadable", offered=Unreadable
+    )
     more = {**parts.components, ("loss", "unreadable"): info}
     monkeypatch.setattr(
-        "sentbed._registry.registry.load_plugins", lambda **_: attrs.evolve(parts, components=more)
+        "sentbed._registry.registry.load_plugins",
+        lambda **_: attrs.evolve(parts, components=more),
     )
     result = CliRunner().invoke(cli.main, ["schema"])
     assert result.exit_code == 0
@@ -301,7 +363,12 @@ def test_what_editors_complete_from_has_every_field_of_every_component(
     for kind in ("loss", "optimizer", "data", "backbone"):
         found = set(definitions[f"{kind}.any"]["properties"])
         classes = [parts.find(kind, name).cls for name in parts.names(kind)]
-        fields = {f.name for cls in classes for f in attrs.fields(cls) if not f.metadata.get("skip")}
+        fields = {
+            f.name
+            for cls in classes
+            for f in attrs.fields(cls)
+            if not f.metadata.get("skip")
+        }
         assert found == {"use", *fields}
 
 
@@ -332,7 +399,10 @@ def test_the_command_prints_it_or_writes_it(installed_toy: Path, tmp_path: Path)
     run = CliRunner().invoke
     printed = run(cli.main, ["schema"])
     assert printed.exit_code == 0
-    assert json.loads(printed.output)["$schema"] == "http://json-schema.org/draft-07/schema#"
+    assert (
+        json.loads(printed.output)["$schema"]
+        == "http://json-schema.org/draft-07/schema#"
+    )
     file = tmp_path / "sentbed.schema.json"
     assert run(cli.main, ["schema", "--output", str(file)]).output == f"{file}\n"
     assert file.read_text() == printed.output

@@ -26,12 +26,18 @@ TINY: Mapping[str, Any] = {
     "head": {"projection": 6, "normalize": True},
     "max_length": 16,
 }
-WHITENING = {"use": "whitening", "dimensions": 2, "data": {"use": "sample", "limit": 30}}
+WHITENING = {
+    "use": "whitening",
+    "dimensions": 2,
+    "data": {"use": "sample", "limit": 30},
+}
 
 
 def build(seed: int, **table: Any) -> Encoder:
     plugins = load_plugins()
-    recipe, problems = structure({**TINY, **table}, EncoderRecipe, Document({}), plugins, Path.cwd())
+    recipe, problems = structure(
+        {**TINY, **table}, EncoderRecipe, Document({}), plugins, Path.cwd()
+    )
     assert not problems, problems
     engine = plugins.find("runtime", "cpu").cls().build()
     engine.seed(seed)
@@ -68,7 +74,9 @@ def dev(tmp_path: Path) -> list[str]:
     return [f"path={file}", "split=dev"]
 
 
-def test_a_uniform_average_is_the_mean_of_all_weights(three: list[Path], tmp_path: Path) -> None:
+def test_a_uniform_average_is_the_mean_of_all_weights(
+    three: list[Path], tmp_path: Path
+) -> None:
     soup = make_soup(tmp_path / "soup", three)
     assert soup.method == "uniform"
     made, each = weights(tmp_path / "soup"), [weights(place) for place in three]
@@ -83,7 +91,9 @@ def test_a_uniform_average_is_the_mean_of_all_weights(three: list[Path], tmp_pat
 def test_it_records_its_parents_and_loads(three: list[Path], tmp_path: Path) -> None:
     make_soup(tmp_path / "soup", three[:2])
     record = json.loads((tmp_path / "soup" / PARENTS_FILE).read_text())
-    assert [parent["path"] for parent in record["parents"]] == [str(place) for place in three[:2]]
+    assert [parent["path"] for parent in record["parents"]] == [
+        str(place) for place in three[:2]
+    ]
     assert len({parent["weights"] for parent in record["parents"]}) == 2
     vectors = Encoder.load(tmp_path / "soup").encode(SENTENCES)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
@@ -111,10 +121,15 @@ def test_a_greedy_average_keeps_what_a_loop_by_hand_keeps(
     best = -np.inf
     for number in sorted(range(3), key=lambda n: -alone[n]):
         tried = [*kept, number]
-        mean = {name: sum(states[n][name].double() for n in tried) / len(tried) for name in states[0]}
+        mean = {
+            name: sum(states[n][name].double() for n in tried) / len(tried)
+            for name in states[0]
+        }
         if (found := score_of(mean)) >= best:
             kept, best = tried, found
-    assert [parent.kept for parent in soup.parents] == [number in kept for number in range(3)]
+    assert [parent.kept for parent in soup.parents] == [
+        number in kept for number in range(3)
+    ]
     assert [parent.score for parent in soup.parents] == pytest.approx(alone)
     assert soup.score == pytest.approx(best)
     assert 0 < len(kept) < 3
@@ -123,11 +138,18 @@ def test_a_greedy_average_keeps_what_a_loop_by_hand_keeps(
 
 
 def load(place: Path) -> Encoder:
-    return Encoder.load(place if (place / "encoder.toml").is_file() else place / "encoder")
+    return Encoder.load(
+        place if (place / "encoder.toml").is_file() else place / "encoder"
+    )
 
 
-def test_test_data_chooses_nothing(three: list[Path], dev: list[str], tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="a greedy average keeps what scores best, so it must not see test"):
+def test_test_data_chooses_nothing(
+    three: list[Path], dev: list[str], tmp_path: Path
+) -> None:
+    with pytest.raises(
+        RunError,
+        match="a greedy average keeps what scores best, so it must not see test",
+    ):
         make_soup(tmp_path / "soup", three, "sts", dev[:1])
     assert not (tmp_path / "soup").exists()
 
@@ -137,7 +159,10 @@ def test_test_data_chooses_nothing(three: list[Path], dev: list[str], tmp_path: 
     [
         ({"pooler": {"use": "first"}}, "differ in `pooler`"),
         ({"head": {"projection": 7, "normalize": True}}, "differ in `head`"),
-        ({"backbone": {**TINY["backbone"], "lora": {}}}, "has an adapter, and the mean of products"),
+        (
+            {"backbone": {**TINY["backbone"], "lora": {}}},
+            "has an adapter, and the mean of products",
+        ),
         (
             {"head": {**TINY["head"], "transform": WHITENING}},
             "has a transform that was fitted to its vectors",
@@ -153,7 +178,9 @@ def test_encoders_of_other_recipes_are_refused(
     assert not (tmp_path / "soup").exists()
 
 
-def test_the_command_averages_and_wants_two_and_a_new_place(three: list[Path], tmp_path: Path) -> None:
+def test_the_command_averages_and_wants_two_and_a_new_place(
+    three: list[Path], tmp_path: Path
+) -> None:
     run: Callable[..., Any] = CliRunner().invoke
     output = str(tmp_path / "soup")
     result = run(main, ["soup", output, *map(str, three)])

@@ -41,14 +41,20 @@ class Several:
 def plugins(plugins: Plugins) -> Plugins:
     """The toy plugin, and data of others."""
     more = attrs.evolve(plugins.find("data", "words"), name="several", offered=Several)
-    return attrs.evolve(plugins, components={**plugins.components, ("data", "several"): more})
+    return attrs.evolve(
+        plugins, components={**plugins.components, ("data", "several"): more}
+    )
 
 
 @pytest.fixture
-def diff(put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Diff:
+def diff(
+    put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Diff:
     monkeypatch.chdir(tmp_path)
 
-    def make(a: str, b: str, *overrides: str, cells: Sequence[str] = ()) -> list[Difference]:
+    def make(
+        a: str, b: str, *overrides: str, cells: Sequence[str] = ()
+    ) -> list[Difference]:
         put("a.toml", a)
         put("b.toml", b)
         return compare(*read(("a.toml", "b.toml"), overrides, plugins, cells))
@@ -57,7 +63,9 @@ def diff(put: Put, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def said(differences: list[Difference]) -> Said:
-    sides = [(one.path, one.a and one.a.value, one.b and one.b.value) for one in differences]
+    sides = [
+        (one.path, one.a and one.a.value, one.b and one.b.value) for one in differences
+    ]
     return [(path, a, b) for path, a, b in sides]
 
 
@@ -77,7 +85,10 @@ def test_a_value_is_shown_with_who_said_it_on_either_side(diff: Diff, put: Put):
     put("base.toml", RECIPE)
     top = 'extends = "base.toml"\n[[stage]]\nname = "pull"\noptimizer.lr = 0.25\nloss.temperature = 2\n'
     found = diff(RECIPE, top)
-    assert said(found) == [("stage.pull.loss.temperature", 1.0, 2.0), ("stage.pull.optimizer.lr", 0.5, 0.25)]
+    assert said(found) == [
+        ("stage.pull.loss.temperature", 1.0, 2.0),
+        ("stage.pull.optimizer.lr", 0.5, 0.25),
+    ]
     assert origins(found) == [("default", "b.toml:5"), ("a.toml:19", "b.toml:4")]
     assert list(text(found, ("a.toml", "b.toml"))) == [
         "--- a.toml",
@@ -94,18 +105,25 @@ def test_a_value_is_shown_with_who_said_it_on_either_side(diff: Diff, put: Put):
 
 
 def test_an_override_goes_for_both(diff: Diff):
-    assert said(diff(RECIPE, RECIPE.replace("seed = 7", "seed = 8"), "run.seed=9")) == []
+    assert (
+        said(diff(RECIPE, RECIPE.replace("seed = 7", "seed = 8"), "run.seed=9")) == []
+    )
 
 
 def test_what_only_one_has_is_not_set_in_the_other(diff: Diff):
     found = diff(RECIPE, RECIPE.replace("epochs = 2", "steps = 6"))
-    assert said(found) == [("stage.pull.epochs", 2, None), ("stage.pull.steps", None, 6)]
+    assert said(found) == [
+        ("stage.pull.epochs", 2, None),
+        ("stage.pull.steps", None, 6),
+    ]
     assert "  + not set" in list(text(found, ("a", "b")))
 
 
 def test_another_component_is_shown_by_what_files_say_of_it(diff: Diff):
     a = RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "pull", noise = 1 }')
-    found = diff(a, RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "chase" }'))
+    found = diff(
+        a, RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "chase" }')
+    )
     assert said(found)[0] == ("stage.pull.loss.use", "pull", "chase")
     # `temperature` of `pull`, and all that `chase` has, are at their defaults.
     assert ("stage.pull.loss.noise", 1.0, None) in said(found)
@@ -122,13 +140,18 @@ def test_stages_belong_together_by_name(diff: Diff):
     # What it has by default is left out.
     assert found[0].a.value["data"] == {"use": "words", "rows": 7}
     # The first one can be the one that is left out.
-    assert [one.path for one in diff(TOWERS, TOWERS[:first] + TOWERS[second:])] == ["stage.pairs"]
+    assert [one.path for one in diff(TOWERS, TOWERS[:first] + TOWERS[second:])] == [
+        "stage.pairs"
+    ]
 
 
 def test_the_order_of_stages_decides(diff: Diff):
     first, second = TOWERS.index("[[stage]]"), TOWERS.rindex("[[stage]]")
     end = TOWERS.index("[[evaluate]]")
-    found = diff(TOWERS, TOWERS[:first] + TOWERS[second:end] + TOWERS[first:second] + TOWERS[end:])
+    found = diff(
+        TOWERS,
+        TOWERS[:first] + TOWERS[second:end] + TOWERS[first:second] + TOWERS[end:],
+    )
     assert said(found) == [("stage.order", ["pairs", "tune"], ["tune", "pairs"])]
     assert found[0].decides
 
@@ -137,7 +160,10 @@ def test_a_stage_with_another_name_computes_the_same(diff: Diff):
     found = diff(TOWERS, TOWERS.replace('name = "pairs"', 'name = "first"'))
     assert said(found) == [("stage.pairs.name", "pairs", "first")]
     assert not found[0].decides
-    found = diff(RECIPE, RECIPE.replace('name = "pull"', 'name = "x"').replace("rows = 11", "rows = 12"))
+    found = diff(
+        RECIPE,
+        RECIPE.replace('name = "pull"', 'name = "x"').replace("rows = 11", "rows = 12"),
+    )
     assert [(one.path, one.decides) for one in found] == [
         ("stage.pull.name", False),
         ("stage.pull.data.rows", True),
@@ -148,12 +174,16 @@ def test_the_order_of_parts_without_names_decides(diff: Diff):
     data = 'data = { use = "words", rows = 11 }'
     a, b = '{ use = "words", rows = 3 }', '{ use = "lines", path = "x.txt" }'
     mixed = RECIPE.replace(data, f'data = {{ use = "several", sources = [{a}, {b}] }}')
-    swapped = RECIPE.replace(data, f'data = {{ use = "several", sources = [{b}, {a}] }}')
+    swapped = RECIPE.replace(
+        data, f'data = {{ use = "several", sources = [{b}, {a}] }}'
+    )
     assert diff(mixed, mixed) == []
     found = diff(mixed, swapped)
     assert ("stage.pull.data.sources.0.use", "words", "lines") in said(found)
     assert ("stage.pull.data.sources.1.use", "lines", "words") in said(found)
-    found = diff(mixed, RECIPE.replace(data, f'data = {{ use = "several", sources = [{a}] }}'))
+    found = diff(
+        mixed, RECIPE.replace(data, f'data = {{ use = "several", sources = [{a}] }}')
+    )
     assert [(one.path, one.b) for one in found] == [("stage.pull.data.sources.1", None)]
 
 
@@ -163,7 +193,9 @@ def test_the_order_of_evaluations_and_looks_decides_nothing(diff: Diff):
 
     a, b = two("[[evaluate]]", 'use = "gap"\n', 'use = "nearness"\n')
     c, d = two(
-        "[[stage.watch]]", 'every = 2\nwith = { use = "gap" }\n', 'every = 3\nwith = { use = "gap" }\n'
+        "[[stage.watch]]",
+        'every = 2\nwith = { use = "gap" }\n',
+        'every = 3\nwith = { use = "gap" }\n',
     )
     head = RECIPE[: RECIPE.index("[[evaluate]]")]
     assert diff(head + c + a, head + d + b) == []
@@ -179,7 +211,9 @@ def test_evaluations_belong_together_by_what_they_are(diff: Diff):
 
 
 def test_encoders_are_named_as_in_the_file(diff: Diff):
-    assert said(diff(RECIPE, RECIPE.replace("width = 4", "width = 8"))) == [("encoder.backbone.width", 4, 8)]
+    assert said(diff(RECIPE, RECIPE.replace("width = 4", "width = 8"))) == [
+        ("encoder.backbone.width", 4, 8)
+    ]
     assert said(diff(TOWERS, TOWERS.replace("init_seed = 2", "init_seed = 3"))) == [
         ("encoders.zh.backbone.init_seed", 2, 3)
     ]
@@ -194,7 +228,9 @@ def test_encoders_are_named_as_in_the_file(diff: Diff):
         ("[encoder]", "[expected]\nx = { value = 1, tolerance = 1 }\n[encoder]"),
     ],
 )
-def test_what_decides_no_score_is_shown_and_said_to_compute_the_same(diff: Diff, change: tuple[str, str]):
+def test_what_decides_no_score_is_shown_and_said_to_compute_the_same(
+    diff: Diff, change: tuple[str, str]
+):
     found = diff(RECIPE, RECIPE.replace(*change))
     assert len(found) == 1
     assert list(text(found, ("a", "b")))[-2:] == ["", NO_DIFFERENCE]
@@ -209,9 +245,14 @@ def test_cells_of_a_study_are_compared_by_their_labels(diff: Diff):
 
 
 def test_one_cell_is_that_of_the_side_that_has_a_study(diff: Diff):
-    study = RECIPE + '[study.axes.rate]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.5]\n'
+    study = (
+        RECIPE
+        + '[study.axes.rate]\npath = "stage.pull.optimizer.lr"\nvalues = [0.1, 0.5]\n'
+    )
     assert diff(RECIPE, study, cells=["0.5"]) == []
-    assert said(diff(study, RECIPE, cells=["0.1"])) == [("stage.pull.optimizer.lr", 0.1, 0.5)]
+    assert said(diff(study, RECIPE, cells=["0.1"])) == [
+        ("stage.pull.optimizer.lr", 0.1, 0.5)
+    ]
     with pytest.raises(RecipeError, match="study"):
         diff(RECIPE, RECIPE, cells=["0.1"])
 
@@ -223,12 +264,22 @@ def test_one_cell_is_that_of_the_side_that_has_a_study(diff: Diff):
         ("seeds = [1]", "seeds = [1, 2]", True),
         ('exclude = [{ rate = "0.1", size = "3" }]', "", True),
         ('zip = [["rate", "size"]]', "", True),
-        ('baseline = { rate = "0.2", size = "4" }', 'baseline = { rate = "0.1", size = "4" }', False),
+        (
+            'baseline = { rate = "0.2", size = "4" }',
+            'baseline = { rate = "0.1", size = "4" }',
+            False,
+        ),
         ('order = ["gap"]', "", False),
-        ('expected.t.cells."0.2, 4".gap = 1', 'expected.t.cells."0.2, 4".gap = 2', False),
+        (
+            'expected.t.cells."0.2, 4".gap = 1',
+            'expected.t.cells."0.2, 4".gap = 2',
+            False,
+        ),
     ],
 )
-def test_studies_differ_where_their_cells_do(diff: Diff, before: str, after: str, decides: bool):
+def test_studies_differ_where_their_cells_do(
+    diff: Diff, before: str, after: str, decides: bool
+):
     study = """
 [study]
 seeds = [1]
@@ -268,18 +319,25 @@ def test_the_exit_code_says_whether_a_score_can_differ(installed_toy: Path, put:
     assert "cannot read the recipe" in too_long.output
 
 
-def test_a_run_directory_stands_for_its_resolved_recipe(installed_toy: Path, put: Put, tmp_path: Path):
+def test_a_run_directory_stands_for_its_resolved_recipe(
+    installed_toy: Path, put: Put, tmp_path: Path
+):
     put("run/resolved.toml", RECIPE)
     a = put("a.toml", RECIPE)
     assert invoke(a, tmp_path / "run").output == f"{NO_DIFFERENCE}\n"
     result = invoke(a, tmp_path)
     assert result.exit_code == 2
-    assert "the directory has no `resolved.toml`; name a recipe or a run directory" in result.output
+    assert (
+        "the directory has no `resolved.toml`; name a recipe or a run directory"
+        in result.output
+    )
 
 
 def test_json_says_the_same_for_programs(installed_toy: Path, put: Put):
     a = put("a.toml", RECIPE)
-    found = json.loads(invoke(a, put("b.toml", RECIPE.replace("seed = 7", "")), "--json").output)
+    found = json.loads(
+        invoke(a, put("b.toml", RECIPE.replace("seed = 7", "")), "--json").output
+    )
     assert found == {
         "a": str(a),
         "b": str(a.with_name("b.toml")),

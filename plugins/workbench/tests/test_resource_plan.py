@@ -17,7 +17,15 @@ from sentbed import DataError, ModelError, RuntimeUnavailableError
 from sentbed._cli import main as cli
 from sentbed._recipe.recipe import Recipe, Validate
 from sentbed.protocols import DataSource, DataTraits, Head
-from sentbed_common import Cost, Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
+from sentbed_common import (
+    Cost,
+    Device,
+    Outline,
+    OutlineContext,
+    PlannedBackbone,
+    PlannedRuntime,
+    Sketch,
+)
 from sentbed_workbench.resource_plan import Plan, Planner, plan
 from sentbed_workbench.step_cost_estimates import FILLED
 from toy_plugin import RECIPE, TOWERS
@@ -34,7 +42,11 @@ SLOW = Device(
     share=(0.25, 0.5),
     token_budget=64,
 )
-COST = {"forward": Cost(token=10), "backward": Cost(token=20), "activations": Cost(once=7, token=100, pair=1)}
+COST = {
+    "forward": Cost(token=10),
+    "backward": Cost(token=20),
+    "activations": Cost(once=7, token=100, pair=1),
+}
 
 
 @attrs.frozen
@@ -80,9 +92,16 @@ class Toy(toy_plugin.Toy, PlannedRuntime):
     def sketch_pooler(self, pooler: Any, width: int) -> Sketch:
         return Sketch({"dense": (width, 3)})
 
-    def sketch_loss(self, loss: Any, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
+    def sketch_loss(
+        self, loss: Any, width: int, batch_size: int, columns: frozenset[str]
+    ) -> Sketch:
         assert columns == {"anchor", "positive"}
-        return Sketch({"scale": (width,)}, state_bytes=50, activation_bytes=batch_size, flops=1000.0)
+        return Sketch(
+            {"scale": (width,)},
+            state_bytes=50,
+            activation_bytes=batch_size,
+            flops=1000.0,
+        )
 
 
 @attrs.frozen
@@ -115,9 +134,13 @@ class Same(DataSource):
 
 
 @pytest.fixture
-def outlined(recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Recipe]:
+def outlined(
+    recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Recipe]:
     """The toy recipe, whose parts say what they know; `changes` are fields of its stage."""
-    monkeypatch.setattr(toy_plugin.Average, "output_width", lambda self, width: 3, raising=False)
+    monkeypatch.setattr(
+        toy_plugin.Average, "output_width", lambda self, width: 3, raising=False
+    )
 
     def make(
         device: Device = SLOW,
@@ -129,19 +152,25 @@ def outlined(recipe_of: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch) 
     ) -> Recipe:
         recipe = recipe_of(text)
         encoders = {
-            name: attrs.evolve(encoder, backbone=backbone or Characters(), head=head or encoder.head)
+            name: attrs.evolve(
+                encoder, backbone=backbone or Characters(), head=head or encoder.head
+            )
             for name, encoder in recipe.encoders.items()
         }
         stages = tuple(
             attrs.evolve(stage, data=data or Same(), optimizer=Sgd(lr=0.5), **changes)
             for stage in recipe.stage
         )
-        return attrs.evolve(recipe, runtime=Toy(device=device), encoders=encoders, stage=stages)
+        return attrs.evolve(
+            recipe, runtime=Toy(device=device), encoders=encoders, stage=stages
+        )
 
     return make
 
 
-def test_where_components_say_nothing_the_rest_is_still_known(recipe_of: Callable[..., Recipe]) -> None:
+def test_where_components_say_nothing_the_rest_is_still_known(
+    recipe_of: Callable[..., Recipe],
+) -> None:
     found = plan(recipe_of())
     assert "has no `outline`" in found.device_problem
     assert "has no `outline`" in found.encoders[0].problem
@@ -152,9 +181,13 @@ def test_where_components_say_nothing_the_rest_is_still_known(recipe_of: Callabl
     assert (stage.negatives, stage.seconds, stage.peak) == (None, None, None)
 
 
-def test_parameters_are_those_of_backbone_pooler_and_head(outlined: Callable[..., Recipe]) -> None:
+def test_parameters_are_those_of_backbone_pooler_and_head(
+    outlined: Callable[..., Recipe],
+) -> None:
     backbone = Characters()
-    found = plan(outlined(backbone=backbone, head=Head(projection=5, bias=True))).encoders[0]
+    found = plan(
+        outlined(backbone=backbone, head=Head(projection=5, bias=True))
+    ).encoders[0]
     after = 4 * 3 + 3 * 5 + 5
     assert found.parameters == 10 + after
     assert found.trainable == 4 + after
@@ -172,9 +205,16 @@ def test_recipes_that_agree_in_what_costs_time_are_measured_once_and_planned_as_
 
     def counted(cls: type, name: str) -> None:
         method = getattr(cls, name)
-        monkeypatch.setattr(cls, name, lambda *given: calls.update([name]) or method(*given))
+        monkeypatch.setattr(
+            cls, name, lambda *given: calls.update([name]) or method(*given)
+        )
 
-    for cls, name in ((Toy, "outline"), (Characters, "outline"), (Toy, "sketch_loss"), (Same, "open")):
+    for cls, name in (
+        (Toy, "outline"),
+        (Characters, "outline"),
+        (Toy, "sketch_loss"),
+        (Same, "open"),
+    ):
         counted(cls, name)
     first = outlined()
     (stage,) = first.stage
@@ -182,7 +222,13 @@ def test_recipes_that_agree_in_what_costs_time_are_measured_once_and_planned_as_
         attrs.evolve(
             first,
             run=attrs.evolve(first.run, seed=seed),
-            stage=(attrs.evolve(stage, optimizer=Sgd(lr=lr), loss=attrs.evolve(stage.loss, noise=noise)),),
+            stage=(
+                attrs.evolve(
+                    stage,
+                    optimizer=Sgd(lr=lr),
+                    loss=attrs.evolve(stage.loss, noise=noise),
+                ),
+            ),
         )
         for seed in (1, 2)
         for lr in (0.1, 0.2, 0.3)
@@ -193,7 +239,11 @@ def test_recipes_that_agree_in_what_costs_time_are_measured_once_and_planned_as_
     # The device and the backbone have an `outline` each.
     assert calls == {"outline": 2, "sketch_loss": 1, "open": 1}
     assert together == [plan(recipe) for recipe in recipes]
-    assert planner.plan(outlined(batch_size=2)) == plan(outlined(batch_size=2)) != together[0]
+    assert (
+        planner.plan(outlined(batch_size=2))
+        == plan(outlined(batch_size=2))
+        != together[0]
+    )
 
 
 def test_an_evaluation_is_counted_by_hand(outlined: Callable[..., Recipe]) -> None:
@@ -204,9 +254,14 @@ def test_an_evaluation_is_counted_by_hand(outlined: Callable[..., Recipe]) -> No
     assert seconds == pytest.approx((flops / 1e6 / 0.5, flops / 1e6 / 0.25))
 
 
-def test_an_evaluation_that_cannot_be_counted_says_why(outlined: Callable[..., Recipe]) -> None:
+def test_an_evaluation_that_cannot_be_counted_says_why(
+    outlined: Callable[..., Recipe],
+) -> None:
     recipe = outlined(backbone=Characters(missing="the configuration is gone"))
-    assert Planner().evaluation(recipe, recipe.evaluate[0], "encoder") == "the configuration is gone"
+    assert (
+        Planner().evaluation(recipe, recipe.evaluate[0], "encoder")
+        == "the configuration is gone"
+    )
 
 
 def test_large_data_is_not_read_for_a_plan(
@@ -216,10 +271,15 @@ def test_large_data_is_not_read_for_a_plan(
     (tmp_path / "corpus" / "texts").write_bytes(bytes(3_000_000))
     recipe = outlined()
     entry = recipe.evaluate[0]
-    large = attrs.evolve(entry, with_=attrs.evolve(entry.with_, left=str(tmp_path / "corpus")))
+    large = attrs.evolve(
+        entry, with_=attrs.evolve(entry.with_, left=str(tmp_path / "corpus"))
+    )
     assert isinstance(Planner().evaluation(recipe, large, "encoder"), tuple)
     monkeypatch.setattr("sentbed_workbench.workload_estimates.LARGE", 2_000_000)
-    assert Planner().evaluation(recipe, large, "encoder") == "its data of 3 MB is read when it runs"
+    assert (
+        Planner().evaluation(recipe, large, "encoder")
+        == "its data of 3 MB is read when it runs"
+    )
 
 
 def test_a_step_is_counted_by_hand(outlined: Callable[..., Recipe]) -> None:
@@ -246,10 +306,14 @@ def test_a_step_is_counted_by_hand(outlined: Callable[..., Recipe]) -> None:
     assert stage.fits is True
     seconds = stage.flops_a_step / 1e6
     moved = 44 * trained / 1e6
-    assert stage.seconds == pytest.approx((6 * (seconds / 0.5 + moved), 6 * (seconds / 0.25 + moved)))
+    assert stage.seconds == pytest.approx(
+        (6 * (seconds / 0.5 + moved), 6 * (seconds / 0.25 + moved))
+    )
 
 
-def test_a_plan_has_what_the_loss_remarks_on_its_rows(outlined: Callable[..., Recipe]) -> None:
+def test_a_plan_has_what_the_loss_remarks_on_its_rows(
+    outlined: Callable[..., Recipe],
+) -> None:
     @attrs.frozen
     class Remarking(toy_plugin.Pull):
         def without_effect(self, rows: int) -> Iterator[str]:
@@ -260,21 +324,30 @@ def test_a_plan_has_what_the_loss_remarks_on_its_rows(outlined: Callable[..., Re
     epochs = attrs.evolve(stage, loss=Remarking(), epochs=2, steps=None)
     steps = attrs.evolve(stage, loss=Remarking(), epochs=None, steps=3)
     found = plan(attrs.evolve(recipe, stage=(epochs, steps))).stages
-    assert [one.remarks for one in found] == [("16 rows",), (f"{3 * stage.batch_size} rows",)]
+    assert [one.remarks for one in found] == [
+        ("16 rows",),
+        (f"{3 * stage.batch_size} rows",),
+    ]
 
 
-@pytest.mark.parametrize(("steps", "every", "validations"), [(40, 20, 3), (41, 20, 4), (3, 20, 2)])
+@pytest.mark.parametrize(
+    ("steps", "every", "validations"), [(40, 20, 3), (41, 20, 4), (3, 20, 2)]
+)
 def test_validations_are_those_of_the_loop_which_begins_and_ends_with_one(
     steps: int, every: int, validations: int, outlined: Callable[..., Recipe]
 ) -> None:
     recipe = outlined()
     validate = Validate(every, toy_plugin.Gap(development=True))
     stage = attrs.evolve(recipe.stage[0], epochs=None, steps=steps, validate=validate)
-    assert plan(attrs.evolve(recipe, stage=(stage,))).stages[0].validations == validations
+    assert (
+        plan(attrs.evolve(recipe, stage=(stage,))).stages[0].validations == validations
+    )
     assert plan(recipe).stages[0].validations is None
 
 
-def test_gradient_caching_takes_one_more_forward_pass_and_holds_less(outlined: Callable[..., Recipe]) -> None:
+def test_gradient_caching_takes_one_more_forward_pass_and_holds_less(
+    outlined: Callable[..., Recipe],
+) -> None:
     whole = plan(outlined(batch_size=8)).stages[0]
     cached = plan(outlined(batch_size=8, micro_batch=2)).stages[0]
     assert whole.flops_a_step is not None
@@ -283,7 +356,9 @@ def test_gradient_caching_takes_one_more_forward_pass_and_holds_less(outlined: C
     assert cached.memory["activations"] == 7 + 4 * 416
 
 
-def test_a_step_that_does_not_fit_is_cut_into_what_does(outlined: Callable[..., Recipe]) -> None:
+def test_a_step_that_does_not_fit_is_cut_into_what_does(
+    outlined: Callable[..., Recipe],
+) -> None:
     small = attrs.evolve(SLOW, memory=9_000)
     found = plan(outlined(device=small, batch_size=8)).stages[0]
     assert found.fits is False
@@ -292,25 +367,38 @@ def test_a_step_that_does_not_fit_is_cut_into_what_does(outlined: Callable[..., 
     assert followed.fits is True
     assert followed.peak is not None
     assert followed.peak <= FILLED * 9_000
-    assert plan(outlined(device=small, batch_size=8, micro_batch=8)).stages[0].fits is False
+    assert (
+        plan(outlined(device=small, batch_size=8, micro_batch=8)).stages[0].fits
+        is False
+    )
 
 
-def test_weights_that_do_not_fit_are_to_be_spread(outlined: Callable[..., Recipe]) -> None:
+def test_weights_that_do_not_fit_are_to_be_spread(
+    outlined: Callable[..., Recipe],
+) -> None:
     tiny = attrs.evolve(SLOW, kind="cuda", memory=3_094)
     found = plan(outlined(device=tiny, batch_size=2)).stages[0]
     assert found.fits is False
     assert 'set `parallel = "fsdp"` and `devices = 4` or more' in found.advice
     four = attrs.evolve(tiny, count=4, parallel="fsdp")
-    assert plan(outlined(device=four, batch_size=2, micro_batch=1)).stages[0].fits is True
-    alone = plan(outlined(device=attrs.evolve(tiny, kind="cpu"), batch_size=2)).stages[0]
+    assert (
+        plan(outlined(device=four, batch_size=2, micro_batch=1)).stages[0].fits is True
+    )
+    alone = plan(outlined(device=attrs.evolve(tiny, kind="cpu"), batch_size=2)).stages[
+        0
+    ]
     assert "lora" in alone.advice
     assert "fsdp" not in alone.advice
 
 
-def test_devices_share_rows_and_under_fsdp_what_is_trained(outlined: Callable[..., Recipe]) -> None:
+def test_devices_share_rows_and_under_fsdp_what_is_trained(
+    outlined: Callable[..., Recipe],
+) -> None:
     one = plan(outlined(batch_size=8)).stages[0]
     ddp, fsdp = (
-        plan(outlined(attrs.evolve(SLOW, count=2, parallel=parallel), batch_size=8)).stages[0]
+        plan(
+            outlined(attrs.evolve(SLOW, count=2, parallel=parallel), batch_size=8)
+        ).stages[0]
         for parallel in ("ddp", "fsdp")
     )
     assert ddp.memory["activations"] == 7 + 8 * 416
@@ -323,17 +411,23 @@ def test_devices_share_rows_and_under_fsdp_what_is_trained(outlined: Callable[..
     assert ddp.seconds < one.seconds
 
 
-def test_a_frozen_encoder_computes_forward_only(outlined: Callable[..., Recipe]) -> None:
+def test_a_frozen_encoder_computes_forward_only(
+    outlined: Callable[..., Recipe],
+) -> None:
     stage = plan(outlined(text=TOWERS, batch_size=4)).stages[0]
     assert (stage.trained, stage.frozen) == (("zh",), ("en",))
     assert stage.flops_a_step == 4 * 4 * 30 + 4 * 4 * 10 + 1000
     assert stage.memory["frozen copies"] == 20
     assert stage.memory["activations"] == 7 + 4 * 416
-    kept = plan(outlined(text=TOWERS, batch_size=4, cache_frozen=True, epochs=4)).stages[0]
+    kept = plan(
+        outlined(text=TOWERS, batch_size=4, cache_frozen=True, epochs=4)
+    ).stages[0]
     assert kept.flops_a_step == 4 * 4 * 30 + 4 * 4 * 10 / 4 + 1000
 
 
-def test_without_a_tokenizer_lengths_are_guessed_from_words(outlined: Callable[..., Recipe]) -> None:
+def test_without_a_tokenizer_lengths_are_guessed_from_words(
+    outlined: Callable[..., Recipe],
+) -> None:
     stage = plan(outlined(backbone=Characters(tokenized=False))).stages[0]
     # One word and two special tokens.
     assert stage.tokens_a_text == 3
@@ -341,7 +435,9 @@ def test_without_a_tokenizer_lengths_are_guessed_from_words(outlined: Callable[.
 
 
 def test_data_that_would_be_fetched_is_not(outlined: Callable[..., Recipe]) -> None:
-    stage = plan(outlined(data=Same(rows=-1, fetches=True), epochs=None, steps=9)).stages[0]
+    stage = plan(
+        outlined(data=Same(rows=-1, fetches=True), epochs=None, steps=9)
+    ).stages[0]
     assert (stage.rows, stage.steps) == (None, 9)
     # As long as `max_length`.
     assert stage.tokens_a_text == 16
@@ -349,21 +445,27 @@ def test_data_that_would_be_fetched_is_not(outlined: Callable[..., Recipe]) -> N
     assert "fetched from the hub" in stage.problems[0]
 
 
-def test_data_that_cannot_be_read_leaves_the_number_of_steps_open(outlined: Callable[..., Recipe]) -> None:
+def test_data_that_cannot_be_read_leaves_the_number_of_steps_open(
+    outlined: Callable[..., Recipe],
+) -> None:
     stage = plan(outlined(data=Same(rows=-1))).stages[0]
     assert (stage.steps, stage.seconds) == (None, None)
     assert stage.memory
     assert stage.problems == ("the file is gone",)
 
 
-def test_an_encoder_that_is_not_known_leaves_the_steps(outlined: Callable[..., Recipe]) -> None:
+def test_an_encoder_that_is_not_known_leaves_the_steps(
+    outlined: Callable[..., Recipe],
+) -> None:
     found = plan(outlined(backbone=Characters(missing="nowhere to be found")))
     assert found.encoders[0].problem == "nowhere to be found"
     assert found.stages[0].steps == 6 - 2 * 1
     assert found.stages[0].memory == {}
 
 
-def test_a_device_that_is_not_here_leaves_the_memory(outlined: Callable[..., Recipe]) -> None:
+def test_a_device_that_is_not_here_leaves_the_memory(
+    outlined: Callable[..., Recipe],
+) -> None:
     found = plan(outlined(), on="Cray")
     assert found.device_problem == "no Cray here"
     stage = found.stages[0]
@@ -375,7 +477,9 @@ def invoke(*arguments: str | Path) -> Any:
     return CliRunner().invoke(cli.main, ["plan", *map(str, arguments)])
 
 
-def test_the_command_says_what_is_known(put: Callable[..., Path], installed_toy: Path) -> None:
+def test_the_command_says_what_is_known(
+    put: Callable[..., Path], installed_toy: Path
+) -> None:
     done = invoke(put("recipe.toml", RECIPE), "--set", "stage.pull.batch_size=5")
     assert done.exit_code == 0, done.output
     # Of eleven rows, the last one has no negatives and is left out.
@@ -402,13 +506,17 @@ def test_the_command_prints_every_number_as_json(
     assert "25% to 50% of the peak" in text
 
 
-def test_a_bad_recipe_is_a_message(put: Callable[..., Path], installed_toy: Path) -> None:
+def test_a_bad_recipe_is_a_message(
+    put: Callable[..., Path], installed_toy: Path
+) -> None:
     done = invoke(put("recipe.toml", RECIPE.replace("seed", "sede")))
     assert done.exit_code == 2
     assert "sede" in done.output
 
 
-@pytest.mark.parametrize(("precision", "planned"), [("auto", "bf16"), ("fp16", "fp16"), ("int8", "fp32")])
+@pytest.mark.parametrize(
+    ("precision", "planned"), [("auto", "bf16"), ("fp16", "fp16"), ("int8", "fp32")]
+)
 def test_a_precision_that_only_an_engine_of_others_knows_is_planned_as_fp32(
     precision: str, planned: str, recipe_of: Callable[..., Recipe]
 ) -> None:

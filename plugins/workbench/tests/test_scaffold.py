@@ -28,7 +28,15 @@ SLOW_RULES = "not keeps_every_rule and not computes_what"
 
 ROOT = Path(__file__).parents[3]
 
-WITHOUT_TENSORS = {"data", "evaluator", "executor", "sampler", "schedule", "tracker", "transform"}
+WITHOUT_TENSORS = {
+    "data",
+    "evaluator",
+    "executor",
+    "sampler",
+    "schedule",
+    "tracker",
+    "transform",
+}
 
 EVERY = [*TEMPLATES, *VARIANTS]
 """The templates of all kinds, and their variants."""
@@ -80,11 +88,19 @@ def test_there_is_a_template_for_every_kind() -> None:
 def test_a_distribution_is_complete(kind: str, written: Path) -> None:
     project = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]
     assert project["name"] == f"sentbed-my-{kind}"
-    assert project["entry-points"]["sentbed"] == {f"my-{kind}": f"sentbed_my_{in_module(kind)}"}
+    assert project["entry-points"]["sentbed"] == {
+        f"my-{kind}": f"sentbed_my_{in_module(kind)}"
+    }
     package = written / kind / "src" / f"sentbed_my_{in_module(kind)}"
     assert f'sentbed_api = "{API_VERSION}"' in (package / "__init__.py").read_text()
-    assert f"def {KINDS[kind.removesuffix('-encodes')].hook}()" in (package / "__init__.py").read_text()
-    assert f'name: ClassVar[str] = "my-{kind}"' in (package / f"my_{in_module(kind)}.py").read_text()
+    assert (
+        f"def {KINDS[kind.removesuffix('-encodes')].hook}()"
+        in (package / "__init__.py").read_text()
+    )
+    assert (
+        f'name: ClassVar[str] = "my-{kind}"'
+        in (package / f"my_{in_module(kind)}.py").read_text()
+    )
     files = (
         ".gitignore",
         "README.md",
@@ -120,7 +136,9 @@ def test_no_word_of_a_template_is_left(kind: str, written: Path) -> None:
     for path in files:
         text = f"{path.relative_to(written)}\n{path.read_text()}"
         assert not [
-            word for word in ("new-name", "new_name", "NewName", "-tpl", "{api}", "{kind}") if word in text
+            word
+            for word in ("new-name", "new_name", "NewName", "-tpl", "{api}", "{kind}")
+            if word in text
         ]
 
 
@@ -129,12 +147,22 @@ def test_no_class_has_a_doubled_ending(kind: str, written: Path) -> None:
     ending = kind.capitalize()
     for path in (written / kind / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
-            assert not (isinstance(node, ast.ClassDef) and node.name.endswith(ending * 2))
+            assert not (
+                isinstance(node, ast.ClassDef) and node.name.endswith(ending * 2)
+            )
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_code_and_readme_say_first_where_a_field_stands(kind: str, written: Path) -> None:
-    module = written / kind / "src" / f"sentbed_my_{in_module(kind)}" / f"my_{in_module(kind)}.py"
+def test_code_and_readme_say_first_where_a_field_stands(
+    kind: str, written: Path
+) -> None:
+    module = (
+        written
+        / kind
+        / "src"
+        / f"sentbed_my_{in_module(kind)}"
+        / f"my_{in_module(kind)}.py"
+    )
     said = ast.get_docstring(ast.parse(module.read_text())) or ""
     assert ("`_torch.py`" in said) == (module.parent / "_torch.py").exists()
     assert "`README.md` and in `tests/`" in said
@@ -145,23 +173,40 @@ def test_code_and_readme_say_first_where_a_field_stands(kind: str, written: Path
 
 @pytest.mark.parametrize("kind", EVERY)
 def test_what_is_imported_is_required(kind: str, written: Path) -> None:
-    requirements = tomli.loads((written / kind / "pyproject.toml").read_text())["project"]["dependencies"]
-    named = {requirement.partition(">")[0].replace("-", "_") for requirement in requirements}
+    requirements = tomli.loads((written / kind / "pyproject.toml").read_text())[
+        "project"
+    ]["dependencies"]
+    named = {
+        requirement.partition(">")[0].replace("-", "_") for requirement in requirements
+    }
     package = written / kind / "src" / f"sentbed_my_{in_module(kind)}"
     imported = set()
     for path in package.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
-                case ast.Import(names=[ast.alias(name=module)]) | ast.ImportFrom(module=str(module)):
+                case (
+                    ast.Import(names=[ast.alias(name=module)])
+                    | ast.ImportFrom(module=str(module))
+                ):
                     imported.add(module.partition(".")[0])
     # An engine on JAX brings `optax`.
     assert imported - sys.stdlib_module_names - {package.name, "optax"} == named
 
 
 def test_the_code_passes_ruff(written: Path) -> None:
-    run("ruff", "check", "--no-cache", "--config", "line-length = 110", ".", cwd=written)
+    run(
+        "ruff", "check", "--no-cache", "--config", "line-length = 110", ".", cwd=written
+    )
     for kind in EVERY:
-        run("ruff", "check", "--no-cache", "--extend-select", "E,I,RUF", ".", cwd=written / kind)
+        run(
+            "ruff",
+            "check",
+            "--no-cache",
+            "--extend-select",
+            "E,I,RUF",
+            ".",
+            cwd=written / kind,
+        )
         run("ruff", "format", "--no-cache", "--check", ".", cwd=written / kind)
 
 
@@ -172,7 +217,16 @@ def test_the_code_passes_mypy(written: Path) -> None:
     path = os.pathsep.join(map(str, sources))
     # What it knows of torch is kept from one time to the next.
     cache = ROOT / ".mypy_cache" / "scaffold"
-    run("mypy", "--strict", "--cache-dir", cache, *sources, *tests, cwd=written, path=path)
+    run(
+        "mypy",
+        "--strict",
+        "--cache-dir",
+        cache,
+        *sources,
+        *tests,
+        cwd=written,
+        path=path,
+    )
 
 
 @pytest.mark.slow
@@ -181,10 +235,23 @@ def test_its_tests_pass(kind: str, written: Path) -> None:
     chosen = "" if kind in WITHOUT_TENSORS else SLOW_RULES
     # As `pip install` would leave it.
     write_distribution(
-        written / kind / "site", f"sentbed-my-{kind}", {f"my-{kind}": f"sentbed_my_{in_module(kind)}"}
+        written / kind / "site",
+        f"sentbed-my-{kind}",
+        {f"my-{kind}": f"sentbed_my_{in_module(kind)}"},
     )
     path = os.pathsep.join(("src", "site"))
-    run("pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-k", chosen, cwd=written / kind, path=path)
+    run(
+        "pytest",
+        "-q",
+        "-W",
+        "error",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        chosen,
+        cwd=written / kind,
+        path=path,
+    )
 
 
 # --- the command -------------------------------------------------------------------------------------------
@@ -195,13 +262,17 @@ def test_the_help_names_every_kind() -> None:
     assert [kind for kind in TEMPLATES if kind not in text] == []
 
 
-def test_the_files_and_the_next_commands_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_and_the_next_commands_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = new("loss", "far")
     assert done.exit_code == 0
     files, _, commands = done.stdout.partition("\n\nThen:\n")
     assert sorted(files.splitlines()) == sorted(
-        str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()
+        str(path.relative_to(tmp_path))
+        for path in tmp_path.rglob("*")
+        if path.is_file()
     )
     assert "sentbed-far/src/sentbed_far/far.py" in files
     assert commands.splitlines() == [
@@ -221,14 +292,23 @@ def test_a_runtime_that_only_encodes_has_a_template_of_its_own(
     done = new("runtime", "far", "--encodes")
     assert "sentbed-far/src/sentbed_far/_torch.py" in done.stdout
     last = done.stdout.splitlines()[-1]
-    assert last == "  sentbed encode ENCODER --input corpus.txt --output vectors --runtime far"
-    assert "untrainable=" in (tmp_path / "sentbed-far" / "src" / "sentbed_far" / "far.py").read_text()
+    assert (
+        last
+        == "  sentbed encode ENCODER --input corpus.txt --output vectors --runtime far"
+    )
+    assert (
+        "untrainable="
+        in (tmp_path / "sentbed-far" / "src" / "sentbed_far" / "far.py").read_text()
+    )
 
 
 def test_no_other_kind_has_that_template(tmp_path: Path) -> None:
     done = new("pooler", "far", "--encodes", "--out", tmp_path / "far")
     assert done.exit_code == 2
-    assert "`--encodes` is for a `runtime`, and not for a `pooler`; leave it out" in done.stderr
+    assert (
+        "`--encodes` is for a `runtime`, and not for a `pooler`; leave it out"
+        in done.stderr
+    )
     assert new("runtime", "graph-engine", "--out", tmp_path / "far").exit_code == 1
 
 
@@ -250,8 +330,14 @@ def test_of_a_kind_that_no_recipe_names_the_command_is_printed(
     monkeypatch.chdir(tmp_path)
     last = new(kind, "far").stdout.splitlines()[-1].split()
     assert last[0] == "sentbed"
-    assert cli.main.get_command(cli.main.make_context("sentbed", ["--help"], resilient_parsing=True), last[1])
-    options = {"exporter": "--to far", "importer": "--from far", "executor": "--executor far"}
+    assert cli.main.get_command(
+        cli.main.make_context("sentbed", ["--help"], resilient_parsing=True), last[1]
+    )
+    options = {
+        "exporter": "--to far",
+        "importer": "--from far",
+        "executor": "--executor far",
+    }
     options["sampler"] = "--set study.sampler.use=far"
     assert last[-2:] == options[kind].split()
 
@@ -279,11 +365,18 @@ def test_a_directory_with_a_space_is_quoted(tmp_path: Path) -> None:
 def test_a_directory_that_exists_is_left_alone(tmp_path: Path) -> None:
     done = new("pooler", "late", "--out", tmp_path)
     assert (done.exit_code, list(tmp_path.iterdir())) == (1, [])
-    assert done.stderr == f"error: `{tmp_path}` exists already; name a new directory with `--out`\n"
+    assert (
+        done.stderr
+        == f"error: `{tmp_path}` exists already; name a new directory with `--out`\n"
+    )
 
 
-@pytest.mark.parametrize(("kind", "hint"), [("poler", "Did you mean `pooler`?"), ("table", "Choose one of")])
-def test_other_kinds_are_refused_with_those_that_there_are(kind: str, hint: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "hint"), [("poler", "Did you mean `pooler`?"), ("table", "Choose one of")]
+)
+def test_other_kinds_are_refused_with_those_that_there_are(
+    kind: str, hint: str, tmp_path: Path
+) -> None:
     done = new(kind, "mine", "--out", tmp_path / "new")
     assert done.exit_code == 2
     assert f"there is no template for the kind `{kind}`" in done.stderr
@@ -292,7 +385,8 @@ def test_other_kinds_are_refused_with_those_that_there_are(kind: str, hint: str,
 
 
 @pytest.mark.parametrize(
-    "name", ["Mean", "my_mean", "2mean", "-mean", "mean-", "my--mean", "", "über", "a/b"]
+    "name",
+    ["Mean", "my_mean", "2mean", "-mean", "mean-", "my--mean", "", "über", "a/b"],
 )
 def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
     done = new("pooler", "--out", tmp_path / "new", "--", name)
@@ -306,7 +400,11 @@ def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
     [
         ("pooler", "mean", "the pooler `mean` is offered by `sentbed-poolers`"),
         ("backbone", "losses", "there is a distribution `sentbed-losses` already"),
-        ("pooler", "class", "the module `class` or the class `Class` would have a name that is taken"),
+        (
+            "pooler",
+            "class",
+            "the module `class` or the class `Class` would have a name that is taken",
+        ),
         ("loss", "true", "the module `true` or the class `True`"),
         ("pooler", "module", "the class `Module`"),
         ("backbone", "tokenizer", "the module `tokenizer`"),
@@ -326,6 +424,8 @@ def test_a_name_of_ours_is_refused_where_it_is_not_installed(tmp_path: Path) -> 
     from sentbed.errors import PluginError
     from sentbed_workbench.scaffold import require_name
 
-    with pytest.raises(PluginError, match="the loss `queue` belongs to `sentbed-losses`"):
+    with pytest.raises(
+        PluginError, match="the loss `queue` belongs to `sentbed-losses`"
+    ):
         require_name("loss", "queue", load_plugins([]))
     require_name("pooler", "queue", load_plugins([]))

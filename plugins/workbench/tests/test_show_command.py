@@ -18,7 +18,9 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(cli.main, arguments)
 
 
-def test_show_explains_a_component_with_fields_defaults_and_an_example(installed_toy: Path):
+def test_show_explains_a_component_with_fields_defaults_and_an_example(
+    installed_toy: Path,
+):
     result = invoke("show", "loss", "pull")
     assert result.exit_code == 0
     lines = result.output.splitlines()
@@ -46,7 +48,9 @@ def test_show_without_a_name_explains_a_table_of_a_recipe():
     lines = invoke("show", "stage").output.splitlines()
     assert lines[0] == "`[[stage]]`: one training phase."
     at = lines.index("  distinct: bool, default false")
-    assert lines[at + 1].startswith("      Never put two rows that share a text into one batch")
+    assert lines[at + 1].startswith(
+        "      Never put two rows that share a text into one batch"
+    )
 
 
 def test_every_table_can_be_shown():
@@ -97,7 +101,9 @@ def test_show_of_an_unknown_component_suggests_one(installed_toy: Path):
 def test_show_of_a_protocol_prints_signatures_and_documentation() -> None:
     lines = invoke("show", "protocol", "Tokenizer").output.splitlines()
     assert lines[0] == "class Tokenizer"
-    at = lines.index("    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds")
+    at = lines.index(
+        "    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds"
+    )
     assert lines[at + 1].startswith("        Tokenise with special tokens")
     assert "    property pad_id -> int" in lines
 
@@ -106,7 +112,10 @@ def test_show_of_a_protocol_prints_fields_with_defaults_and_meaning() -> None:
     lines = invoke("show", "protocol", "Items").output.splitlines()
     at = lines.index("    scale: float = 100.0")
     assert lines[at + 1] == "        Factor from the statistic to the score."
-    assert "    width: int" in invoke("show", "protocol", "PlacedEncoder").output.splitlines()
+    assert (
+        "    width: int"
+        in invoke("show", "protocol", "PlacedEncoder").output.splitlines()
+    )
     evaluator = invoke("show", "protocol", "Evaluator").output
     assert "    abstract def prepare(self) -> Prepared | DrivesEncoder\n" in evaluator
     # What it has from its base.
@@ -114,7 +123,9 @@ def test_show_of_a_protocol_prints_fields_with_defaults_and_meaning() -> None:
 
 
 def test_show_of_a_protocol_prints_helpers() -> None:
-    assert invoke("show", "protocol", "read_file").output.startswith("def read_file(path: Path, most: int")
+    assert invoke("show", "protocol", "read_file").output.startswith(
+        "def read_file(path: Path, most: int"
+    )
 
 
 def test_every_name_of_the_protocols_can_be_shown() -> None:

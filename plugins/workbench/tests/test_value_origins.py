@@ -38,9 +38,13 @@ def explained(
     return make
 
 
-def test_every_value_in_force_is_listed_with_its_origin(explained: Callable[..., Explanation]):
+def test_every_value_in_force_is_listed_with_its_origin(
+    explained: Callable[..., Explanation],
+):
     text = 'extends = "base.toml"\n[run]\nname = "top"\n'
-    lines = list(explained(text, "stage.pull.loss.temperature=2", "run.cache=false").listing())
+    lines = list(
+        explained(text, "stage.pull.loss.temperature=2", "run.cache=false").listing()
+    )
     assert lines[:5] == [
         "schema = 1   # base.toml:1",
         'run.name = "top"   # top.toml:3',
@@ -62,7 +66,9 @@ def test_the_listing_has_every_key_of_the_file(explained: Callable[..., Explanat
     # One value a line of the toy recipe, but for the inline tables.
     keys = [i for i, line in enumerate(RECIPE.splitlines(), start=1) if "=" in line]
     assert sorted(set(numbers)) == keys
-    assert len(said) == len(keys) + sum(line.count(", ") for line in RECIPE.splitlines() if "{" in line)
+    assert len(said) == len(keys) + sum(
+        line.count(", ") for line in RECIPE.splitlines() if "{" in line
+    )
 
 
 def test_several_encoders_are_listed_by_name(explained: Callable[..., Explanation]):
@@ -71,27 +77,42 @@ def test_several_encoders_are_listed_by_name(explained: Callable[..., Explanatio
     assert 'stage.pairs.columns.positive = "zh"   # top.toml:24' in lines
 
 
-def test_a_value_that_stands_for_more_has_its_own_place(explained: Callable[..., Explanation]):
+def test_a_value_that_stands_for_more_has_its_own_place(
+    explained: Callable[..., Explanation],
+):
     # `train` is a string in the file and an array in the recipe.
     lines = list(explained(TOWERS).listing(("stage", 0, "train")))
     assert lines == ['stage.pairs.train = ["zh"]   # top.toml:22']
 
 
-def test_keys_that_toml_wants_in_quotes_are_in_quotes(explained: Callable[..., Explanation]):
-    found = explained('extends = "base.toml"\n[expected]\n"a.b/c" = { value = 1, tolerance = 1 }\n')
+def test_keys_that_toml_wants_in_quotes_are_in_quotes(
+    explained: Callable[..., Explanation],
+):
+    found = explained(
+        'extends = "base.toml"\n[expected]\n"a.b/c" = { value = 1, tolerance = 1 }\n'
+    )
     assert 'expected."a.b/c".value = 1.0   # top.toml:3' in list(found.listing())
-    assert next(found.details('expected."a.b/c".value')) == 'expected."a.b/c".value = 1.0   # top.toml:3'
+    assert (
+        next(found.details('expected."a.b/c".value'))
+        == 'expected."a.b/c".value = 1.0   # top.toml:3'
+    )
     keys = ("a.b", 'q"x', "", "plain-1_x", 3)
-    assert tomli.loads(f"{spelled(keys)} = 1") == {"a.b": {'q"x': {"": {"plain-1_x": {"3": 1}}}}}
+    assert tomli.loads(f"{spelled(keys)} = 1") == {
+        "a.b": {'q"x': {"": {"plain-1_x": {"3": 1}}}}
+    }
 
 
-def test_a_stage_whose_name_is_no_key_of_a_path_goes_by_its_number(explained: Callable[..., Explanation]):
+def test_a_stage_whose_name_is_no_key_of_a_path_goes_by_its_number(
+    explained: Callable[..., Explanation],
+):
     for name in ("a.b", "7"):
         found = explained(RECIPE.replace('name = "pull"', f'name = "{name}"'))
         assert f'stage.0.name = "{name}"   # top.toml:16' in list(found.listing())
 
 
-def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(explained: Callable[..., Explanation]):
+def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(
+    explained: Callable[..., Explanation],
+):
     found = explained('extends = "base.toml"\nrun.seed = 8\n', "run.seed=9")
     assert list(found.details("run.seed")) == [
         "run.seed = 9   # --set",
@@ -102,7 +123,9 @@ def test_one_value_has_the_chain_of_what_was_said_and_its_meaning(explained: Cal
     ]
 
 
-def test_what_an_override_takes_out_is_a_default_with_a_past(explained: Callable[..., Explanation]):
+def test_what_an_override_takes_out_is_a_default_with_a_past(
+    explained: Callable[..., Explanation],
+):
     lines = list(explained('extends = "base.toml"\n', "run.seed=").details("run.seed"))
     assert lines[:3] == [
         "run.seed = 42   # default",
@@ -111,11 +134,16 @@ def test_what_an_override_takes_out_is_a_default_with_a_past(explained: Callable
     ]
 
 
-def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(explained: Callable[..., Explanation]):
+def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(
+    explained: Callable[..., Explanation],
+):
     text = 'extends = "base.toml"\n[[stage]]\nname = "pull"\ndata = { use = "lines", path = "x" }\n'
     found = explained(text.replace('"lines", path = "x"', '"words"'))
     # The same component: its fields go on.
-    assert next(found.details("stage.pull.data.rows")) == "stage.pull.data.rows = 11   # base.toml:17"
+    assert (
+        next(found.details("stage.pull.data.rows"))
+        == "stage.pull.data.rows = 11   # base.toml:17"
+    )
     lines = list(explained(text).details("stage.pull.data.use"))
     assert lines[:2] == [
         'stage.pull.data.use = "lines"   # top.toml:4',
@@ -123,7 +151,9 @@ def test_fields_of_a_component_that_was_replaced_are_part_of_the_past(explained:
     ]
 
 
-def test_a_value_that_is_not_set_says_so_and_what_it_means(explained: Callable[..., Explanation]):
+def test_a_value_that_is_not_set_says_so_and_what_it_means(
+    explained: Callable[..., Explanation],
+):
     lines = list(explained('extends = "base.toml"').details("stage.pull.micro_batch"))
     assert lines[0] == "stage.pull.micro_batch is not set   # default"
     assert "gradient caching" in lines[2]
@@ -140,11 +170,16 @@ def test_a_table_is_explained_value_by_value(explained: Callable[..., Explanatio
     ]
 
 
-def test_a_field_beside_use_has_the_documentation_of_its_own_table(explained: Callable[..., Explanation]):
+def test_a_field_beside_use_has_the_documentation_of_its_own_table(
+    explained: Callable[..., Explanation],
+):
     assert list(explained('extends = "base.toml"').details("evaluate.0.at"))[-1] == (
         "  Before the first stage, after the last, or both."
     )
-    assert explained('extends = "base.toml"').origin(("evaluate", 0, "use")) == "base.toml:25"
+    assert (
+        explained('extends = "base.toml"').origin(("evaluate", 0, "use"))
+        == "base.toml:25"
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,11 +204,16 @@ def test_a_path_that_is_not_there_gets_a_suggestion(
 # --- run directories ---------------------------------------------------------------------------------------
 
 
-def test_of_a_run_directory_the_resolved_recipe_is_explained(put: Put, plugins: Plugins, tmp_path: Path):
+def test_of_a_run_directory_the_resolved_recipe_is_explained(
+    put: Put, plugins: Plugins, tmp_path: Path
+):
     resolved = put("run/resolved.toml", RECIPE)
     found = explain(tmp_path / "run", (), plugins)
     assert next(found.details("run.seed")) == f"run.seed = 7   # {resolved}:5"
-    with pytest.raises(RecipeError, match=r"the directory has no `resolved.toml`; name a recipe or a run"):
+    with pytest.raises(
+        RecipeError,
+        match=r"the directory has no `resolved.toml`; name a recipe or a run",
+    ):
         explain(tmp_path, (), plugins)
 
 
@@ -188,18 +228,39 @@ loss = { use = "chase" }
 def test_a_chain_of_files_is_told_the_last_first_with_what_was_replaced(
     explained: Callable[..., Explanation], put: Put
 ):
-    put("1.toml", 'extends = "base.toml"\nrun.seed = 8\n[[stage]]\nname = "pull"\nloss.temperature = 3.0\n')
-    put("2.toml", '\n[run]\nseed = 9\n[[stage]]\nname = "pull"\nloss.temperature = 4.0\n')
+    put(
+        "1.toml",
+        'extends = "base.toml"\nrun.seed = 8\n[[stage]]\nname = "pull"\nloss.temperature = 3.0\n',
+    )
+    put(
+        "2.toml",
+        '\n[run]\nseed = 9\n[[stage]]\nname = "pull"\nloss.temperature = 4.0\n',
+    )
     found = explained(PAST)
-    assert found.history(("run", "seed")) == [(9, "2.toml:3"), (8, "1.toml:2"), (7, "base.toml:5")]
+    assert found.history(("run", "seed")) == [
+        (9, "2.toml:3"),
+        (8, "1.toml:2"),
+        (7, "base.toml:5"),
+    ]
     # Of a component that was replaced, all that was said of it.
-    assert found.history(("stage", 0, "loss", "temperature")) == [(4.0, "2.toml:6"), (3.0, "1.toml:5")]
-    assert found.history(("stage", 0, "loss", "use")) == [("chase", "top.toml:4"), ("pull", "base.toml:18")]
+    assert found.history(("stage", 0, "loss", "temperature")) == [
+        (4.0, "2.toml:6"),
+        (3.0, "1.toml:5"),
+    ]
+    assert found.history(("stage", 0, "loss", "use")) == [
+        ("chase", "top.toml:4"),
+        ("pull", "base.toml:18"),
+    ]
     assert found.history(("stage", 0, "loss")) == [({"use": "chase"}, "top.toml:4")]
 
 
 def test_leaves_are_values_and_what_is_empty():
-    value = {"a": {"b": 1, "c": {}}, "d": [{"e": [1, 2]}, {}], "f": [], "g": [1, {"h": 1}]}
+    value = {
+        "a": {"b": 1, "c": {}},
+        "d": [{"e": [1, 2]}, {}],
+        "f": [],
+        "g": [1, {"h": 1}],
+    }
     assert dict(leaves(value)) == {
         ("a", "b"): 1,
         ("a", "c"): {},
@@ -226,7 +287,9 @@ def test_a_cell_has_the_values_that_its_axes_set(explained: Callable[..., Explan
     assert not any(line.startswith("study") for line in lines)
 
 
-def test_an_override_inside_of_what_an_axis_sets_comes_after_it(explained: Callable[..., Explanation]):
+def test_an_override_inside_of_what_an_axis_sets_comes_after_it(
+    explained: Callable[..., Explanation],
+):
     text = """\
 extends = "base.toml"
 [study.axes.training.none]
@@ -247,31 +310,51 @@ epochs = 1
         "  before: study.axes.training short said 5",
         "  before: base.toml:17 said 11",
     ]
-    assert "stage.pull.batch_size = 2   # study.axes.training short" in list(found.listing())
+    assert "stage.pull.batch_size = 2   # study.axes.training short" in list(
+        found.listing()
+    )
     assert explained(text, "stage.pull.data.rows=3", cell="none").recipe.stage == ()
 
 
-def test_an_override_of_what_an_axis_varies_is_refused(explained: Callable[..., Explanation]):
+def test_an_override_of_what_an_axis_varies_is_refused(
+    explained: Callable[..., Explanation],
+):
     with pytest.raises(
-        RecipeError, match=r"`stage.0.optimizer.lr`, but its value is that of the axis `rate`"
+        RecipeError,
+        match=r"`stage.0.optimizer.lr`, but its value is that of the axis `rate`",
     ):
-        explained(f'extends = "base.toml"\n{STUDY}', "stage.0.optimizer.lr=0.3", cell="0.2, chase")
+        explained(
+            f'extends = "base.toml"\n{STUDY}',
+            "stage.0.optimizer.lr=0.3",
+            cell="0.2, chase",
+        )
 
 
-def test_without_a_cell_a_study_is_explained_as_it_stands(explained: Callable[..., Explanation]):
+def test_without_a_cell_a_study_is_explained_as_it_stands(
+    explained: Callable[..., Explanation],
+):
     lines = list(explained(f'extends = "base.toml"\n{STUDY}').listing())
     assert "stage.pull.optimizer.lr = 0.5   # base.toml:19" in lines
     assert "study.axes.rate.values = [0.1, 0.2]   # top.toml:4" in lines
-    assert 'study.axes."the loss".chase."stage.0.loss".use = "chase"   # top.toml:6' in lines
+    assert (
+        'study.axes."the loss".chase."stage.0.loss".use = "chase"   # top.toml:6'
+        in lines
+    )
 
 
 def test_an_unknown_cell_gets_a_suggestion(explained: Callable[..., Explanation]):
-    with pytest.raises(RecipeError, match=r"there is no cell `0.2, chas`; .* such as `0.2, chase`"):
+    with pytest.raises(
+        RecipeError, match=r"there is no cell `0.2, chas`; .* such as `0.2, chase`"
+    ):
         explained(f'extends = "base.toml"\n{STUDY}', cell="0.2, chas")
 
 
-def test_a_cell_of_a_recipe_without_a_study_is_refused(explained: Callable[..., Explanation]):
-    with pytest.raises(RecipeError, match=r"the recipe has no table such as `\[study\]`, whose cells"):
+def test_a_cell_of_a_recipe_without_a_study_is_refused(
+    explained: Callable[..., Explanation],
+):
+    with pytest.raises(
+        RecipeError, match=r"the recipe has no table such as `\[study\]`, whose cells"
+    ):
         explained('extends = "base.toml"', cell="x")
 
 
@@ -281,7 +364,9 @@ def test_a_study_whose_recipe_is_not_complete_says_how_a_cell_is_explained(
     text = f'extends = "base.toml"\n{STUDY}'
     with pytest.raises(RecipeError, match="`lr` is missing") as caught:
         explained(text, "stage.0.optimizer.lr=")
-    assert caught.value.__notes__ == ['the recipe has `[study]`: `--cell "LABELS"` explains one of its cells']
+    assert caught.value.__notes__ == [
+        'the recipe has `[study]`: `--cell "LABELS"` explains one of its cells'
+    ]
     assert explained(text, "stage.0.optimizer.lr=", cell="0.1, pull").origin(
         ("stage", 0, "optimizer", "lr")
     ) == ("study.axes.rate 0.1")

@@ -28,13 +28,31 @@ from sentbed._recipe.recipe import Recipe, Validate
 from sentbed._registry.registry import Plugins
 from sentbed._run.resume import resume
 from sentbed._run.runner import run
-from sentbed.protocols import Evaluation, Evaluator, EvaluatorTraits, Prepared, Score, Texts, Vectors
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    Prepared,
+    Score,
+    Texts,
+    Vectors,
+)
 from sentbed_common import EncoderFingerprint, fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_workbench import vector_cache as vectors
 from sentbed_workbench.cache_contents import contents
 from sentbed_workbench.vector_cache import ABOUT, SEGMENT, VectorCache, list_digest
-from toy_plugin import RECIPE, TOWERS, Across, Average, CharacterTokenizer, Engine, Gap, Placed, quicken
+from toy_plugin import (
+    RECIPE,
+    TOWERS,
+    Across,
+    Average,
+    CharacterTokenizer,
+    Engine,
+    Gap,
+    Placed,
+    quicken,
+)
 
 RecipeOf = Callable[..., Recipe]
 
@@ -52,10 +70,14 @@ class Sum(Evaluator):
     traits = EvaluatorTraits(development=True)
 
     def prepare(self) -> Prepared:
-        return Prepared({str(n): Texts(texts) for n, texts in enumerate(self.lists)}, self._score)
+        return Prepared(
+            {str(n): Texts(texts) for n, texts in enumerate(self.lists)}, self._score
+        )
 
     def _score(self, vectors: Vectors) -> Evaluation:
-        value = float(sum((n + 1) * vectors[str(n)].sum() for n in range(len(self.lists))))
+        value = float(
+            sum((n + 1) * vectors[str(n)].sum() for n in range(len(self.lists)))
+        )
         return Evaluation((Score("sum", "sum", value, {"id": "sum"}),), value)
 
 
@@ -76,7 +98,9 @@ def store(tmp_path: Path) -> VectorCache:
     return VectorCache(tmp_path / "vectors")
 
 
-def value_of(encoder: Encoder, store: VectorCache | None, evaluator: Any = None) -> float:
+def value_of(
+    encoder: Encoder, store: VectorCache | None, evaluator: Any = None
+) -> float:
     return encoder.evaluate(evaluator or Sum(), "e", store=store).primary
 
 
@@ -88,7 +112,11 @@ def passes(encoder: Encoder) -> int:
 def drawn(texts: Sequence[str]) -> NDArray[np.float32]:
     """A vector a text, another one with every call."""
     drawn.calls.append(list(texts))  # type: ignore[attr-defined]
-    return np.random.default_rng(len(drawn.calls)).standard_normal((len(texts), 3)).astype(np.float32)  # type: ignore[attr-defined]
+    return (
+        np.random.default_rng(len(drawn.calls))
+        .standard_normal((len(texts), 3))
+        .astype(np.float32)
+    )  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +132,9 @@ def segments(store: VectorCache) -> list[Path]:
 # --- what is found again -----------------------------------------------------------------------------------
 
 
-def test_a_second_evaluation_takes_every_vector_from_the_store(encoder: Encoder, store: VectorCache):
+def test_a_second_evaluation_takes_every_vector_from_the_store(
+    encoder: Encoder, store: VectorCache
+):
     without = value_of(encoder, None)
     before = passes(encoder)
     cold = value_of(encoder, store)
@@ -145,7 +175,9 @@ class _Point:
         return toy_plugin
 
 
-def test_vectors_are_exactly_those_that_were_encoded(store: VectorCache, calls: list[list[str]]):
+def test_vectors_are_exactly_those_that_were_encoded(
+    store: VectorCache, calls: list[list[str]]
+):
     cold = store.encode(SPACE, TEXTS, drawn, 3)
     assert calls == [["one", "two and three", "", "a longer sentence"]]
     warm = VectorCache(store.root).encode(SPACE, TEXTS, drawn, 3)
@@ -154,7 +186,8 @@ def test_vectors_are_exactly_those_that_were_encoded(store: VectorCache, calls: 
     np.testing.assert_array_equal(warm, cold)
     np.testing.assert_array_equal(warm[0], warm[3])
     np.testing.assert_array_equal(
-        warm[[0, 1, 2, 4]], np.random.default_rng(1).standard_normal((4, 3), "f8").astype("f4")
+        warm[[0, 1, 2, 4]],
+        np.random.default_rng(1).standard_normal((4, 3), "f8").astype("f4"),
     )
 
 
@@ -165,7 +198,9 @@ def test_infinite_and_missing_numbers_come_back_as_they_were(store: VectorCache)
     assert again.tobytes() == odd.tobytes()
 
 
-def test_a_list_with_another_text_is_encoded_whole(store: VectorCache, calls: list[list[str]]):
+def test_a_list_with_another_text_is_encoded_whole(
+    store: VectorCache, calls: list[list[str]]
+):
     # A vector depends in its last bits on what it is encoded with.
     store.encode(SPACE, ["a", "b"], drawn, 3)
     mixed = store.encode(SPACE, ["b", "c"], drawn, 3)
@@ -190,15 +225,21 @@ def test_no_texts_are_no_rows(encoder: Encoder, store: VectorCache):
     assert segments(store) == []
 
 
-def test_progress_reaches_the_end_with_and_without_a_forward_pass(encoder: Encoder, store: VectorCache):
+def test_progress_reaches_the_end_with_and_without_a_forward_pass(
+    encoder: Encoder, store: VectorCache
+):
     for _ in range(2):
         told: list[tuple[str, int, int]] = []
-        encoder.evaluate(Gap(), "e", progress=lambda *part, told=told: told.append(part), store=store)
+        encoder.evaluate(
+            Gap(), "e", progress=lambda *part, told=told: told.append(part), store=store
+        )
         assert told[-1] == ("encode", 2, 2)
 
 
 @pytest.mark.parametrize("wrong", [None, ["nested"], "\ud800"])
-def test_a_text_that_cannot_be_encoded_is_named_by_its_row(wrong: Any, encoder: Encoder, store: VectorCache):
+def test_a_text_that_cannot_be_encoded_is_named_by_its_row(
+    wrong: Any, encoder: Encoder, store: VectorCache
+):
     messages = []
     for used in (None, store):
         with pytest.raises(Exception, match="text 2 ") as caught:
@@ -207,7 +248,9 @@ def test_a_text_that_cannot_be_encoded_is_named_by_its_row(wrong: Any, encoder: 
     assert messages[0] == messages[1]
 
 
-def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(recipe_of: RecipeOf, store: VectorCache):
+def test_the_second_encoder_of_a_pair_has_vectors_of_its_own(
+    recipe_of: RecipeOf, store: VectorCache
+):
     recipe = recipe_of(TOWERS)
     zh, en = build_encoder(recipe, "zh"), build_encoder(recipe, "en")
     evaluator = Across(right="abc")
@@ -237,8 +280,12 @@ class Scaled(Average):
 
 CHANGES: dict[str, Callable[[Encoder], Encoder]] = {
     "prompt": lambda e: altered(e, prompt=QUOTED),
-    "text rules": lambda e: altered(e, prompt=attrs.evolve(QUOTED, normalizer="prompt-eol")),
-    "demonstration": lambda e: altered(e, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", "b"))),
+    "text rules": lambda e: altered(
+        e, prompt=attrs.evolve(QUOTED, normalizer="prompt-eol")
+    ),
+    "demonstration": lambda e: altered(
+        e, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", "b"))
+    ),
     "another demonstration": lambda e: altered(
         e, prompt=attrs.evolve(QUOTED, demonstration=Demonstration("a", "c"))
     ),
@@ -249,17 +296,24 @@ CHANGES: dict[str, Callable[[Encoder], Encoder]] = {
     "max_length": lambda e: altered(e, max_length=15),
     "tokenizer": lambda e: attrs.evolve(
         e,
-        backbone=attrs.evolve(e.backbone, tokenizer=CharacterTokenizer(fingerprint="others")),  # type: ignore[type-var]
+        backbone=attrs.evolve(
+            e.backbone, tokenizer=CharacterTokenizer(fingerprint="others")
+        ),  # type: ignore[type-var]
     ),
     "token budget": lambda e: attrs.evolve(e, engine=Engine(65)),
 }
 
 
-def test_no_two_encoders_that_differ_share_a_space(encoder: Encoder, monkeypatch: pytest.MonkeyPatch):
+def test_no_two_encoders_that_differ_share_a_space(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+):
     names = {"the same": name_of(encoder)}
     names |= {what: name_of(change(encoder)) for what, change in CHANGES.items()}
     with monkeypatch.context() as patch:
-        for what, facts in (("precision", {"precision": "bf16"}), ("device", {"device": "another"})):
+        for what, facts in (
+            ("precision", {"precision": "bf16"}),
+            ("device", {"device": "another"}),
+        ):
             described = {**encoder.engine.describe(), **facts}
             patch.setattr(Engine, "describe", lambda _, described=described: described)
             names[what] = name_of(encoder)
@@ -278,7 +332,9 @@ def name_of(encoder: Encoder) -> str:
     return space.name
 
 
-def test_weights_that_have_changed_are_seen_by_the_next_evaluation(encoder: Encoder, store: VectorCache):
+def test_weights_that_have_changed_are_seen_by_the_next_evaluation(
+    encoder: Encoder, store: VectorCache
+):
     first = value_of(encoder, store)
     encoder.backbone.embedding[:] += 1  # type: ignore[attr-defined]
     second = value_of(encoder, store)
@@ -314,15 +370,26 @@ print(code_of(Mine))
 """
 
 
-def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited(tmp_path: Path):
+def test_an_edited_pooler_is_another_one_whatever_file_of_its_package_was_edited(
+    tmp_path: Path,
+):
     package = tmp_path / "pack"
     package.mkdir()
     (package / "__init__.py").touch()
-    (package / "pooler.py").write_text("from pack.halves import half\nclass Mine: pass\n")
+    (package / "pooler.py").write_text(
+        "from pack.halves import half\nclass Mine: pass\n"
+    )
     helper = package / "halves.py"
 
     def code(*arguments: str | Path) -> str:
-        command = [sys.executable, "-B", "-c", CODE_OF, str(tmp_path), *map(str, arguments)]
+        command = [
+            sys.executable,
+            "-B",
+            "-c",
+            CODE_OF,
+            str(tmp_path),
+            *map(str, arguments),
+        ]
         found = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert found.returncode == 0, found.stderr
         return found.stdout.strip()
@@ -347,7 +414,9 @@ def test_code_that_was_typed_in_is_unknown():
 def test_an_encoder_whose_code_was_edited_meanwhile_is_not_cached(
     encoder: Encoder, store: VectorCache, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sources, "STARTED", Path(toy_plugin.__file__).stat().st_mtime - 1)
+    monkeypatch.setattr(
+        sources, "STARTED", Path(toy_plugin.__file__).stat().st_mtime - 1
+    )
     assert fingerprint_of(encoder) is None
     value_of(encoder, store)
     assert segments(store) == []
@@ -383,7 +452,9 @@ def test_a_damaged_file_is_encoded_again_and_replaced(
 
 @given(damage=damages())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_no_damage_changes_a_stored_vector(damage: Damage, store: VectorCache, calls: list[list[str]]):
+def test_no_damage_changes_a_stored_vector(
+    damage: Damage, store: VectorCache, calls: list[list[str]]
+):
     before = store.encode(SPACE, ["a", "b"], drawn, 3)
     (path,) = segments(store)
     whole = path.read_bytes()
@@ -394,7 +465,9 @@ def test_no_damage_changes_a_stored_vector(damage: Damage, store: VectorCache, c
     assert np.array_equal(found, before) == intact
 
 
-def test_files_that_were_exchanged_are_encoded_again(store: VectorCache, calls: list[list[str]]):
+def test_files_that_were_exchanged_are_encoded_again(
+    store: VectorCache, calls: list[list[str]]
+):
     spaces = EncoderFingerprint({"k": 1}, {}), EncoderFingerprint({"k": 2}, {})
     lists = ["a", "b"], ["c", "d"]
     pairs = [(space, texts) for space in spaces for texts in lists]
@@ -405,10 +478,14 @@ def test_files_that_were_exchanged_are_encoded_again(store: VectorCache, calls: 
         for file, place in zip(files, order, strict=True):
             file.write_bytes(contents[place])
         before = len(calls)
-        for (space, texts), place, own in zip(pairs, order, range(len(pairs)), strict=True):
+        for (space, texts), place, own in zip(
+            pairs, order, range(len(pairs)), strict=True
+        ):
             found = store.encode(space, texts, drawn, 3)
             assert np.array_equal(found, expected[own]) == (place == own)
-        assert len(calls) - before == sum(place != own for own, place in enumerate(order))
+        assert len(calls) - before == sum(
+            place != own for own, place in enumerate(order)
+        )
 
 
 def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorCache):
@@ -420,10 +497,14 @@ def test_a_damaged_file_is_removed_even_where_nothing_is_written(store: VectorCa
     assert segments(store) == []
 
 
-def test_what_a_killed_writer_left_is_no_vector_and_goes(store: VectorCache, calls: list[list[str]]):
+def test_what_a_killed_writer_left_is_no_vector_and_goes(
+    store: VectorCache, calls: list[list[str]]
+):
     store.encode(SPACE, ["a"], drawn, 3)
     (path,) = segments(store)
-    old, new = (path.with_name(f".{path.name}.{end}") for end in ("abcdefgh", "hgfedcba"))
+    old, new = (
+        path.with_name(f".{path.name}.{end}") for end in ("abcdefgh", "hgfedcba")
+    )
     for left in (old, new):
         left.write_bytes(path.read_bytes()[:50])
     path.unlink()
@@ -453,7 +534,9 @@ def test_where_nothing_can_be_written_the_evaluation_goes_on_and_says_so_once(
     expected = value_of(encoder, None)
     assert [value_of(encoder, store) for _ in range(2)] == [expected] * 2
     (message,) = said
-    assert message.startswith("vectors are not kept for later evaluations: cannot write ")
+    assert message.startswith(
+        "vectors are not kept for later evaluations: cannot write "
+    )
     assert ("No space left" in message) == (fault == "full")
     assert message.endswith("with the environment variable `SENTBED_CACHE`")
 
@@ -463,7 +546,9 @@ def test_what_was_used_least_recently_goes_first(store: VectorCache):
     store.limit = 3 * size
     for number, text in enumerate("abc"):
         store.encode(SPACE, [text], drawn, 3)
-        (path,) = {*segments(store)} - {p for p in segments(store) if p.stat().st_mtime < 1e9}
+        (path,) = {*segments(store)} - {
+            p for p in segments(store) if p.stat().st_mtime < 1e9
+        }
         os.utime(path, (number, number))
     store.encode(SPACE, ["a"], drawn, 3)
     assert (store.taken, store.encoded) == (1, 3)
@@ -490,7 +575,9 @@ def test_a_space_that_is_not_used_goes_for_one_that_is(store: VectorCache):
     assert {path.parent.name for path in segments(store)} == {SPACE.name}
 
 
-def test_an_evaluation_larger_than_the_limit_works(encoder: Encoder, store: VectorCache):
+def test_an_evaluation_larger_than_the_limit_works(
+    encoder: Encoder, store: VectorCache
+):
     expected = value_of(encoder, None)
     for limit in (0, 50, 130):
         store.limit = limit
@@ -498,16 +585,24 @@ def test_an_evaluation_larger_than_the_limit_works(encoder: Encoder, store: Vect
         assert sum(path.stat().st_size for path in segments(store)) <= limit
 
 
-@pytest.mark.parametrize(("value", "limit"), [("", 5e9), ("0.5", 5e8), ("0", 0), ("2", 2e9)])
-def test_the_limit_is_that_of_the_environment(value: str, limit: float, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("value", "limit"), [("", 5e9), ("0.5", 5e8), ("0", 0), ("2", 2e9)]
+)
+def test_the_limit_is_that_of_the_environment(
+    value: str, limit: float, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SENTBED_CACHE_GB", value)
     assert VectorCache().limit == limit
 
 
 @pytest.mark.parametrize("value", ["five", "-1", "nan", "inf"])
-def test_a_limit_that_is_no_size_is_refused(value: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_limit_that_is_no_size_is_refused(
+    value: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SENTBED_CACHE_GB", value)
-    with pytest.raises(RunError, match=f"`SENTBED_CACHE_GB` is '{value}', expected how many GB"):
+    with pytest.raises(
+        RunError, match=f"`SENTBED_CACHE_GB` is '{value}', expected how many GB"
+    ):
         VectorCache()
 
 
@@ -540,7 +635,9 @@ print(store.taken + store.encoded)
 
 
 @pytest.mark.parametrize("size", [10**9, 8000], ids=["roomy", "evicting"])
-def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(size: int, tmp_path: Path):
+def test_processes_that_write_and_evict_at_once_never_read_what_is_not_theirs(
+    size: int, tmp_path: Path
+):
     command = [sys.executable, "-c", WRITER, str(tmp_path / "vectors"), str(size)]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     running = [subprocess.Popen([*command, str(seed)], **pipes) for seed in range(3)]
@@ -590,7 +687,10 @@ def facts_of(directory: Path) -> Any:
 
 
 def test_a_second_run_encodes_nothing_and_has_the_same_scores(
-    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of: RecipeOf,
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     text = RECIPE.replace('use = "gap"', 'use = "gap"\nleft = "kept"')
     recipes = [recipe_of(text, f"run.cache={on}") for on in ("false", "true", "true")]
@@ -617,9 +717,13 @@ def test_a_second_run_encodes_nothing_and_has_the_same_scores(
     ]
 
 
-def test_validation_and_watch_use_no_store(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
+def test_validation_and_watch_use_no_store(
+    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path
+):
     recipe = recipe_of(
-        RECIPE.replace("epochs = 2", "epochs = 2\nwatch = [{ every = 2, with = { use = 'gap' } }]")
+        RECIPE.replace(
+            "epochs = 2", "epochs = 2\nwatch = [{ every = 2, with = { use = 'gap' } }]"
+        )
     )
     stage = attrs.evolve(recipe.stage[0], validate=Validate(2, Gap(development=True)))
     run(attrs.evolve(recipe, stage=(stage,), evaluate=()), tmp_path / "run", plugins)
@@ -628,13 +732,19 @@ def test_validation_and_watch_use_no_store(recipe_of: RecipeOf, plugins: Plugins
 
 def test_a_resumed_run_counts_on(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
     with pytest.raises(KeyboardInterrupt):
-        run(recipe_of(RECIPE, "stage.pull.loss.interrupt_at=3"), tmp_path / "run", plugins)
+        run(
+            recipe_of(RECIPE, "stage.pull.loss.interrupt_at=3"),
+            tmp_path / "run",
+            plugins,
+        )
     assert facts_of(tmp_path / "run") == {"taken": 0, "encoded": 2}
     resume(tmp_path / "run", recipe_of(), plugins, allow_changes=True)
     assert facts_of(tmp_path / "run") == {"taken": 0, "encoded": 4}
 
 
-def test_a_run_may_go_on_without_its_cache(recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path):
+def test_a_run_may_go_on_without_its_cache(
+    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path
+):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(toy_plugin.Recorder, "fail_on", "scores_ready")
         patch.setattr(toy_plugin.Recorder, "required", True, raising=False)
@@ -676,7 +786,9 @@ def test_run_without_cache_keeps_nothing(installed_toy: Path, tmp_path: Path):
     assert "cache = false" in (tmp_path / "run" / "resolved.toml").read_text()
 
 
-def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.MonkeyPatch):
+def test_info_says_place_size_limit_and_spaces(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("SENTBED_CACHE_GB", "2.5")
     empty = invoke("cache", "info")
     assert empty.exit_code == 0
@@ -684,20 +796,47 @@ def test_info_says_place_size_limit_and_spaces(saved: Path, monkeypatch: pytest.
     store = VectorCache()
     long = [str(number) for number in range(1500)]
     store.encode(
-        attrs.evolve(SPACE, about={"model": "org/model", "pooler": "mean", "width": 3}), long, drawn, 3
+        attrs.evolve(SPACE, about={"model": "org/model", "pooler": "mean", "width": 3}),
+        long,
+        drawn,
+        3,
     )
     store.encode(EncoderFingerprint({}, SPACE.about), ["a"], drawn, 3)
     for path in store.root.glob(f"{SPACE.name}/*{SEGMENT}"):
         os.utime(path, (time.time() + 60,) * 2)
     (store.root / EncoderFingerprint({}, {}).name / ABOUT).write_text("{")
-    place, size, limit, weights, counts, first, second = invoke("cache", "info").output.splitlines()
+    place, size, limit, weights, counts, first, second = invoke(
+        "cache", "info"
+    ).output.splitlines()
     assert place == f"place    {store.root}"
     assert size == "size     0.000 GB"
     assert limit == "limit    2.500 GB (SENTBED_CACHE_GB)"
     assert weights.startswith("weights  0.000 GB converted from pickles")
     assert counts == "vectors  1,500 of 2 encoders"
-    assert first.split()[2:] == ["1,500", "x", "3", "0.000", "GB", "mean", "?", "?", "tokens", "org/model"]
-    assert second.split()[2:] == ["0", "x", "?", "0.000", "GB", "?", "?", "?", "tokens", "?"]
+    assert first.split()[2:] == [
+        "1,500",
+        "x",
+        "3",
+        "0.000",
+        "GB",
+        "mean",
+        "?",
+        "?",
+        "tokens",
+        "org/model",
+    ]
+    assert second.split()[2:] == [
+        "0",
+        "x",
+        "?",
+        "0.000",
+        "GB",
+        "?",
+        "?",
+        "?",
+        "tokens",
+        "?",
+    ]
 
 
 def test_clear_removes_what_is_old_or_everything_and_nothing_else():
@@ -721,9 +860,16 @@ def test_clear_removes_what_is_old_or_everything_and_nothing_else():
 
 
 def test_a_limit_that_is_no_size_ends_a_run_before_anything_is_built(
-    recipe_of: RecipeOf, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of: RecipeOf,
+    plugins: Plugins,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setenv("SENTBED_CACHE_GB", "much")
     with pytest.raises(RunError, match="SENTBED_CACHE_GB"):
         run(recipe_of(), tmp_path / "run", plugins)
-    run(load_recipe(tmp_path / "recipe.toml", ["run.cache=false"], plugins), tmp_path / "other", plugins)
+    run(
+        load_recipe(tmp_path / "recipe.toml", ["run.cache=false"], plugins),
+        tmp_path / "other",
+        plugins,
+    )

@@ -75,7 +75,9 @@ class Replica:
     """Text -> ids."""
 
 
-def build_replica(layout: Layout, tokenizer: TokenizerFiles, directory: Path) -> Replica:
+def build_replica(
+    layout: Layout, tokenizer: TokenizerFiles, directory: Path
+) -> Replica:
     """Write a small random model in a layout below `directory`."""
     main = directory / "main"
     main.mkdir(parents=True)
@@ -111,7 +113,11 @@ def build_replica(layout: Layout, tokenizer: TokenizerFiles, directory: Path) ->
 def _random_model(layout: Layout, tokenizer: TokenizerFiles) -> Any:
     model_class = getattr(transformers, layout.architecture)
     kind = model_class.config_class.model_type
-    settings = {**SIZES[kind], **tokenizer.specials, "vocab_size": tokenizer.size + max(layout.rows, 0)}
+    settings = {
+        **SIZES[kind],
+        **tokenizer.specials,
+        "vocab_size": tokenizer.size + max(layout.rows, 0),
+    }
     if kind == "t5":
         settings["decoder_start_token_id"] = 0
     settings |= layout.config
@@ -136,7 +142,9 @@ def _more(layout: Layout, model: Any) -> dict[str, torch.Tensor]:
             keys = [pattern.replace("*", str(layer)) for layer in range(depth)]
         for key in keys:
             values[key] = _older_value(key, model.config).to(
-                DTYPES[layout.dtype] if key.endswith(("weight", "bias")) and "attn" not in key else None
+                DTYPES[layout.dtype]
+                if key.endswith(("weight", "bias")) and "attn" not in key
+                else None
             )
     return values
 
@@ -158,7 +166,9 @@ def _older_value(key: str, config: Any) -> torch.Tensor:
     return torch.randn(WIDTH)
 
 
-def _in_layout(layout: Layout, weights: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _in_layout(
+    layout: Layout, weights: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
     """Weights by the names of the file."""
     named = {}
     for key, value in weights.items():
@@ -208,7 +218,9 @@ def _add_tokens(directory: Path, first: int, count: int) -> None:
 
 def _write_other_files(layout: Layout, directory: Path) -> None:
     """Write what a reader has to leave alone: other formats, pages, settings of other libraries."""
-    (directory / ".gitattributes").write_text("*.bin filter=lfs diff=lfs merge=lfs -text\n")
+    (directory / ".gitattributes").write_text(
+        "*.bin filter=lfs diff=lfs merge=lfs -text\n"
+    )
     (directory / "README.md").write_text(f"---\nlicense: other\n---\n# {layout.name}\n")
     for name in layout.other_files:
         file = directory / name
@@ -220,23 +232,40 @@ def _write_other_files(layout: Layout, directory: Path) -> None:
 
 def _write_sentence_transformers(pooling: str, directory: Path) -> None:
     modules = [
-        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
-        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        {
+            "idx": 0,
+            "name": "0",
+            "path": "",
+            "type": "sentence_transformers.models.Transformer",
+        },
+        {
+            "idx": 1,
+            "name": "1",
+            "path": "1_Pooling",
+            "type": "sentence_transformers.models.Pooling",
+        },
     ]
     (directory / "modules.json").write_text(json.dumps(modules))
-    (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 128}))
+    (directory / "sentence_bert_config.json").write_text(
+        json.dumps({"max_seq_length": 128})
+    )
     versions = {"__version__": {"sentence_transformers": "2.0.0"}}
     (directory / "config_sentence_transformers.json").write_text(json.dumps(versions))
     (directory / "1_Pooling").mkdir()
     modes = {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": False}
-    modes |= {"pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_max_tokens": False}
+    modes |= {
+        "pooling_mode_mean_tokens": pooling == "mean",
+        "pooling_mode_max_tokens": False,
+    }
     modes |= {"pooling_mode_mean_sqrt_len_tokens": False}
     if pooling == "weightedmean":
         modes["pooling_mode_weightedmean_tokens"] = True
     (directory / "1_Pooling" / "config.json").write_text(json.dumps(modes))
 
 
-def _shards(weights: Mapping[str, torch.Tensor], count: int) -> list[dict[str, torch.Tensor]]:
+def _shards(
+    weights: Mapping[str, torch.Tensor], count: int
+) -> list[dict[str, torch.Tensor]]:
     """Cut weights into files of like numbers of weights."""
     keys = list(weights)
     shards = []
@@ -250,11 +279,16 @@ def _shards(weights: Mapping[str, torch.Tensor], count: int) -> list[dict[str, t
 def _file_names(stem: str, suffix: str, count: int) -> list[str]:
     if count == 1:
         return [f"{stem}{suffix}"]
-    return [f"{stem}-{number:05}-of-{count:05}{suffix}" for number in range(1, count + 1)]
+    return [
+        f"{stem}-{number:05}-of-{count:05}{suffix}" for number in range(1, count + 1)
+    ]
 
 
 def _write_index(
-    layout: Layout, shards: Sequence[Mapping[str, torch.Tensor]], names: Sequence[str], file: Path
+    layout: Layout,
+    shards: Sequence[Mapping[str, torch.Tensor]],
+    names: Sequence[str],
+    file: Path,
 ) -> None:
     if layout.shards == 1 or layout.no_index:
         return
@@ -264,10 +298,14 @@ def _write_index(
         for key, value in shard.items():
             places[key] = name
             size += value.numel() * value.element_size()
-    file.write_text(json.dumps({"metadata": {"total_size": size}, "weight_map": places}))
+    file.write_text(
+        json.dumps({"metadata": {"total_size": size}, "weight_map": places})
+    )
 
 
-def _write_safetensors(layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
+def _write_safetensors(
+    layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path
+) -> None:
     """Write each weight once, by its first name."""
     kept = _without_shared(weights, "")
     shards = _shards(kept, layout.shards)
@@ -282,36 +320,56 @@ def _write_safetensors(layout: Layout, weights: Mapping[str, torch.Tensor], dire
         save_file(renamed, directory / "consolidated.safetensors", metadata)
 
 
-def _write_conversion(layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
+def _write_conversion(
+    layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path
+) -> None:
     """Write what the conversion bot makes of the pickles, file by file."""
     shards = _shards(weights, layout.shards)
     names = _file_names("model", ".safetensors", layout.shards)
     for name, shard in zip(names, shards, strict=True):
-        save_file(_without_shared(shard, layout.conversion_keeps), directory / name, {"format": "pt"})
+        save_file(
+            _without_shared(shard, layout.conversion_keeps),
+            directory / name,
+            {"format": "pt"},
+        )
     _write_index(layout, shards, names, directory / "model.safetensors.index.json")
 
 
-def _without_shared(weights: Mapping[str, torch.Tensor], preferred: str) -> dict[str, torch.Tensor]:
+def _without_shared(
+    weights: Mapping[str, torch.Tensor], preferred: str
+) -> dict[str, torch.Tensor]:
     """Weights by one name each where several share their memory: the preferred one, or the first."""
     names: dict[int, str] = {}
     for key, value in weights.items():
         if key == preferred or value.data_ptr() not in names:
             names[value.data_ptr()] = key
-    return {key: weights[key].contiguous() for key in weights if names[weights[key].data_ptr()] == key}
+    return {
+        key: weights[key].contiguous()
+        for key in weights
+        if names[weights[key].data_ptr()] == key
+    }
 
 
-def _write_pickles(layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
+def _write_pickles(
+    layout: Layout, weights: Mapping[str, torch.Tensor], directory: Path
+) -> None:
     shards = _shards(weights, layout.shards)
     names = _file_names("pytorch_model", ".bin", layout.shards)
     for name, shard in zip(names, shards, strict=True):
         # As `state_dict` gives it: ordered, with an attribute of its own.
         content = OrderedDict(shard)
         content._metadata = OrderedDict({"": {"version": 1}})  # type: ignore[attr-defined]
-        torch.save(content, directory / name, _use_new_zipfile_serialization=not layout.old_pickle)
+        torch.save(
+            content,
+            directory / name,
+            _use_new_zipfile_serialization=not layout.old_pickle,
+        )
     _write_index(layout, shards, names, directory / "pytorch_model.bin.index.json")
 
 
-def _quantized(method: str, weights: Mapping[str, torch.Tensor], directory: Path) -> dict[str, torch.Tensor]:
+def _quantized(
+    method: str, weights: Mapping[str, torch.Tensor], directory: Path
+) -> dict[str, torch.Tensor]:
     """Replace the matrices of the layers by 4-bit numbers in 32-bit ones, and say so in `config.json`."""
     packed: dict[str, torch.Tensor] = {}
     for key, value in weights.items():
@@ -321,17 +379,30 @@ def _quantized(method: str, weights: Mapping[str, torch.Tensor], directory: Path
         stem = key.removesuffix("weight")
         rows, columns = value.shape
         groups = 1
-        packed_shape = (columns // 8, rows) if method == "gptq" else (columns, rows // 8)
-        packed[stem + "qweight"] = torch.randint(0, 1 << 30, packed_shape, dtype=torch.int32)
+        packed_shape = (
+            (columns // 8, rows) if method == "gptq" else (columns, rows // 8)
+        )
+        packed[stem + "qweight"] = torch.randint(
+            0, 1 << 30, packed_shape, dtype=torch.int32
+        )
         packed[stem + "qzeros"] = torch.zeros(groups, rows // 8, dtype=torch.int32)
         packed[stem + "scales"] = torch.ones(groups, rows, dtype=torch.float16)
         if method == "gptq":
             packed[stem + "g_idx"] = torch.zeros(columns, dtype=torch.int32)
     file = directory / "config.json"
     settings = json.loads(file.read_text("utf-8"))
-    quantization: dict[str, Any] = {"quant_method": method, "bits": 4, "group_size": WIDTH}
+    quantization: dict[str, Any] = {
+        "quant_method": method,
+        "bits": 4,
+        "group_size": WIDTH,
+    }
     if method == "gptq":
-        quantization |= {"desc_act": False, "sym": True, "damp_percent": 0.01, "true_sequential": True}
+        quantization |= {
+            "desc_act": False,
+            "sym": True,
+            "damp_percent": 0.01,
+            "true_sequential": True,
+        }
     else:
         quantization |= {"version": "gemm", "zero_point": True}
     settings["quantization_config"] = quantization
@@ -343,7 +414,9 @@ def _replace_by_pointer(file: Path) -> None:
     """Leave what a clone without Git LFS has in the place of a large file."""
     size = file.stat().st_size
     digest = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
-    file.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {size}\n")
+    file.write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {size}\n"
+    )
 
 
 @attrs.define
@@ -364,7 +437,9 @@ class Zoo:
             if layout.tokenizer not in self._tokenizers:
                 self._tokenizers[layout.tokenizer] = KINDS[layout.tokenizer](self.texts)
             place = self.directory / name.replace("/", "--")
-            self._replicas[name] = build_replica(layout, self._tokenizers[layout.tokenizer], place)
+            self._replicas[name] = build_replica(
+                layout, self._tokenizers[layout.tokenizer], place
+            )
         return self._replicas[name]
 
     def publish(self, hub: LocalHub, name: str, token: str | None = None) -> Repository:

@@ -48,7 +48,9 @@ class Layout:
 
 def read_layouts() -> dict[str, Layout]:
     """Read the table of layouts, by id."""
-    rows = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text("utf-8"))["repository"]
+    rows = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text("utf-8"))[
+        "repository"
+    ]
     tables: dict[str, dict[str, Any]] = {}
     for row in rows:
         ids = row.pop("ids")
@@ -61,8 +63,12 @@ def read_layouts() -> dict[str, Layout]:
     for name, table in tables.items():
         fields: dict[str, Any] = {}
         for key, value in table.items():
-            fields[key.replace("-", "_")] = tuple(value) if isinstance(value, list) else value
-        fields["keys"] = tuple((pattern, new) for pattern, new in fields.get("keys", ()))
+            fields[key.replace("-", "_")] = (
+                tuple(value) if isinstance(value, list) else value
+            )
+        fields["keys"] = tuple(
+            (pattern, new) for pattern, new in fields.get("keys", ())
+        )
         if fields.get("moved_to", "").endswith("/"):
             fields["moved_to"] += name
         layouts[name] = Layout(name=name, **fields)

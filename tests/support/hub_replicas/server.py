@@ -19,7 +19,16 @@ CONVERSION_BOT = "SFconvertbot"
 CONVERSION_TITLE = "Adding `safetensors` variant of this model"
 """Author and title by which transformers knows the conversion of a repository (`safetensors_conversion`)."""
 
-LFS_SUFFIXES = (".bin", ".safetensors", ".model", ".h5", ".msgpack", ".ot", ".pt", ".pth")
+LFS_SUFFIXES = (
+    ".bin",
+    ".safetensors",
+    ".model",
+    ".h5",
+    ".msgpack",
+    ".ot",
+    ".pt",
+    ".pth",
+)
 """Files that the hub stores outside git, and redirects to."""
 
 DATE = "2023-03-01T12:00:00.000Z"
@@ -68,13 +77,17 @@ class Repository:
     readers: set[str] = attrs.field(factory=set)
     """The tokens that may read a gated or private repository."""
 
-    def commit(self, reference: str, directory: Path, title: str = "Upload model") -> str:
+    def commit(
+        self, reference: str, directory: Path, title: str = "Upload model"
+    ) -> str:
         """Make the files of a directory the newest commit of a branch; return its number."""
         parent = self.references.get(reference)
         if parent is None and reference.startswith("refs/pr/"):
             parent = self.references.get("main")
         parents = () if parent is None else (parent,)
-        digest = hashlib.sha1(json.dumps([self.name, reference, parents, title]).encode())
+        digest = hashlib.sha1(
+            json.dumps([self.name, reference, parents, title]).encode()
+        )
         for path in sorted(directory.rglob("*")):
             if path.is_file():
                 digest.update(path.relative_to(directory).as_posix().encode())
@@ -159,7 +172,9 @@ class LocalHub:
         }
 
     @contextlib.contextmanager
-    def connected(self, home: Path, token: str | None = None, offline: bool = False) -> Iterator[None]:
+    def connected(
+        self, home: Path, token: str | None = None, offline: bool = False
+    ) -> Iterator[None]:
         """Let huggingface_hub, which reads the environment when imported, talk to this hub for a while."""
         from huggingface_hub import constants, hf_api
 
@@ -211,7 +226,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.hub.requests.append((self.command, unquote(address.path)))
         try:
             # The segments are decoded one by one: a slash within a revision is `%2F`.
-            segments = [unquote(segment) for segment in address.path.strip("/").split("/")]
+            segments = [
+                unquote(segment) for segment in address.path.strip("/").split("/")
+            ]
             if segments[0] == "lfs":
                 self._send_file(self.hub.large_files[segments[1]], segments[2], {})
             elif segments[:2] == ["api", "models"]:
@@ -224,9 +241,15 @@ class _Handler(BaseHTTPRequestHandler):
                     self._answer_resolve(repository, rest)
         except _RefusedError as refused:
             body = json.dumps({"error": str(refused)}).encode()
-            self._send(refused.status, body, {"Content-Type": "application/json", **refused.headers})
+            self._send(
+                refused.status,
+                body,
+                {"Content-Type": "application/json", **refused.headers},
+            )
 
-    def _repository(self, segments: list[str], prefix: str) -> tuple[Repository | None, list[str]]:
+    def _repository(
+        self, segments: list[str], prefix: str
+    ) -> tuple[Repository | None, list[str]]:
         """Find the repository that a path names; None after a redirect to where it has moved."""
         for length in (2, 1):
             name = "/".join(segments[:length])
@@ -257,8 +280,14 @@ class _Handler(BaseHTTPRequestHandler):
         if repository.gated and token not in repository.readers:
             place = f"Access to model {repository.name} is restricted"
             if token is None:
-                raise _RefusedError(401, "GatedRepo", f"{place}. You must be authenticated to access it.")
-            raise _RefusedError(403, "GatedRepo", f"{place} and you are not in the authorized list.")
+                raise _RefusedError(
+                    401,
+                    "GatedRepo",
+                    f"{place}. You must be authenticated to access it.",
+                )
+            raise _RefusedError(
+                403, "GatedRepo", f"{place} and you are not in the authorized list."
+            )
 
     def _commit(self, repository: Repository, revision: str) -> Commit:
         commit = repository.find(revision)
@@ -266,7 +295,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         return commit
 
-    def _answer_api(self, repository: Repository, rest: list[str], query: dict[str, list[str]]) -> None:
+    def _answer_api(
+        self, repository: Repository, rest: list[str], query: dict[str, list[str]]
+    ) -> None:
         if not rest or rest[0] == "revision":
             commit = self._commit(repository, rest[1] if rest else "main")
             self._send_json(self._description(repository, commit, "blobs" in query))
@@ -276,11 +307,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_json(self._tree(commit, "/".join(rest[2:]), recursive))
         elif rest[0] == "paths-info":
             commit = self._commit(repository, rest[1])
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
+            body = self.rfile.read(
+                int(self.headers.get("Content-Length", "0"))
+            ).decode()
             paths = parse_qs(body).get("paths", [])
             if body.startswith("{"):
                 paths = json.loads(body)["paths"]
-            self._send_json([self._entry(commit, name) for name in commit.names() if name in paths])
+            self._send_json(
+                [self._entry(commit, name) for name in commit.names() if name in paths]
+            )
         elif rest[0] == "commits":
             history = repository.history(self._commit(repository, rest[1]))
             self._send_json([_commit_entry(commit) for commit in history])
@@ -297,7 +332,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             raise _RefusedError(404, "", f"no such part of the API: {rest[0]}")
 
-    def _description(self, repository: Repository, commit: Commit, sizes: bool) -> dict[str, object]:
+    def _description(
+        self, repository: Repository, commit: Commit, sizes: bool
+    ) -> dict[str, object]:
         siblings = []
         for name in commit.names():
             sibling: dict[str, object] = {"rfilename": name}
@@ -330,7 +367,9 @@ class _Handler(BaseHTTPRequestHandler):
             entry["lfs"] = {"oid": digest, "size": len(content), "pointerSize": 134}
         return entry
 
-    def _tree(self, commit: Commit, folder: str, recursive: bool) -> list[dict[str, object]]:
+    def _tree(
+        self, commit: Commit, folder: str, recursive: bool
+    ) -> list[dict[str, object]]:
         entries: list[dict[str, object]] = []
         folders: dict[str, None] = {}
         for name in commit.names():
@@ -342,10 +381,15 @@ class _Handler(BaseHTTPRequestHandler):
                 if not recursive:
                     continue
             entries.append(self._entry(commit, name))
-        entries += [{"type": "directory", "path": path, "size": 0, "oid": "0" * 40} for path in folders]
+        entries += [
+            {"type": "directory", "path": path, "size": 0, "oid": "0" * 40}
+            for path in folders
+        ]
         return entries
 
-    def _discussions(self, repository: Repository, query: dict[str, list[str]]) -> dict[str, object]:
+    def _discussions(
+        self, repository: Repository, query: dict[str, list[str]]
+    ) -> dict[str, object]:
         page = int(query.get("p", ["0"])[0])
         kind = query.get("type", ["all"])[0]
         status = query.get("status", ["all"])[0]
@@ -372,8 +416,12 @@ class _Handler(BaseHTTPRequestHandler):
             return
         place = f"Access to model {repository.name} is restricted"
         if token is None:
-            raise _RefusedError(401, "GatedRepo", f"{place}. You must be authenticated to access it.")
-        raise _RefusedError(403, "GatedRepo", f"{place} and you are not in the authorized list.")
+            raise _RefusedError(
+                401, "GatedRepo", f"{place}. You must be authenticated to access it."
+            )
+        raise _RefusedError(
+            403, "GatedRepo", f"{place} and you are not in the authorized list."
+        )
 
     def _answer_resolve(self, repository: Repository, rest: list[str]) -> None:
         if len(rest) < 3 or rest[0] != "resolve":
@@ -413,16 +461,22 @@ class _Handler(BaseHTTPRequestHandler):
             stop = int(span[2]) + 1 if span[2] else len(content)
             body = content[start:stop]
             status = 206
-            headers["Content-Range"] = f"bytes {start}-{start + len(body) - 1}/{len(content)}"
+            headers["Content-Range"] = (
+                f"bytes {start}-{start + len(body) - 1}/{len(content)}"
+            )
         if self.command == "GET" and cuts:
             self._send(status, body, headers, cut=cuts.pop(0))
         else:
             self._send(status, body, headers)
 
     def _send_json(self, value: object) -> None:
-        self._send(200, json.dumps(value).encode(), {"Content-Type": "application/json"})
+        self._send(
+            200, json.dumps(value).encode(), {"Content-Type": "application/json"}
+        )
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str], cut: int | None = None) -> None:
+    def _send(
+        self, status: int, body: bytes, headers: dict[str, str], cut: int | None = None
+    ) -> None:
         """Send an answer, or its first `cut` bytes."""
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -437,10 +491,18 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _commit_entry(commit: Commit) -> dict[str, object]:
     authors = [{"user": "somebody"}]
-    return {"id": commit.number, "title": commit.title, "message": "", "authors": authors, "date": DATE}
+    return {
+        "id": commit.number,
+        "title": commit.title,
+        "message": "",
+        "authors": authors,
+        "date": DATE,
+    }
 
 
-def _discussion_entry(repository: Repository, discussion: Discussion) -> dict[str, object]:
+def _discussion_entry(
+    repository: Repository, discussion: Discussion
+) -> dict[str, object]:
     return {
         "num": discussion.number,
         "title": discussion.title,
@@ -453,15 +515,26 @@ def _discussion_entry(repository: Repository, discussion: Discussion) -> dict[st
 
 
 def _reference_lists(repository: Repository) -> dict[str, list[dict[str, str]]]:
-    lists: dict[str, list[dict[str, str]]] = {"branches": [], "tags": [], "converts": [], "pullRequests": []}
+    lists: dict[str, list[dict[str, str]]] = {
+        "branches": [],
+        "tags": [],
+        "converts": [],
+        "pullRequests": [],
+    }
     for reference, commit in repository.references.items():
         if reference.startswith("refs/pr/"):
             entry = {"name": reference, "ref": reference, "targetCommit": commit}
             lists["pullRequests"].append(entry)
         elif reference == "main":
-            lists["branches"].append({"name": "main", "ref": "refs/heads/main", "targetCommit": commit})
+            lists["branches"].append(
+                {"name": "main", "ref": "refs/heads/main", "targetCommit": commit}
+            )
         else:
-            entry = {"name": reference, "ref": f"refs/tags/{reference}", "targetCommit": commit}
+            entry = {
+                "name": reference,
+                "ref": f"refs/tags/{reference}",
+                "targetCommit": commit,
+            }
             lists["tags"].append(entry)
     return lists
 
@@ -482,7 +555,9 @@ def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Serve on a free port; give its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread = threading.Thread(
+            target=server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -11,7 +11,14 @@ from typing import Any
 import attrs
 import sentencepiece
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 WORDPIECE_TOKENS = 400
 BYTE_LEVEL_TOKENS = 480
@@ -49,7 +56,10 @@ def _json(value: object) -> bytes:
 
 
 def _of_tokenizer(
-    tokenizer: Any, specials: dict[str, str], settings: dict[str, object], files: dict[str, bytes]
+    tokenizer: Any,
+    specials: dict[str, str],
+    settings: dict[str, object],
+    files: dict[str, bytes],
 ) -> TokenizerFiles:
     """Files of a tokenizer of the tokenizers library, whose ids are those of the library."""
     config = {**specials, **settings}
@@ -65,7 +75,10 @@ def _of_tokenizer(
         if token is not None:
             ids[f"{name}_token_id"] = tokenizer.token_to_id(token)
     return TokenizerFiles(
-        named | files, tokenizer.get_vocab_size(), lambda text: tokenizer.encode(text).ids, ids
+        named | files,
+        tokenizer.get_vocab_size(),
+        lambda text: tokenizer.encode(text).ids,
+        ids,
     )
 
 
@@ -82,7 +95,9 @@ def _wordpiece(texts: Sequence[str], lowercase: bool) -> TokenizerFiles:
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=WORDPIECE_TOKENS, special_tokens=list(specials.values()), show_progress=False
+        vocab_size=WORDPIECE_TOKENS,
+        special_tokens=list(specials.values()),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
     ends = [(token, tokenizer.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
@@ -94,7 +109,9 @@ def _wordpiece(texts: Sequence[str], lowercase: bool) -> TokenizerFiles:
     files = {
         "vocab.txt": ("\n".join(lines) + "\n").encode(),
         # As in the repositories of 2018 to 2020: no class and no special tokens.
-        "tokenizer_config.json": _json({"do_lower_case": lowercase, "model_max_length": 512}),
+        "tokenizer_config.json": _json(
+            {"do_lower_case": lowercase, "model_max_length": 512}
+        ),
     }
     return _of_tokenizer(tokenizer, specials, {}, files)
 
@@ -106,7 +123,9 @@ def bert(texts: Sequence[str]) -> TokenizerFiles:
 
 def bert_chinese(texts: Sequence[str]) -> TokenizerFiles:
     """WordPiece, one token a Chinese character."""
-    characters = sorted({sign for text in texts for sign in text if "一" <= sign <= "鿿"})
+    characters = sorted(
+        {sign for text in texts for sign in text if "一" <= sign <= "鿿"}
+    )
     return _wordpiece([*texts, " ".join(characters)], lowercase=True)
 
 
@@ -152,7 +171,9 @@ def roberta(texts: Sequence[str]) -> TokenizerFiles:
     # The space before the mask belongs to it.
     mask = tokenizers.AddedToken("<mask>", lstrip=True, special=True)
     tokenizer.add_special_tokens([mask])
-    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("</s>", 2), ("<s>", 0), add_prefix_space=False
+    )
     files = _vocabulary_and_merges(tokenizer, with_added_tokens=True)
     files["tokenizer_config.json"] = _json({"model_max_length": 512})
     return _of_tokenizer(tokenizer, specials, {}, files)
@@ -160,12 +181,21 @@ def roberta(texts: Sequence[str]) -> TokenizerFiles:
 
 def opt(texts: Sequence[str]) -> TokenizerFiles:
     """GPT-2's BPE, each text behind `</s>`; the repositories have no `tokenizer.json`."""
-    specials = {"bos_token": "</s>", "eos_token": "</s>", "unk_token": "</s>", "pad_token": "<pad>"}
+    specials = {
+        "bos_token": "</s>",
+        "eos_token": "</s>",
+        "unk_token": "</s>",
+        "pad_token": "<pad>",
+    }
     tokenizer = _byte_level(texts, ["<s>", "<pad>", "</s>", "<unk>"], [])
-    tokenizer.post_processor = processors.TemplateProcessing(single="</s> $A", special_tokens=[("</s>", 2)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="</s> $A", special_tokens=[("</s>", 2)]
+    )
     files = _vocabulary_and_merges(tokenizer, with_added_tokens=True)
     settings = {"add_prefix_space": False, "add_bos_token": True, "errors": "replace"}
-    return _of_tokenizer(tokenizer, specials, {**settings, "tokenizer_class": "GPT2Tokenizer"}, files)
+    return _of_tokenizer(
+        tokenizer, specials, {**settings, "tokenizer_class": "GPT2Tokenizer"}, files
+    )
 
 
 def gptj(texts: Sequence[str]) -> TokenizerFiles:
@@ -176,8 +206,14 @@ def gptj(texts: Sequence[str]) -> TokenizerFiles:
     files = _vocabulary_and_merges(tokenizer, with_added_tokens=True)
     unused = [f"<|extratoken_{number}|>" for number in range(1, 8)]
     tokenizer.add_tokens(unused)
-    files["added_tokens.json"] = _json({token: tokenizer.token_to_id(token) for token in unused})
-    settings = {"add_prefix_space": False, "model_max_length": 2048, "tokenizer_class": "GPT2Tokenizer"}
+    files["added_tokens.json"] = _json(
+        {token: tokenizer.token_to_id(token) for token in unused}
+    )
+    settings = {
+        "add_prefix_space": False,
+        "model_max_length": 2048,
+        "tokenizer_class": "GPT2Tokenizer",
+    }
     return _of_tokenizer(tokenizer, specials, settings, files)
 
 
@@ -234,7 +270,8 @@ def llama_3(texts: Sequence[str]) -> TokenizerFiles:
         [
             processors.ByteLevel(trim_offsets=False),
             processors.TemplateProcessing(
-                single=f"{begin} $A", special_tokens=[(begin, tokenizer.token_to_id(begin))]
+                single=f"{begin} $A",
+                special_tokens=[(begin, tokenizer.token_to_id(begin))],
             ),
         ]
     )
@@ -264,13 +301,22 @@ def _train_sentencepiece(texts: Sequence[str], **settings: Any) -> tuple[bytes, 
 
 
 def _pieces(encoder: Any) -> list[tuple[str, float]]:
-    return [(encoder.id_to_piece(number), encoder.get_score(number)) for number in range(len(encoder))]
+    return [
+        (encoder.id_to_piece(number), encoder.get_score(number))
+        for number in range(len(encoder))
+    ]
 
 
 def t5(texts: Sequence[str]) -> TokenizerFiles:
     """Unigram before `</s>`, with 100 sentinel tokens behind those of sentencepiece."""
     content, encoder = _train_sentencepiece(
-        texts, model_type="unigram", vocab_size=UNIGRAM_TOKENS, pad_id=0, eos_id=1, unk_id=2, bos_id=-1
+        texts,
+        model_type="unigram",
+        vocab_size=UNIGRAM_TOKENS,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
     )
     sentinels = [f"<extra_id_{number}>" for number in range(EXTRA_IDS)]
     tokenizer = tokenizers.Tokenizer(models.Unigram(_pieces(encoder), unk_id=2))
@@ -278,10 +324,15 @@ def t5(texts: Sequence[str]) -> TokenizerFiles:
         [normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Metaspace(prepend_scheme="always"),
+        ]
     )
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
     tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>", *reversed(sentinels)])
     specials = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
     settings = {
@@ -297,7 +348,12 @@ def t5(texts: Sequence[str]) -> TokenizerFiles:
 def xlm_roberta(texts: Sequence[str]) -> TokenizerFiles:
     """Unigram between `<s>` and `</s>`, with fairseq's order of the special tokens."""
     content, encoder = _train_sentencepiece(
-        texts, model_type="unigram", vocab_size=UNIGRAM_TOKENS, unk_id=0, bos_id=1, eos_id=2
+        texts,
+        model_type="unigram",
+        vocab_size=UNIGRAM_TOKENS,
+        unk_id=0,
+        bos_id=1,
+        eos_id=2,
     )
     first = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
     tokenizer = tokenizers.Tokenizer(
@@ -307,7 +363,10 @@ def xlm_roberta(texts: Sequence[str]) -> TokenizerFiles:
         [normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")]
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Metaspace(prepend_scheme="always"),
+        ]
     )
     tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
     tokenizer.post_processor = processors.TemplateProcessing(
@@ -330,12 +389,19 @@ def xlm_roberta(texts: Sequence[str]) -> TokenizerFiles:
         shifted = [number + 1 if number else 3 for number in encoder.encode(text)]
         return [0, *shifted, 2]
 
-    settings: dict[str, object] = {"model_max_length": 512, "tokenizer_class": "XLMRobertaTokenizer"}
-    files = _of_tokenizer(tokenizer, specials, settings, {"sentencepiece.bpe.model": content})
+    settings: dict[str, object] = {
+        "model_max_length": 512,
+        "tokenizer_class": "XLMRobertaTokenizer",
+    }
+    files = _of_tokenizer(
+        tokenizer, specials, settings, {"sentencepiece.bpe.model": content}
+    )
     return attrs.evolve(files, encode=encode)
 
 
-def _merges(pieces: Sequence[tuple[str, float]], ordinary: set[str]) -> list[tuple[str, str]]:
+def _merges(
+    pieces: Sequence[tuple[str, float]], ordinary: set[str]
+) -> list[tuple[str, str]]:
     """The merges of a BPE model of sentencepiece, which lists only what they make, the best first."""
     numbers = {piece: number for number, (piece, _) in enumerate(pieces)}
     merges = []
@@ -353,10 +419,16 @@ def _bpe_with_bytes(encoder: Any, unknown: str) -> Any:
     vocabulary = {piece: number for number, (piece, _) in enumerate(pieces)}
     ordinary = set()
     for number, (piece, _) in enumerate(pieces):
-        if not (encoder.is_control(number) or encoder.is_unknown(number) or encoder.is_byte(number)):
+        if not (
+            encoder.is_control(number)
+            or encoder.is_unknown(number)
+            or encoder.is_byte(number)
+        ):
             ordinary.add(piece)
     merges = _merges(pieces, ordinary)
-    bpe = models.BPE(vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True)
+    bpe = models.BPE(
+        vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=True
+    )
     tokenizer = tokenizers.Tokenizer(bpe)
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
@@ -380,8 +452,12 @@ def llama(texts: Sequence[str]) -> TokenizerFiles:
         allow_whitespace_only_pieces=True,
     )
     tokenizer = _bpe_with_bytes(encoder, "<unk>")
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
     tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
     specials = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     settings = {
@@ -423,9 +499,18 @@ def gemma(texts: Sequence[str]) -> TokenizerFiles:
     tokenizer = _bpe_with_bytes(encoder, "<unk>")
     tokenizer.normalizer = normalizers.Replace(" ", "▁")
     tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
-    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 2)])
-    tokenizer.add_special_tokens(["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *unused])
-    specials = {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<bos> $A", special_tokens=[("<bos>", 2)]
+    )
+    tokenizer.add_special_tokens(
+        ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *unused]
+    )
+    specials = {
+        "bos_token": "<bos>",
+        "eos_token": "<eos>",
+        "unk_token": "<unk>",
+        "pad_token": "<pad>",
+    }
     settings = {
         "add_bos_token": True,
         "add_eos_token": False,

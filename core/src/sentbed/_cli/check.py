@@ -37,18 +37,24 @@ def check(recipes: Sequence[str], overrides: tuple[str, ...]) -> None:
         for file in files:
             problems: list[str] = []
             try:
-                lines, problems = _check(file, overrides, plugins, fragments=file != recipe)
+                lines, problems = _check(
+                    file, overrides, plugins, fragments=file != recipe
+                )
             except RecipeError as error:
                 lines, bad = [*error.lines()], True
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other recipes
-                message = error if isinstance(error, SentbedError) else blame(error, plugins)
+                message = (
+                    error if isinstance(error, SentbedError) else blame(error, plugins)
+                )
                 lines, bad = [f"{message} @ {file}"], True
             count += bool(lines)
             bad = bad or bool(problems)
             for line in lines:
                 echo(line)
         if not count:
-            echo(f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place")
+            echo(
+                f"there is no recipe in `{recipe}`: no `.toml` file with `schema`; name another place"
+            )
             bad = True
     for what, message in slow.items():
         echo(f"hint: {what} {message}", err=True)

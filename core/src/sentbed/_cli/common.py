@@ -17,7 +17,9 @@ BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 """Exit codes: the request cannot be carried out; a run failed or missed its `[expected]`; Ctrl-C."""
 
 
-def echo(message: object = "", *, err: bool = False, nl: bool = True, coloured: bool = False) -> None:
+def echo(
+    message: object = "", *, err: bool = False, nl: bool = True, coloured: bool = False
+) -> None:
     """Print a line on standard output, or with `err` on standard error; see `printable`.
 
     Commands print by this function alone. A `coloured` message has codes of its own for the terminal; what it
@@ -29,13 +31,19 @@ def echo(message: object = "", *, err: bool = False, nl: bool = True, coloured: 
     click.echo(text, err=err, nl=nl)
 
 
-def set_option(help: str = "Override a value; PATH= takes a key out.") -> Callable[[Any], Any]:
+def set_option(
+    help: str = "Override a value; PATH= takes a key out.",
+) -> Callable[[Any], Any]:
     """Return the option `--set PATH=VALUE`, which may be given several times."""
-    return click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help=help)
+    return click.option(
+        "--set", "overrides", multiple=True, metavar="PATH=VALUE", help=help
+    )
 
 
 trust_option = click.option(
-    "--trust-remote-code", is_flag=True, help="Run Python code that comes with the encoder's model."
+    "--trust-remote-code",
+    is_flag=True,
+    help="Run Python code that comes with the encoder's model.",
 )
 
 

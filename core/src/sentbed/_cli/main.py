@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sentbed._cli.check import check
-from sentbed._cli.common import BAD_INPUT, FAILED, INTERRUPTED, done_elsewhere, echo, set_option, trust_option
+from sentbed._cli.common import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    done_elsewhere,
+    echo,
+    set_option,
+    trust_option,
+)
 from sentbed._cli.plugins import plugins
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._version import __version__
@@ -54,8 +62,13 @@ class _Group(click.Group):
             )
         return None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = {name: command.get_short_help_str(70) for name, command in self.commands.items()}
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        rows = {
+            name: command.get_short_help_str(70)
+            for name, command in self.commands.items()
+        }
         rows |= {name: offer.summary for name, offer in _plugins(ctx).commands.items()}
         with formatter.section("Commands"):
             formatter.write_dl(sorted(rows.items()))
@@ -84,7 +97,9 @@ class _Group(click.Group):
 def _sentence(error: Exception) -> str:
     """Return what an error says: its own words, the system's, or whose code raised it."""
     # A plugin that ran out of it has raised an error that says so, and is not to blame.
-    if isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY_LEFT):
+    if isinstance(error, MemoryError) or any(
+        words in str(error) for words in NO_MEMORY_LEFT
+    ):
         return OUT_OF_MEMORY
     if isinstance(error, SentbedError):
         return str(error)
@@ -115,7 +130,9 @@ def _plugins(ctx: click.Context) -> Plugins:
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
-@click.option("--traceback", is_flag=True, help="Show where in the code an error was raised.")
+@click.option(
+    "--traceback", is_flag=True, help="Show where in the code an error was raised."
+)
 def main(traceback: bool) -> None:
     """Test sentence encoders: one TOML recipe, end to end.
 
@@ -126,15 +143,38 @@ def main(traceback: bool) -> None:
 @main.command()
 @click.argument("recipe", type=click.Path(dir_okay=False), required=False)
 @set_option()
-@click.option("--no-cache", is_flag=True, help="Compute every vector, and keep none; no score depends on it.")
-@click.option("--out", type=click.Path(file_okay=False), help="The run directory; runs/NAME-TIME by default.")
 @click.option(
-    "--resume", "resumed", type=click.Path(file_okay=False), help="Go on with the run in this directory."
+    "--no-cache",
+    is_flag=True,
+    help="Compute every vector, and keep none; no score depends on it.",
 )
-@click.option("--allow-changes", is_flag=True, help="Resume although recipe, data or code have changed.")
-@click.option("--replace", is_flag=True, help="Take the place of a run in `--out` that has not finished.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    help="The run directory; runs/NAME-TIME by default.",
+)
+@click.option(
+    "--resume",
+    "resumed",
+    type=click.Path(file_okay=False),
+    help="Go on with the run in this directory.",
+)
+@click.option(
+    "--allow-changes",
+    is_flag=True,
+    help="Resume although recipe, data or code have changed.",
+)
+@click.option(
+    "--replace",
+    is_flag=True,
+    help="Take the place of a run in `--out` that has not finished.",
+)
 @trust_option
-@click.option("--devices", type=click.IntRange(1), help="Devices to train and encode on; `runtime.devices`.")
+@click.option(
+    "--devices",
+    type=click.IntRange(1),
+    help="Devices to train and encode on; `runtime.devices`.",
+)
 def run(
     recipe: str | None,
     overrides: tuple[str, ...],
@@ -169,11 +209,19 @@ def run(
     if resumed is not None and out is not None:
         raise click.UsageError("a resumed run stays in its directory: take `--out` out")
     if replace and out is None:
-        raise click.UsageError("`--replace` takes the place of the run in a directory: name it with `--out`")
+        raise click.UsageError(
+            "`--replace` takes the place of the run in a directory: name it with `--out`"
+        )
     loaded = None if recipe is None else load_recipe(recipe, overrides)
-    if loaded is None and (directory := Path(str(resumed))).joinpath(RESOLVED).is_file():
+    if (
+        loaded is None
+        and (directory := Path(str(resumed))).joinpath(RESOLVED).is_file()
+    ):
         loaded = own_recipe(directory, overrides, trust_remote_code)
-    if loaded is not None and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None:
+    if (
+        loaded is not None
+        and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None
+    ):
         sys.exit(code)
     if resumed is not None:
         result = resume_run(resumed, loaded, allow_changes=allow_changes)

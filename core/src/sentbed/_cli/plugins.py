@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--check", metavar="NAME", help="`sentbed check-plugin NAME`, which has more options.")
+@click.option(
+    "--check",
+    metavar="NAME",
+    help="`sentbed check-plugin NAME`, which has more options.",
+)
 @click.pass_context
 def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
     """List the installed plugins, what became of each, and the components that they offer.
@@ -38,7 +42,10 @@ def plugins(ctx: click.Context, as_json: bool, check: str | None) -> None:
 
 def _text(installed: Plugins) -> Iterator[str]:
     rows = [("PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS")]
-    rows += [(p.name, _offers(p), p.distribution, p.version, p.status) for p in installed.plugins]
+    rows += [
+        (p.name, _offers(p), p.distribution, p.version, p.status)
+        for p in installed.plugins
+    ]
     head, *lines = columns(rows)
     yield head
     for plugin, line in zip(installed.plugins, lines, strict=True):
@@ -66,7 +73,9 @@ def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
 
 
 def _offers(plugin: PluginInfo) -> str:
@@ -79,7 +88,11 @@ def _offers(plugin: PluginInfo) -> str:
 def _claims(plugin: PluginInfo, installed: Plugins) -> Iterator[str]:
     """Yield the outcome for each name that this plugin and others claim."""
     for clash in installed.clashes.values():
-        others = [c for c in clash.claims if (c.distribution, c.plugin) != (plugin.distribution, plugin.name)]
+        others = [
+            c
+            for c in clash.claims
+            if (c.distribution, c.plugin) != (plugin.distribution, plugin.name)
+        ]
         if len(others) == len(clash.claims) or clash.preferred not in (None, *others):
             continue
         who = " and ".join(f"`{_whose(c, plugin)}`" for c in others)
@@ -100,11 +113,18 @@ def component_rows(installed: Plugins) -> list[tuple[str, str, str, str]]:
     from sentbed._registry.plugin_info import ComponentInfo
     from sentbed.kinds import KINDS
 
-    rows = [(c.kind, c.name, c.distribution, c.summary) for c in installed.components.values()]
+    rows = [
+        (c.kind, c.name, c.distribution, c.summary)
+        for c in installed.components.values()
+    ]
     for clash in installed.clashes.values():
         if clash.preferred is None:
-            components = [claim for claim in clash.claims if isinstance(claim, ComponentInfo)]
-            rows += [(c.kind, c.name, c.distribution, "clash: not taken") for c in components]
+            components = [
+                claim for claim in clash.claims if isinstance(claim, ComponentInfo)
+            ]
+            rows += [
+                (c.kind, c.name, c.distribution, "clash: not taken") for c in components
+            ]
     return sorted(rows, key=lambda row: (list(KINDS).index(row[0]), row))
 
 
@@ -117,11 +137,15 @@ def _json(installed: Plugins) -> str:
     document = {
         "api": API_VERSION,
         "plugins": [
-            fields(plugin, "name distribution version status reason problem place api kinds hooks slow")
+            fields(
+                plugin,
+                "name distribution version status reason problem place api kinds hooks slow",
+            )
             for plugin in installed.plugins
         ],
         "components": [
-            fields(info, "kind name distribution version summary") for info in installed.components.values()
+            fields(info, "kind name distribution version summary")
+            for info in installed.components.values()
         ],
         "clashes": [
             {

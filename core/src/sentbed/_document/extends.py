@@ -48,7 +48,11 @@ def extend(content: bytes, file: str, schema: int) -> Document:
 
 
 def _read(
-    content: bytes, file: str, chain: Mapping[Path, str], layers: dict[Path, Document], schema: int
+    content: bytes,
+    file: str,
+    chain: Mapping[Path, str],
+    layers: dict[Path, Document],
+    schema: int,
 ) -> Iterator[Problem]:
     """Add a file to `layers` after its bases, yielding problems; `chain` holds the files that led to it."""
     try:
@@ -59,9 +63,7 @@ def _read(
     resolved_path = Path(file).resolve()
     base_schema = document.data.get("schema", schema)
     if chain and (base_schema != schema or isinstance(base_schema, bool)):
-        message = (
-            f"the base has `schema = {base_schema!r}`, this version of sentbed reads `schema = {schema}`"
-        )
+        message = f"the base has `schema = {base_schema!r}`, this version of sentbed reads `schema = {schema}`"
         yield document.problem(message, ("schema",))
         return
     chain = {**chain, resolved_path: file}
@@ -90,7 +92,9 @@ def _read(
                 )
                 yield document.problem(message, path)
             elif base not in layers:
-                yield from _read(read_file(base), _shown(base, location, file), chain, layers, schema)
+                yield from _read(
+                    read_file(base), _shown(base, location, file), chain, layers, schema
+                )
         except OSError as error:
             message = f"cannot read the base `{location}`: {error.strerror or error}; check the path"
             yield document.problem(message, path)
@@ -123,7 +127,10 @@ class _Merge:
 
     def __init__(self, low: Document, high: Document) -> None:
         self.low, self.high = low, high
-        self.below_low, self.below_high = _by_prefix(low.places), _by_prefix(high.places)
+        self.below_low, self.below_high = (
+            _by_prefix(low.places),
+            _by_prefix(high.places),
+        )
         self.places = dict(low.places)
 
     def document(self) -> Document:
@@ -131,7 +138,11 @@ class _Merge:
         return Document(data, self.high.file, self.places, (self.low, *self.low.below))
 
     def tables(
-        self, low: Mapping[str, Any], high: Mapping[str, Any], at: KeyPath, source: KeyPath
+        self,
+        low: Mapping[str, Any],
+        high: Mapping[str, Any],
+        at: KeyPath,
+        source: KeyPath,
     ) -> dict[str, Any]:
         """Merge two tables; `at` is the path in the first and the result, `source` the path in the second."""
         merged = dict(low)
@@ -191,4 +202,8 @@ def _names(value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         return []
     names = [item.get("name") for item in value]
-    return names if all(isinstance(n, str) for n in names) and len(set(names)) == len(names) else []
+    return (
+        names
+        if all(isinstance(n, str) for n in names) and len(set(names)) == len(names)
+        else []
+    )

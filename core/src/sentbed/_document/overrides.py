@@ -25,7 +25,9 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
     for override in overrides:
         path, equals, text = override.partition("=")
         if not equals or not path.strip():
-            problems.append(Problem(f"found the override {override!r}, expected `PATH=VALUE`"))
+            problems.append(
+                Problem(f"found the override {override!r}, expected `PATH=VALUE`")
+            )
             continue
         value = _toml_value(f"v = {text}")
         # In an array nothing may follow a value but the bracket: no comment, no second line.
@@ -36,7 +38,9 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
         # Moved to the end: a later override may set a key below an earlier one.
         values.pop(path.strip(), None)
         values[path.strip()] = value if text else TAKEN_OUT
-    direct_values = {path: value for path, value in values.items() if not path.startswith(EVERYWHERE)}
+    direct_values = {
+        path: value for path, value in values.items() if not path.startswith(EVERYWHERE)
+    }
     try:
         document = attrs.evolve(document, plain=document.plain or document)
         document = set_values(document, direct_values, "the override")
@@ -91,7 +95,9 @@ def set_values(document: Document, values: Mapping[str, Any], what: str) -> Docu
                 _step_into(place, keys[-1], new=False)
                 del place[keys[-1]]
         except (KeyError, IndexError, TypeError) as error:
-            problems.append(Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path))
+            problems.append(
+                Problem(f"{what} `{path}` leads nowhere: {error.args[0]}", path)
+            )
     if problems:
         raise RecipeError(problems)
     document = attrs.evolve(document, data=data)
@@ -109,7 +115,9 @@ def _step_into(place: Any, key: str, new: bool) -> Any:
         return place[_index(place, key)]
     table = _table_at(place, key)
     if key not in table and not new:
-        raise KeyError(f"there is no key `{key}` to take out.{suggest(key, list(table))}")
+        raise KeyError(
+            f"there is no key `{key}` to take out.{suggest(key, list(table))}"
+        )
     return table.setdefault(key, {})
 
 
@@ -128,6 +136,10 @@ def _index(place: list[Any], key: str) -> int:
         return names.index(key)
     named = [name for name in names if isinstance(name, str)]
     if named:
-        raise IndexError(f"there is no element `{key}`, the names are {listed(named)}; name one of them")
+        raise IndexError(
+            f"there is no element `{key}`, the names are {listed(named)}; name one of them"
+        )
     numbers = f"0 to {len(place) - 1}" if place else "none: the array is empty"
-    raise IndexError(f"there is no element `{key}`, the elements are numbered {numbers}")
+    raise IndexError(
+        f"there is no element `{key}`, the elements are numbered {numbers}"
+    )

@@ -24,7 +24,15 @@ from sentbed import _component_faults
 from sentbed._component_faults import fault, release_of, sentences
 from sentbed._document.toml import Document, KeyPath, unlocated
 from sentbed._locations import FilePath, ModelId, WrittenPath, placed
-from sentbed.errors import PluginError, Problem, SentbedError, listed, reason_of, suggest, unknown_keys
+from sentbed.errors import (
+    PluginError,
+    Problem,
+    SentbedError,
+    listed,
+    reason_of,
+    suggest,
+    unknown_keys,
+)
 from sentbed.kinds import Components, kind_of
 from sentbed.protocols import Component
 
@@ -35,7 +43,12 @@ LONGEST_PATH = 4000
 
 _WHOLE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(_WHOLE_NUMBER.pattern + r"(?:\.[0-9]{1,18})?(?:e[+-]?[0-9]{1,2})?")
-_NOUN: Mapping[Any, str] = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+_NOUN: Mapping[Any, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
 
 
 class _InvalidError(Exception):
@@ -82,7 +95,9 @@ def structure(
 
 
 @lru_cache(maxsize=2)  # the cells of a study are structured alike
-def make_converter(plugins: Components | None, base: Path, check: bool = True) -> cattrs.Converter:
+def make_converter(
+    plugins: Components | None, base: Path, check: bool = True
+) -> cattrs.Converter:
     """Return a converter that knows the components of `plugins` and coerces nothing.
 
     With `check`, the problems from a component's `check` method are reported as faults.
@@ -94,7 +109,10 @@ def make_converter(plugins: Components | None, base: Path, check: bool = True) -
         (_is_kind, partial(_component, converter, plugins, check)),
         (lambda t: get_origin(t) in (Mapping, dict), partial(_mapping, converter)),
         (lambda t: get_origin(t) is tuple, partial(_array, converter)),
-        (lambda t: get_origin(t) in (Union, types.UnionType), partial(_union, converter)),
+        (
+            lambda t: get_origin(t) in (Union, types.UnionType),
+            partial(_union, converter),
+        ),
         (lambda t: get_origin(t) is Literal, _literal),
         # The values that a study's axes set are structured once they are in the recipe.
         (lambda t: t is Any, lambda value, _: value),
@@ -160,13 +178,17 @@ def _literal(value: Any, kind: Any) -> Any:
 def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     members = [m for m in get_args(kind) if m is not type(None)]
     for member in members:
-        if type(unlocated(value)) is member and (member is not float or math.isfinite(value)):
+        if type(unlocated(value)) is member and (
+            member is not float or math.isfinite(value)
+        ):
             return unlocated(value)
     if len(members) == 1:
         return converter.structure(value, members[0])
     if float in members and type(value) is int:
         return float(value)
-    if isinstance(value, list) and (arrays := [m for m in members if get_origin(m) is tuple]):
+    if isinstance(value, list) and (
+        arrays := [m for m in members if get_origin(m) is tuple]
+    ):
         return converter.structure(value, arrays[0])
     nouns = [_NOUN[member] for member in members if member in _NOUN]
     if len(nouns) == len(members):
@@ -177,9 +199,13 @@ def _union(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     try:
         return converter.structure(value, first)
     except _InvalidError as error:
-        if len(error.faults) == 1 and any(get_origin(m) is tuple for m in members if m is not first):
+        if len(error.faults) == 1 and any(
+            get_origin(m) is tuple for m in members if m is not first
+        ):
             place, message = error.faults[0]
-            raise _InvalidError([(place, f"{message.rstrip('.')}. An array is possible too.")]) from error
+            raise _InvalidError(
+                [(place, f"{message.rstrip('.')}. An array is possible too.")]
+            ) from error
         raise
 
 
@@ -208,11 +234,17 @@ def _as_array(value: Any) -> str:
 def _mapping(converter: cattrs.Converter, value: Any, kind: Any) -> Any:
     if not isinstance(value, dict):
         raise _fault(value, "a table")
-    return _collect(converter, {key: (item, get_args(kind)[1]) for key, item in value.items()})
+    return _collect(
+        converter, {key: (item, get_args(kind)[1]) for key, item in value.items()}
+    )
 
 
 def _component(
-    converter: cattrs.Converter, plugins: Components | None, check: bool, value: Any, base: Any
+    converter: cattrs.Converter,
+    plugins: Components | None,
+    check: bool,
+    value: Any,
+    base: Any,
 ) -> Component:
     assert plugins is not None, "tables without components need no plugins"
     kind_info = kind_of(base)
@@ -243,7 +275,10 @@ def _problems(part: Component) -> list[str]:
         return [str(error)]
     except Exception as error:  # noqa: BLE001 - a plugin's fault must not hide the other problems
         frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is this one
-        frame = next((frame for frame in frames if frame.filename != _component_faults.__file__), None)
+        frame = next(
+            (frame for frame in frames if frame.filename != _component_faults.__file__),
+            None,
+        )
         place = f"{frame.filename}:{frame.lineno}" if frame else ""
         return [str(fault(part, "check", f"raised {reason_of(error)}", place))]
 
@@ -257,7 +292,9 @@ def _fault(value: Any, expected: str) -> _InvalidError:
     return _invalid(f"found {noun}{value!r}, expected {expected}")
 
 
-def _collect(converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]) -> dict[Any, Any]:
+def _collect(
+    converter: cattrs.Converter, items: Mapping[Any, tuple[Any, Any]]
+) -> dict[Any, Any]:
     """Structure every item and raise all faults together, each under its key."""
     result: dict[Any, Any] = {}
     faults: list[tuple[KeyPath, str]] = []
@@ -289,7 +326,11 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     items = dict(value)
     if inline is not None:
         # Keys that are not fields of this table belong to the inline component.
-        field_items = {key: items.pop(key) for key in list(items) if key in fields and key != inline}
+        field_items = {
+            key: items.pop(key)
+            for key in list(items)
+            if key in fields and key != inline
+        }
         items = {inline: items, **field_items}
     arguments: dict[str, Any] = {}
     faults: list[tuple[KeyPath, str]] = []
@@ -308,8 +349,15 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
             faults += error.below(*prefix)
             continue
         except Exception as error:  # noqa: BLE001 - cattrs raises anything for a type that is not one of ours
-            reason = " ".join(reason_of(getattr(error, "exceptions", [error])[0]).split())
-            faults.append(((key,), f"found {items[key]!r:.80}, {_no_type(attribute, cls)} ({reason:.200})"))
+            reason = " ".join(
+                reason_of(getattr(error, "exceptions", [error])[0]).split()
+            )
+            faults.append(
+                (
+                    (key,),
+                    f"found {items[key]!r:.80}, {_no_type(attribute, cls)} ({reason:.200})",
+                )
+            )
             continue
         try:
             if attribute.validator is not None:
@@ -357,7 +405,11 @@ def _hints(cls: type[Any]) -> Mapping[str, Any]:
         return get_type_hints(cls)
     except Exception as error:
         name = getattr(error, "name", "")
-        of = (f"the field `{a.name}`" for a in attrs.fields(cls) if name in re.findall(r"\w+", str(a.type)))
+        of = (
+            f"the field `{a.name}`"
+            for a in attrs.fields(cls)
+            if name in re.findall(r"\w+", str(a.type))
+        )
         message = (
             f"the type of {next(of, 'a field')} of `{cls.__qualname__}` ({cls.__module__}) cannot be found: "
             f"{error}; its plugin must import it outside `if TYPE_CHECKING`"

@@ -30,7 +30,11 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _STRING = re.compile(
-    r'"""(?:\\.|[^\\])*?"{3,5}|' + r"'''.*?'{3,5}|" + r'"(?:\\.|[^"\\\n])*"|' + r"'[^'\n]*'", re.DOTALL
+    r'"""(?:\\.|[^\\])*?"{3,5}|'
+    + r"'''.*?'{3,5}|"
+    + r'"(?:\\.|[^"\\\n])*"|'
+    + r"'[^'\n]*'",
+    re.DOTALL,
 )
 _UNQUOTED = re.compile(r"([\w.\- ]+)=\s*([A-Za-z./~][^\"'\[\]{}#=,]*?)\s*(?:#.*)?")
 """A line with a key and a text without quotes."""
@@ -108,7 +112,11 @@ class Document:
         shown = path
         match path, self.data.get("stage"):
             case ("stage", int(index), *rest), list(stages) if index < len(stages):
-                name = stages[index].get("name") if isinstance(stages[index], dict) else None
+                name = (
+                    stages[index].get("name")
+                    if isinstance(stages[index], dict)
+                    else None
+                )
                 # Only a name by which `--set` finds this stage.
                 if name and self.key_path(f"stage.{name}") == path[:2]:
                     shown = ("stage", name, *rest)
@@ -128,7 +136,11 @@ class Document:
                         if isinstance(item, dict) and item.get("name") == key:
                             element = index
                             break
-                place = place[element] if isinstance(element, int) and element < len(place) else None
+                place = (
+                    place[element]
+                    if isinstance(element, int) and element < len(place)
+                    else None
+                )
             else:
                 place = place.get(key) if isinstance(place, Mapping) else None
             keys += (element,)
@@ -146,7 +158,11 @@ class Document:
 
     def set_from(self, path: KeyPath, origin: str) -> Document:
         """Return the document with `origin`, which is not a file, as the place of `path` and all below it."""
-        places = {key_path: place for key_path, place in self.places.items() if key_path[: len(path)] != path}
+        places = {
+            key_path: place
+            for key_path, place in self.places.items()
+            if key_path[: len(path)] != path
+        }
         return attrs.evolve(self, places={**places, path: (origin, None)})
 
     def without(self, path: KeyPath) -> Document:
@@ -155,8 +171,16 @@ class Document:
         depth = len(above)
         places = {}
         for key_path, place in self.places.items():
-            number = key_path[depth] if len(key_path) > depth and list(key_path[:depth]) == above else None
-            if not isinstance(number, int) or not isinstance(gone, int) or number < gone:
+            number = (
+                key_path[depth]
+                if len(key_path) > depth and list(key_path[:depth]) == above
+                else None
+            )
+            if (
+                not isinstance(number, int)
+                or not isinstance(gone, int)
+                or number < gone
+            ):
                 places[key_path] = place
             elif number > gone:
                 places[(*key_path[:depth], number - 1, *key_path[depth + 1 :])] = place
@@ -265,9 +289,13 @@ class _Scanner:
 
     def mark(self, path: KeyPath, line: int) -> None:
         if len(path) > DEEPEST:
-            self.refuse(f"`{dotted(path[:3])}...` has more than {DEEPEST} levels; write it flatter")
+            self.refuse(
+                f"`{dotted(path[:3])}...` has more than {DEEPEST} levels; write it flatter"
+            )
         if len(self.places) > MOST_KEYS:
-            self.refuse(f"the file has more than {MOST_KEYS:,} keys and elements of arrays; take some out")
+            self.refuse(
+                f"the file has more than {MOST_KEYS:,} keys and elements of arrays; take some out"
+            )
         if printable(str(path[-1])) != path[-1] and isinstance(path[-1], str):
             self.refuse(f"the key {path[-1]!r} has control characters; take them out")
         self.places.setdefault(path, (self.file, line))
@@ -346,4 +374,6 @@ class _Scanner:
                     self.space()
             self.at += 1
         elif len(self.take(_SCALAR).strip()) > LONGEST_NUMBER:
-            self.refuse(f"found a number of more than {LONGEST_NUMBER} characters; write a shorter one")
+            self.refuse(
+                f"found a number of more than {LONGEST_NUMBER} characters; write a shorter one"
+            )

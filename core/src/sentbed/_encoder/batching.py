@@ -49,7 +49,9 @@ def encode_into(
 
     starts = range(0, len(texts), WINDOW)
     windows: Iterator[_Window] = (
-        _Window.of(texts[start : start + WINDOW], tokenizer, max_length, encoder.shares_prefix)
+        _Window.of(
+            texts[start : start + WINDOW], tokenizer, max_length, encoder.shares_prefix
+        )
         for start in starts
     )
     if encoder.asynchronous:
@@ -62,7 +64,9 @@ def encode_into(
             planned = plan_batches(lengths, token_budget)
         plan = list(planned)
         batches = (pad(window.tokens, rows, tokenizer.pad_id) for rows in plan)
-        for rows, batch_vectors in zip(plan, encoder.encode_batches(batches), strict=True):
+        for rows, batch_vectors in zip(
+            plan, encoder.encode_batches(batches), strict=True
+        ):
             vectors[rows] = batch_vectors
             if progress is not None:
                 progress(int(window.counts[rows].sum()))
@@ -78,7 +82,9 @@ class _Window:
     counts: NDArray[np.int64]
 
     @classmethod
-    def of(cls, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, shares: bool) -> _Window:
+    def of(
+        cls, texts: Sequence[str], tokenizer: Tokenizer, max_length: int, shares: bool
+    ) -> _Window:
         import numpy as np
 
         unique, inverse = distinct_texts(texts)
@@ -94,7 +100,9 @@ def distinct_texts(texts: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     import numpy as np
 
     places = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    return list(places), np.fromiter((places[text] for text in texts), np.int64, len(texts))
+    return list(places), np.fromiter(
+        (places[text] for text in texts), np.int64, len(texts)
+    )
 
 
 def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
@@ -108,7 +116,9 @@ def _made_ahead(windows: Iterator[_Window]) -> Iterator[_Window]:
             yield window
 
 
-def shared_prefix_length(tokens: TokenIds, shareable: Callable[[NDArray[np.int32]], int] = len) -> int:
+def shared_prefix_length(
+    tokens: TokenIds, shareable: Callable[[NDArray[np.int32]], int] = len
+) -> int:
     """Return how many leading tokens all texts share, or 0 if they are too few to pay off.
 
     With a prompt this is the template before the sentence, including the demonstration; at least one token of
@@ -119,7 +129,9 @@ def shared_prefix_length(tokens: TokenIds, shareable: Callable[[NDArray[np.int32
     if len(tokens) < 2:
         return 0
     starts = tokens.offsets[:-1]
-    longest = min(int(tokens.lengths.min()) - 1, shareable(tokens.ids[: tokens.offsets[1]]))
+    longest = min(
+        int(tokens.lengths.min()) - 1, shareable(tokens.ids[: tokens.offsets[1]])
+    )
     shared = 0
     while shared < longest and _are_alike(tokens, starts + shared):
         shared += 1
@@ -137,7 +149,9 @@ def _are_alike(tokens: TokenIds, places: NDArray[np.int64]) -> bool:
     return bool((hidden == hidden[0]).all())
 
 
-def plan_batches(lengths: NDArray[np.int64], token_budget: int) -> Iterator[NDArray[np.int64]]:
+def plan_batches(
+    lengths: NDArray[np.int64], token_budget: int
+) -> Iterator[NDArray[np.int64]]:
     """Yield the row indices of each batch, longest texts first.
 
     Neighbouring lengths share a batch only if the padding costs less than another batch: dynamic programming

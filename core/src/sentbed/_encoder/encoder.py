@@ -16,14 +16,28 @@ from sentbed._component_faults import number, returned
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into
-from sentbed._files import SUMS_FILE, read_file, verified_sums, write_atomic, write_directory, write_sums
+from sentbed._files import (
+    SUMS_FILE,
+    read_file,
+    verified_sums,
+    write_atomic,
+    write_directory,
+    write_sums,
+)
 from sentbed._recipe.component_compatibility import misfits, runtime_misfits
 from sentbed._recipe.load import component_of
 from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, SHORTEST, EncoderRecipe
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed.errors import ModelError, NotFiniteError, Problem, RecipeError, RunError, SentbedError
+from sentbed.errors import (
+    ModelError,
+    NotFiniteError,
+    Problem,
+    RecipeError,
+    RunError,
+    SentbedError,
+)
 from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,
@@ -88,12 +102,24 @@ class Encoder:
         recipe = self_contained(recipe)
         sums = _sums(saved) if saved else {}
         context = BuildContext(
-            texts, saved and saved / BACKBONE, recipe.needs, sums, recipe.readings, recipe.template
+            texts,
+            saved and saved / BACKBONE,
+            recipe.needs,
+            sums,
+            recipe.readings,
+            recipe.template,
         )
-        backbone = returned(recipe.backbone.build(context), BuiltBackbone, recipe.backbone, "build")
+        backbone = returned(
+            recipe.backbone.build(context), BuiltBackbone, recipe.backbone, "build"
+        )
         if head_seed is not None:
             engine.seed(head_seed)
-        encoder = cls(recipe, engine, backbone, engine.assemble(backbone, recipe.pooler, recipe.head, saved))
+        encoder = cls(
+            recipe,
+            engine,
+            backbone,
+            engine.assemble(backbone, recipe.pooler, recipe.head, saved),
+        )
         encoder.require_positions(recipe.max_length)
         for variant in recipe.task_recipes:
             attrs.evolve(encoder, recipe=variant).require_positions(SHORTEST)
@@ -104,13 +130,20 @@ class Encoder:
     def fit_transform(self) -> Encoder:
         """Fit the head's transform, if it has one, to the weights as they are now; return this encoder."""
         if (transform := self.recipe.head.transform) is not None:
-            bare, recipe = self.placed.transformed(), attrs.evolve(self.recipe, prompt=self.recipe.prompts[0])
-            vectors = attrs.evolve(self, placed=bare, recipe=recipe).encode(self.fit_texts)
+            bare, recipe = (
+                self.placed.transformed(),
+                attrs.evolve(self.recipe, prompt=self.recipe.prompts[0]),
+            )
+            vectors = attrs.evolve(self, placed=bare, recipe=recipe).encode(
+                self.fit_texts
+            )
             fitted_on = {}
             if len(vectors):
                 digest = hashlib.sha256(json.dumps(self.fit_texts).encode()).hexdigest()
                 fitted_on = {"texts": len(vectors), "data": digest}
-            self.placed = bare.transformed(transform.fit(vectors, self.backbone), fitted_on)
+            self.placed = bare.transformed(
+                transform.fit(vectors, self.backbone), fitted_on
+            )
         return self
 
     @classmethod
@@ -157,9 +190,13 @@ class Encoder:
         Relative paths start in the current directory. Raises `RecipeError` with all problems.
         """
         plugins = plugins or load_plugins()
-        recipe, problems = structure(table, EncoderRecipe, Document({}), plugins, Path.cwd())
+        recipe, problems = structure(
+            table, EncoderRecipe, Document({}), plugins, Path.cwd()
+        )
         if not problems:
-            problems = [Problem(message, where) for where, message in misfits(recipe, plugins)]
+            problems = [
+                Problem(message, where) for where, message in misfits(recipe, plugins)
+            ]
         if problems:
             raise RecipeError(problems)
         runtime = runtime_of(runtime, plugins)
@@ -175,7 +212,9 @@ class Encoder:
     def require_positions(self, max_length: int) -> None:
         """Raise `ModelError` if texts of `max_length` tokens, plus the template, exceed the positions."""
         positions = self.backbone.max_length
-        for prompt, tokenizer in zip(self.recipe.resolved_prompts, self.tokenizers(), strict=True):
+        for prompt, tokenizer in zip(
+            self.recipe.resolved_prompts, self.tokenizers(), strict=True
+        ):
             template = _tokens_around_text(tokenizer) if prompt else 0
             repeats = prompt is not None and prompt.template.between is not None
             times = 2 if repeats else 1
@@ -196,7 +235,9 @@ class Encoder:
         if prompt is None:
             return tokenizer
         longest = self.backbone.max_length
-        return PromptTokenizer(tokenizer, prompt, longest, normalize, self.cuts_to_positions)
+        return PromptTokenizer(
+            tokenizer, prompt, longest, normalize, self.cuts_to_positions
+        )
 
     def tokenizers(self, normalize: bool = True) -> list[Tokenizer]:
         """Return the tokenizer of each prompt; see `tokenizer`."""
@@ -232,13 +273,19 @@ class Encoder:
     def protocol(self) -> dict[str, Any]:
         """Return the encoder's part of a score's protocol: how it turns text into vectors."""
         pooler = self.recipe.pooler
-        prompts = [prompt.describe() for prompt in self.recipe.resolved_prompts if prompt]
+        prompts = [
+            prompt.describe() for prompt in self.recipe.resolved_prompts if prompt
+        ]
         facts: dict[str, Any] = {
             "precision": self.engine.describe()["precision"],
             "pooler": {
                 "train": pooler.name,
                 "test": pooler.traits.at_test or pooler.name,
-                **{key: value for key, value in unstructure(pooler).items() if key != "use"},
+                **{
+                    key: value
+                    for key, value in unstructure(pooler).items()
+                    if key != "use"
+                },
             },
             "max_length": self.recipe.max_length,
         }
@@ -246,7 +293,9 @@ class Encoder:
         facts |= self.placed.protocol
         if self.placed.fitted_on is not None:
             fields = unstructure(self.recipe.head.transform).items()
-            settings = {key: value for key, value in fields if not isinstance(value, Mapping)}
+            settings = {
+                key: value for key, value in fields if not isinstance(value, Mapping)
+            }
             facts["transform"] = settings | dict(self.placed.fitted_on)
         if self.recipe.joined > 1:
             facts["ensemble"] = self.recipe.ensemble
@@ -271,7 +320,9 @@ class Encoder:
 
         _require_list(texts)
         output = np.empty((len(texts), self.width), np.float32)
-        self.encode_into(output, texts, progress, max_length=max_length, normalize=normalize)
+        self.encode_into(
+            output, texts, progress, max_length=max_length, normalize=normalize
+        )
         return output
 
     def encode_into(
@@ -323,7 +374,9 @@ class Encoder:
         `prepared` is the result of `evaluator.prepare()`; `bar` counts the texts encoded so far.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
-        prepared = prepared or returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+        prepared = prepared or returned(
+            evaluator.prepare(), Preparation, evaluator, "prepare"
+        )
         own_protocol, second_protocol = self.protocol(), {}
         left = _Seen(self, progress, store, task_type=evaluator.name)
         right = None
@@ -344,7 +397,10 @@ class Encoder:
             returned(score, Score, evaluator, "score")
             encoder_protocol = {**own_protocol, **left.prompt_facts(score.task)}
             if right is not None:
-                encoder_protocol["second"] = {**second_protocol, **right.prompt_facts(score.task)}
+                encoder_protocol["second"] = {
+                    **second_protocol,
+                    **right.prompt_facts(score.task),
+                }
             scores.append(
                 attrs.evolve(
                     score,
@@ -377,7 +433,9 @@ class Encoder:
         try:
             target = Path(path).resolve()
         except (OSError, RuntimeError) as error:  # `RuntimeError` until Python 3.12
-            raise RunError(f"`{path}` is a link that leads to itself; choose another place") from error
+            raise RunError(
+                f"`{path}` is a link that leads to itself; choose another place"
+            ) from error
         empty = target.is_dir() and not any(target.iterdir())
         if target.exists() and not empty and not (target / ENCODER_FILE).is_file():
             raise RunError(
@@ -398,7 +456,9 @@ class Encoder:
         self.backbone, self.placed = other.backbone, other.placed
 
 
-def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = False) -> EncoderRecipe:
+def saved_recipe(
+    directory: Path, plugins: Plugins, trust_remote_code: bool = False
+) -> EncoderRecipe:
     """Return the recipe of a saved encoder.
 
     Raises:
@@ -408,19 +468,27 @@ def saved_recipe(directory: Path, plugins: Plugins, trust_remote_code: bool = Fa
     try:
         is_file = file.is_file()
     except OSError as error:
-        raise ModelError(f"`{directory}` cannot be a path: {error.strerror}; check the path") from error
+        raise ModelError(
+            f"`{directory}` cannot be a path: {error.strerror}; check the path"
+        ) from error
     if not is_file:
         raise ModelError(_no_encoder(directory))
     document = parse(read_file(file), str(file))
     table = dict(document.data)
     if (schema := table.pop("schema", None)) != SCHEMA:
-        raise ModelError(f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}")
+        raise ModelError(
+            f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}"
+        )
     base = directory.resolve()
-    recipe, problems = structure(table, EncoderRecipe, document, plugins, base, check=False)
+    recipe, problems = structure(
+        table, EncoderRecipe, document, plugins, base, check=False
+    )
     if not problems:
         portable = without_machine_settings(attrs.evolve(document, data=table), recipe)
         if portable.left_out:
-            recipe, problems = structure(portable.data, EncoderRecipe, document, plugins, base, check=False)
+            recipe, problems = structure(
+                portable.data, EncoderRecipe, document, plugins, base, check=False
+            )
     if problems:
         raise RecipeError(problems)
     if recipe.backbone.traits.runs_code and not trust_remote_code:
@@ -449,7 +517,11 @@ def _sums(saved: Path) -> dict[str, str]:
             f"or, if you have edited it, delete its `{SUMS_FILE}`"
         ) from error
     inside = f"{BACKBONE}/"
-    return {name.removeprefix(inside): digest for name, digest in sums.items() if name.startswith(inside)}
+    return {
+        name.removeprefix(inside): digest
+        for name, digest in sums.items()
+        if name.startswith(inside)
+    }
 
 
 def _no_encoder(directory: Path) -> str:
@@ -506,8 +578,12 @@ class _Seen(TextEncoder):
     """The prompts in use of each task and side, where the recipe has prompts of tasks."""
     variants: dict[Prompt, _Seen] = attrs.field(factory=dict)
     """The encoder with each of these prompts."""
-    backbone: BuiltBackbone | None = attrs.Factory(lambda seen: seen.encoder.backbone, takes_self=True)
-    space: Any = attrs.Factory(lambda seen: seen.store and seen.store.space(seen.encoder), takes_self=True)
+    backbone: BuiltBackbone | None = attrs.Factory(
+        lambda seen: seen.encoder.backbone, takes_self=True
+    )
+    space: Any = attrs.Factory(
+        lambda seen: seen.store and seen.store.space(seen.encoder), takes_self=True
+    )
 
     @property
     def device(self) -> str:
@@ -524,7 +600,9 @@ class _Seen(TextEncoder):
         encoder = self.encoder.for_task(task)
         (prompt,) = encoder.recipe.prompts
         if prompt not in self.variants:
-            self.variants[prompt] = _Seen(encoder, self.report_progress, self.store, self.bar)
+            self.variants[prompt] = _Seen(
+                encoder, self.report_progress, self.store, self.bar
+            )
         facts: dict[str, Any] = {}
         if encoder.recipe.resolved_prompt is not None:
             facts = encoder.recipe.resolved_prompt.describe()
@@ -550,7 +628,10 @@ class _Seen(TextEncoder):
         return _Seen(self.encoder, max_length=max_length)
 
     def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> _Seen:
-        return _Seen(attrs.evolve(self.encoder, placed=wrap(self.encoder.placed)), max_length=self.max_length)
+        return _Seen(
+            attrs.evolve(self.encoder, placed=wrap(self.encoder.placed)),
+            max_length=self.max_length,
+        )
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         finished = 0
@@ -583,7 +664,9 @@ class _Seen(TextEncoder):
 def self_contained(recipe: EncoderRecipe) -> EncoderRecipe:
     """Return the recipe without references to files, which may change or be absent after saving."""
     if recipe.task_prompts is not None:
-        task_prompts = {key: prompt.without_file() for key, prompt in recipe.task_prompts.items()}
+        task_prompts = {
+            key: prompt.without_file() for key, prompt in recipe.task_prompts.items()
+        }
         recipe = attrs.evolve(recipe, task_prompts=task_prompts)
     if recipe.prompt is None:
         return recipe
@@ -601,18 +684,26 @@ def _require_texts(texts: Sequence[object]) -> None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            message = f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
+            message = (
+                f"text {row} holds half of a surrogate pair; decode it as UTF-8 again"
+            )
             raise SentbedError(message) from error
 
 
 def _require_list(texts: object) -> None:
     if isinstance(texts, str):
-        raise SentbedError("`encode` takes a list of texts, found one string; put it in a list")
+        raise SentbedError(
+            "`encode` takes a list of texts, found one string; put it in a list"
+        )
     if not hasattr(texts, "__len__"):
-        raise SentbedError(f"`encode` takes a list of texts, found {texts!r}; make a list of it")
+        raise SentbedError(
+            f"`encode` takes a list of texts, found {texts!r}; make a list of it"
+        )
 
 
-def runtime_of(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins) -> Runtime:
+def runtime_of(
+    runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins
+) -> Runtime:
     """Return a runtime, or the one of a recipe table; None means `{"use": "cpu"}`."""
     if isinstance(runtime, Runtime):
         return runtime
@@ -620,7 +711,9 @@ def runtime_of(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins) ->
     return cast(Runtime, component_of(Runtime, table, plugins, "runtime"))
 
 
-def engine_of(runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins | None = None) -> Engine:
+def engine_of(
+    runtime: Runtime | Mapping[str, Any] | None, plugins: Plugins | None = None
+) -> Engine:
     """Return the engine of a runtime, or of its recipe table; None means `{"use": "cpu"}`."""
     if not isinstance(runtime, Runtime):
         runtime = runtime_of(runtime, plugins or load_plugins())

@@ -10,10 +10,26 @@ from typing import Any, get_args, get_type_hints
 import attrs
 
 from sentbed._component_faults import sentences
-from sentbed._recipe.component_compatibility import beyond_positions, misfits, runtime_misfits
-from sentbed._recipe.recipe import PRETRAINED, EncoderRecipe, Recipe, Stage, written_path
+from sentbed._recipe.component_compatibility import (
+    beyond_positions,
+    misfits,
+    runtime_misfits,
+)
+from sentbed._recipe.recipe import (
+    PRETRAINED,
+    EncoderRecipe,
+    Recipe,
+    Stage,
+    written_path,
+)
 from sentbed._registry.registry import Plugins
-from sentbed.errors import Problem, RecipeError, RuntimeUnavailableError, SentbedError, listed
+from sentbed.errors import (
+    Problem,
+    RecipeError,
+    RuntimeUnavailableError,
+    SentbedError,
+    listed,
+)
 from sentbed.protocols import LABEL, Evaluator, Runtime
 
 Add = Callable[..., None]
@@ -49,15 +65,24 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
         _encoder_name(recipe, evaluate.encoder, below, "encoder")
         _check_use(recipe, evaluate.with_, evaluate.encoder, evaluate.second, below)
         if "start" in evaluate.at and not recipe.stage:
-            below('`at` has "start", but the recipe has no stage before which to evaluate; remove it')
+            below(
+                '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
+            )
     for key, table in recipe.tables.items():
         for path, message in table.problems(recipe, plugins, look):
             add(message, key, *path)
     for i, tracker in enumerate(recipe.tracker):
         if tracker in recipe.tracker[:i]:
-            add(f"the tracker `{tracker.name}` is there twice; take one out", "tracker", i)
+            add(
+                f"the tracker `{tracker.name}` is there twice; take one out",
+                "tracker",
+                i,
+            )
     if recipe.expected and not recipe.evaluate:
-        add("`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them", "expected")
+        add(
+            "`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them",
+            "expected",
+        )
     if problems:
         raise RecipeError(problems)
 
@@ -71,22 +96,32 @@ def require_available(runtime: Runtime) -> None:
 
 def _below(add: Add, *prefix: str | int) -> Add:
     """Return an `add` for keys below a path."""
-    return lambda message, *path, misfit=False: add(message, *prefix, *path, misfit=misfit)
+    return lambda message, *path, misfit=False: add(
+        message, *prefix, *path, misfit=misfit
+    )
 
 
 def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) -> bool:
     """Whether `name` is an encoder of the recipe, or is None and may be; otherwise add a problem."""
     names = listed(recipe.encoders)
     if name is not None and name not in recipe.encoders:
-        add(f"there is no encoder `{name}`, the recipe has {names}; name one of them", *path)
+        add(
+            f"there is no encoder `{name}`, the recipe has {names}; name one of them",
+            *path,
+        )
         return False
     if name is None and len(recipe.encoders) > 1:
-        add(f"the recipe has several encoders ({names}); say which one with `{path[-1]}`", *path)
+        add(
+            f"the recipe has several encoders ({names}); say which one with `{path[-1]}`",
+            *path,
+        )
         return False
     return True
 
 
-def _check_use(recipe: Recipe, evaluator: Evaluator, name: str | None, second: str | None, add: Add) -> None:
+def _check_use(
+    recipe: Recipe, evaluator: Evaluator, name: str | None, second: str | None, add: Add
+) -> None:
     if part := recipe.encoders.get(name or recipe.main_encoder):
         for backbone in part.backbones:
             messages = evaluator.misfits(backbone, part.pooler, part.head)
@@ -96,7 +131,10 @@ def _check_use(recipe: Recipe, evaluator: Evaluator, name: str | None, second: s
         return
     _encoder_name(recipe, second, add, "second")
     if not evaluator.traits.two_sided:
-        add(f"the evaluator `{evaluator.name}` has no use for a `second` encoder; take it out", "second")
+        add(
+            f"the evaluator `{evaluator.name}` has no use for a `second` encoder; take it out",
+            "second",
+        )
 
 
 def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
@@ -112,7 +150,10 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if stage.name in (earlier.name for earlier in recipe.stage[:index]):
         add(f"two stages are named `{stage.name}`; give each its own name", "name")
     if stage.name == PRETRAINED:
-        add(f"`{PRETRAINED}` cannot name a stage: it names the weights before the first one", "name")
+        add(
+            f"`{PRETRAINED}` cannot name a stage: it names the weights before the first one",
+            "name",
+        )
     if (stage.epochs is None) == (stage.steps is None):
         count = "neither" if stage.steps is None else "both"
         add(f"the stage has {count} of `epochs` and `steps`; give exactly one")
@@ -124,18 +165,26 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             "loss",
             misfit=True,
         )
-    numbers_of_loss, numbers_of_data = stage.loss.traits.numbers, stage.data.traits.numbers
+    numbers_of_loss, numbers_of_data = (
+        stage.loss.traits.numbers,
+        stage.data.traits.numbers,
+    )
     for column in stage.columns_used:
         if (column in numbers_of_loss) == (column in numbers_of_data):
             continue
-        wants, has = ("numbers", "texts") if column in numbers_of_loss else ("texts", "numbers")
+        wants, has = (
+            ("numbers", "texts") if column in numbers_of_loss else ("texts", "numbers")
+        )
         add(
             f"the loss `{stage.loss.name}` takes {wants} in the column `{column}`, of which the data source "
             f"`{stage.data.name}` gives {has}; choose another loss or data source",
             "loss",
             misfit=True,
         )
-    if LABEL in stage.loss.traits.needs - numbers_of_loss and not stage.loss.traits.classes:
+    if (
+        LABEL in stage.loss.traits.needs - numbers_of_loss
+        and not stage.loss.traits.classes
+    ):
         add(
             f"the loss `{stage.loss.name}` needs the column `{LABEL}` and does not say which `classes` "
             "it may hold; that is for its plugin to say",
@@ -149,10 +198,15 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     if stage.max_length is not None:
         for name in dict.fromkeys((*recipe.trained(stage), *stage.freeze)):
             encoder = recipe.encoders.get(name)
-            if encoder is not None and (problem := beyond_positions(encoder, stage.max_length)):
+            if encoder is not None and (
+                problem := beyond_positions(encoder, stage.max_length)
+            ):
                 add(problem, "max_length", misfit=True)
     if stage.cache_frozen and not stage.freeze:
-        add("`cache_frozen` is on, but the stage freezes no encoder; take it out", "cache_frozen")
+        add(
+            "`cache_frozen` is on, but the stage freezes no encoder; take it out",
+            "cache_frozen",
+        )
     if _check_towers(recipe, stage, add):
         _check_parts(recipe, stage, add)
     _check_weights(recipe, index, stage, add)
@@ -161,7 +215,9 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
         below = _below(add, "watch", i)
         if watch.encoder is not None or len(trained) > 1:
             _encoder_name(recipe, watch.encoder, below, "encoder")
-        _check_use(recipe, watch.with_, watch.encoder or trained[0], watch.second, below)
+        _check_use(
+            recipe, watch.with_, watch.encoder or trained[0], watch.second, below
+        )
     validate = stage.validate
     if validate is None:
         return
@@ -175,10 +231,18 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
                 "encoder",
             )
     _check_use(
-        recipe, validate.with_, validate.encoder or trained[0], validate.second, _below(add, "validate")
+        recipe,
+        validate.with_,
+        validate.encoder or trained[0],
+        validate.second,
+        _below(add, "validate"),
     )
     if validate.chooses and not validate.with_.traits.development:
-        add(problem_of_test_data("a validation chooses weights", validate.with_), "validate", "with")
+        add(
+            problem_of_test_data("a validation chooses weights", validate.with_),
+            "validate",
+            "with",
+        )
 
 
 def _setting_for(loss: Any, columns: Iterable[str]) -> str:
@@ -223,7 +287,11 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
         if encoders.count(name) == 1:
             continue
         key = "freeze" if name in frozen else "train"
-        how = "trained and frozen" if name in trained and name in frozen else "named twice"
+        how = (
+            "trained and frozen"
+            if name in trained and name in frozen
+            else "named twice"
+        )
         problem(f"the encoder `{name}` is {how}; name it once", key)
     texts = stage.texts
     for column in stage.columns:
@@ -232,7 +300,11 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
         why = "is not used by this stage's data and loss"
         if column in stage.columns_used:
             why = "holds no text"
-        problem(f"the column `{column}` {why}; the columns are {', '.join(texts)}", "columns", column)
+        problem(
+            f"the column `{column}` {why}; the columns are {', '.join(texts)}",
+            "columns",
+            column,
+        )
     for column in texts:
         tower = stage.columns.get(column)
         if tower is None and len(encoders) > 1:
@@ -254,7 +326,8 @@ def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
             for name in names:
                 if name not in used:
                     problem(
-                        f"no column is encoded by `{name}`; give it one in `columns`, or take it out", key
+                        f"no column is encoded by `{name}`; give it one in `columns`, or take it out",
+                        key,
                     )
     return fits
 
@@ -273,8 +346,12 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
             'set `normalizer = "prompt-eol"` in its `prompt`, or take `normalize_text` out',
             "normalize_text",
         )
-    fixed = frozenset(column for column, tower in towers.items() if tower in stage.freeze)
-    for message in sentences(stage.loss.misfits(stage.batch_size, fixed), stage.loss, "misfits"):
+    fixed = frozenset(
+        column for column, tower in towers.items() if tower in stage.freeze
+    )
+    for message in sentences(
+        stage.loss.misfits(stage.batch_size, fixed), stage.loss, "misfits"
+    ):
         add(message, "loss", misfit=True)
     if stage.loss.traits.predicts:
         for reason in _reasons_against_prediction(recipe, used):
@@ -299,7 +376,9 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
             )
 
 
-def _reasons_against_prediction(recipe: Recipe, encoders: Iterable[EncoderRecipe]) -> Iterator[str]:
+def _reasons_against_prediction(
+    recipe: Recipe, encoders: Iterable[EncoderRecipe]
+) -> Iterator[str]:
     """Yield why a loss that predicts tokens cannot train these encoders."""
     if not recipe.runtime.traits.predicts:
         yield f"the runtime `{recipe.runtime.name}` as set here trains no such loss"
@@ -313,13 +392,24 @@ def _reasons_against_prediction(recipe: Recipe, encoders: Iterable[EncoderRecipe
 def _check_weights(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
     earlier = {other.name: other for other in recipe.stage[:index]}
     for name, source in stage.weights.items():
-        if not _encoder_name(recipe, name, add, "weights", name) or source == PRETRAINED:
+        if (
+            not _encoder_name(recipe, name, add, "weights", name)
+            or source == PRETRAINED
+        ):
             continue
         if source not in earlier:
             names = listed([*earlier, PRETRAINED])
-            add(f"there is no earlier stage `{source}`; the weights can come from {names}", "weights", name)
+            add(
+                f"there is no earlier stage `{source}`; the weights can come from {names}",
+                "weights",
+                name,
+            )
         elif name not in recipe.trained(earlier[source]):
-            add(f"the stage `{source}` does not train `{name}`; name one that does", "weights", name)
+            add(
+                f"the stage `{source}` does not train `{name}`; name one that does",
+                "weights",
+                name,
+            )
 
 
 def _has_text_rules(encoder: EncoderRecipe) -> bool:

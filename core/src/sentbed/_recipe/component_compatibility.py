@@ -52,7 +52,9 @@ class _Candidate:
         return None
 
 
-def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[str, str]]:
+def misfits(
+    encoder: EncoderRecipe, plugins: Plugins | None
+) -> Iterator[tuple[str, str]]:
     """Yield (key of `[encoder]`, message) for each incompatibility.
 
     Suggested alternatives come from `plugins`.
@@ -77,13 +79,22 @@ def misfits(encoder: EncoderRecipe, plugins: Plugins | None) -> Iterator[tuple[s
     if (problem := beyond_positions(encoder, encoder.max_length)) is not None:
         yield "max_length", problem
     if not encoder.prompts:
-        yield "prompt", "`prompt` is an empty array; give at least one prompt, or take it out"
+        yield (
+            "prompt",
+            "`prompt` is an empty array; give at least one prompt, or take it out",
+        )
     if encoder.ensemble == "concatenate" and encoder.head.dimensions is not None:
         what = "the first `dimensions` of each prompt's vector are not the first of their concatenation"
-        yield "ensemble", f'{what}; take `dimensions` out of the head, or set `ensemble = "mean"`'
+        yield (
+            "ensemble",
+            f'{what}; take `dimensions` out of the head, or set `ensemble = "mean"`',
+        )
     if len(encoder.prompts) > 1 and needs & {"template-alone", "template-alone-from-0"}:
         what = f"the pooler `{pooler.name}` subtracts the state of one template, and there are"
-        yield "prompt", f"{what} {len(encoder.prompts)} prompts; give one, or set `denoise = false`"
+        yield (
+            "prompt",
+            f"{what} {len(encoder.prompts)} prompts; give one, or set `denoise = false`",
+        )
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
         if prompt.template is not None and INSTRUCTION in prompt.template:
@@ -148,7 +159,11 @@ def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
 
 def _width(pooler: Any) -> str:
     """Return how a pooler's layer gives vectors of another width in training, if it has a field for that."""
-    widths = [field.name for field in attrs.fields(type(pooler)) if field.name.endswith("width")]
+    widths = [
+        field.name
+        for field in attrs.fields(type(pooler))
+        if field.name.endswith("width")
+    ]
     if not widths:
         return ""
     return f", and where vectors need another width in training, set `{widths[0]}` of the pooler"
@@ -184,9 +199,14 @@ def _prompt_misfits(
         return
     if resolved.layers and not isinstance(backbone, _Candidate):
         if (other := backbone.reading(resolved.layers)) is None:
-            yield "prompt", f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out"
+            yield (
+                "prompt",
+                f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out",
+            )
         else:
-            for message in sentences((*other.check(), *other.misfits(needs)), other, "misfits"):
+            for message in sentences(
+                (*other.check(), *other.misfits(needs)), other, "misfits"
+            ):
                 yield "prompt", message
     has_mask = MASK in resolved.template.suffix
     if resolved.template.between is not None:
@@ -269,7 +289,9 @@ def _fitting(encoder: EncoderRecipe, kind: str, plugins: Plugins | None) -> list
     for info in plugins.importable(kind):
         # Traits given by a property are unknown without field values.
         traits = KINDS[kind].traits_of(info.cls)
-        unknown = traits is None or (isinstance(traits, BackboneTraits) and traits.offers is None)
+        unknown = traits is None or (
+            isinstance(traits, BackboneTraits) and traits.offers is None
+        )
         swap: dict[str, Any] = {kind: _Candidate(info.name, traits)}
         if not unknown and not any(misfits(attrs.evolve(encoder, **swap), None)):
             names.append(info.name)

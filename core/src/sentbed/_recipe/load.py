@@ -24,7 +24,10 @@ from sentbed.protocols import RecipeTable
 
 
 def load_recipe(
-    path: str | Path, overrides: Sequence[str] = (), plugins: Plugins | None = None, look: bool = True
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    plugins: Plugins | None = None,
+    look: bool = True,
 ) -> Recipe:
     """Read, structure and check a recipe.
 
@@ -42,14 +45,18 @@ def load_recipe(
     return recipe
 
 
-def component_of(protocol: type[Any], table: Mapping[str, Any], plugins: Plugins, key: str = "") -> Any:
+def component_of(
+    protocol: type[Any], table: Mapping[str, Any], plugins: Plugins, key: str = ""
+) -> Any:
     """Return the component described by a table, such as `{"use": "cpu"}` for `protocols.Runtime`.
 
     Relative paths start in the current directory; `key` is the table's path in messages. Raises `RecipeError`
     with all problems.
     """
     shown = (key,) if key else ()
-    component, problems = structure(table, protocol, Document({}), plugins, Path.cwd(), ((), shown))
+    component, problems = structure(
+        table, protocol, Document({}), plugins, Path.cwd(), ((), shown)
+    )
     if problems:
         raise RecipeError(problems)
     return component
@@ -70,14 +77,18 @@ def read_document(path: str | Path, overrides: Sequence[str] = ()) -> Document:
     return apply_overrides(extend(content, str(path), SCHEMA), overrides)
 
 
-def structure_recipe(document: Document, plugins: Plugins, base: Path, look: bool = True) -> Recipe:
+def structure_recipe(
+    document: Document, plugins: Plugins, base: Path, look: bool = True
+) -> Recipe:
     """Structure a document as a `Recipe`; its paths are relative to `base`. Raises `RecipeError`."""
     document = _set_everywhere(document, plugins)
     problems: list[Problem] = []
     schema = document.data.get("schema")
     if schema != SCHEMA or isinstance(schema, bool):
         fault = "has no `schema`" if schema is None else f"has `schema = {schema!r}`"
-        message = f"the recipe {fault}, this version of sentbed reads `schema = {SCHEMA}`"
+        message = (
+            f"the recipe {fault}, this version of sentbed reads `schema = {SCHEMA}`"
+        )
         problems.append(document.problem(message, ("schema",)))
         if schema is not None:
             # The keys of another schema version cannot be checked.
@@ -93,7 +104,9 @@ def structure_recipe(document: Document, plugins: Plugins, base: Path, look: boo
         # Its problems are reported at `encoder`, as the file has it.
         rename = (("encoders", MAIN_ENCODER), (MAIN_ENCODER,))
     if not data.get("encoders"):
-        problems.append(document.problem("the recipe has no encoder; add a table `[encoder]`", ()))
+        problems.append(
+            document.problem("the recipe has no encoder; add a table `[encoder]`", ())
+        )
         data["encoders"] = {}
     tables, more = _tables(data, document, plugins, base, look)
     problems += more
@@ -116,14 +129,24 @@ def _set_everywhere(document: Document, plugins: Plugins) -> Document:
         if not override.startswith(EVERYWHERE):
             continue
         key = override.removeprefix(EVERYWHERE).partition("=")[0].strip()
-        entries = [entry for entry in document.data.get("evaluate", ()) if isinstance(entry, dict)]
+        entries = [
+            entry
+            for entry in document.data.get("evaluate", ())
+            if isinstance(entry, dict)
+        ]
         overrides = []
         for i, entry in enumerate(entries):
             info = plugins.components.get(("evaluator", str(entry.get("use"))))
             if info and key in attrs.fields_dict(info.cls):
                 overrides.append(override.replace("*", str(i), 1))
         if not overrides:
-            raise RecipeError([Problem(f"no evaluation has the key `{key}` of the override {override!r}")])
+            raise RecipeError(
+                [
+                    Problem(
+                        f"no evaluation has the key `{key}` of the override {override!r}"
+                    )
+                ]
+            )
         document = apply_overrides(document, overrides)
     return document
 
@@ -155,12 +178,16 @@ def _tables(
         except PluginError as error:
             problems.append(document.problem(str(error), (key,)))
             continue
-        tables[key], more = structure(table, cls, document, plugins, base, ((), (key,)), look)
+        tables[key], more = structure(
+            table, cls, document, plugins, base, ((), (key,)), look
+        )
         problems += more
     return tables, problems
 
 
-def _unknown_keys(data: dict[str, Any], document: Document, plugins: Plugins) -> list[Problem]:
+def _unknown_keys(
+    data: dict[str, Any], document: Document, plugins: Plugins
+) -> list[Problem]:
     """Remove the keys that no recipe has at its top from `data`; return their problems.
 
     The names to choose from are those that a file may have there: of plugins' tables, and `encoder` and

@@ -49,10 +49,14 @@ def _settings(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyPath, Any, 
             for path, setting, is_default in _settings(value, of_machine_kind):
                 yield (index, *path), setting, is_default
     elif attrs.has(type(part)):
-        yield from _settings_of_fields(part, of_machine_kind or isinstance(part, KINDS_OF_MACHINE))
+        yield from _settings_of_fields(
+            part, of_machine_kind or isinstance(part, KINDS_OF_MACHINE)
+        )
 
 
-def _settings_of_fields(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyPath, Any, bool]]:
+def _settings_of_fields(
+    part: Any, of_machine_kind: bool
+) -> Iterator[tuple[KeyPath, Any, bool]]:
     hints: Mapping[str, Any] | None = None
     for attribute in attrs.fields(type(part)):
         if attribute.metadata.get("skip"):
@@ -60,10 +64,16 @@ def _settings_of_fields(part: Any, of_machine_kind: bool) -> Iterator[tuple[KeyP
 
         value = getattr(part, attribute.name)
         is_inline = attribute.metadata.get("inline") or attribute.metadata.get("spread")
-        key: KeyPath = () if is_inline else (attribute.metadata.get("key", attribute.name),)
+        key: KeyPath = (
+            () if is_inline else (attribute.metadata.get("key", attribute.name),)
+        )
 
         is_of_machine = attribute.metadata.get("machine")
-        if is_of_machine is None and of_machine_kind and not isinstance(value, Component):
+        if (
+            is_of_machine is None
+            and of_machine_kind
+            and not isinstance(value, Component)
+        ):
             hints = hints or get_type_hints(type(part))
             is_of_machine = holds_free_text(hints[attribute.name])
 
@@ -84,7 +94,9 @@ def holds_free_text(hint: Any) -> bool:
     if origin in (Mapping, dict):
         return holds_free_text(get_args(hint)[1])
     # The fields of a table are looked at one by one.
-    return not (isinstance(hint, type) and (attrs.has(hint) or issubclass(hint, Component)))
+    return not (
+        isinstance(hint, type) and (attrs.has(hint) or issubclass(hint, Component))
+    )
 
 
 def _is_default(attribute: attrs.Attribute[Any], value: Any) -> bool:
@@ -94,7 +106,9 @@ def _is_default(attribute: attrs.Attribute[Any], value: Any) -> bool:
     return bool(default == value)
 
 
-def without_machine_settings(document: Document, recipe: Recipe | EncoderRecipe) -> Document:
+def without_machine_settings(
+    document: Document, recipe: Recipe | EncoderRecipe
+) -> Document:
     """Return a recipe's document without the settings of the machine; its `left_out` has them.
 
     `recipe` is what the document was structured as.
@@ -131,13 +145,17 @@ def _remove(data: Any, path: KeyPath) -> bool:
 def on_machine_of(recipe: Recipe, other: Recipe) -> Recipe:
     """Return a recipe that was read from a directory, with runtime and trackers of the caller's recipe."""
     document = attrs.evolve(recipe.document, left_out={})
-    return attrs.evolve(recipe, runtime=other.runtime, tracker=other.tracker, document=document)
+    return attrs.evolve(
+        recipe, runtime=other.runtime, tracker=other.tracker, document=document
+    )
 
 
 def left_out_sentence(recipe: Recipe) -> str | None:
     """Return which settings of the machine a directory's recipe lost and how to give them again, or None."""
     data = recipe.document.data
-    settings = {written_path(data, path): value for path, value, _ in machine_settings(recipe)}
+    settings = {
+        written_path(data, path): value for path, value, _ in machine_settings(recipe)
+    }
     left_out: dict[str, Any] = {}
     for path, value in recipe.document.left_out.items():
         if settings.get(path) != value:

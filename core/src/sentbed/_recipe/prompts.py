@@ -18,7 +18,14 @@ from attrs.validators import min_len, optional
 from sentbed._files import read_file
 from sentbed._locations import FilePath, locate
 from sentbed.errors import DataError, ModelError, SentbedError, suggest
-from sentbed.protocols import BackboneTraits, Pooler, PoolerTraits, TextTask, TokenIds, Tokenizer
+from sentbed.protocols import (
+    BackboneTraits,
+    Pooler,
+    PoolerTraits,
+    TextTask,
+    TokenIds,
+    Tokenizer,
+)
 
 TEXT, MASK = "{text}", "{mask}"
 INSTRUCTION = "{instruction}"
@@ -46,7 +53,9 @@ def _prompt_eol(text: str) -> str:
     return text[:-1] + "." if text.endswith("?") else text
 
 
-NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType({"none": str, "prompt-eol": _prompt_eol})
+NORMALIZERS: Mapping[str, Callable[[str], str]] = MappingProxyType(
+    {"none": str, "prompt-eol": _prompt_eol}
+)
 """Text rules, by name."""
 
 
@@ -87,7 +96,9 @@ class Prompt:
     demonstration: Demonstration | tuple[Demonstration, ...] | None = None
     """An example that goes before the sentence (in-context learning, PromptEOL section 3.2), or an array of
     several, in their order (appendix C)."""
-    layers: tuple[int, ...] | None = attrs.field(default=None, validator=optional(min_len(1)))
+    layers: tuple[int, ...] | None = attrs.field(
+        default=None, validator=optional(min_len(1))
+    )
     """Layers to read under this prompt, numbered as the backbone's `layers`, which are the default."""
 
     def check(self) -> Iterator[str]:
@@ -129,14 +140,20 @@ class Prompt:
         elif text is None:
             text = pooler_traits.template
         if text is None:
-            if not self.demonstrations and not self.layers and self.normalizer in (None, "none"):
+            if (
+                not self.demonstrations
+                and not self.layers
+                and self.normalizer in (None, "none")
+            ):
                 return None
             part = "text rules"
             if self.demonstrations:
                 part = "a demonstration"
             elif self.layers:
                 part = "`layers`"
-            raise SentbedError(f"`prompt` has {part} but no template; give it a `template`")
+            raise SentbedError(
+                f"`prompt` has {part} but no template; give it a `template`"
+            )
         try:
             template = parse_template(text)
         except SentbedError as error:
@@ -148,7 +165,11 @@ class Prompt:
         backbone_traits = backbone or BackboneTraits()
         if backbone_traits.placeholder is not None:
             template = template.with_placeholder(backbone_traits.placeholder)
-        auxiliary = None if backbone_traits.auxiliary is None else parse_template(backbone_traits.auxiliary)
+        auxiliary = (
+            None
+            if backbone_traits.auxiliary is None
+            else parse_template(backbone_traits.auxiliary)
+        )
         if auxiliary and (auxiliary.between is not None or MASK in auxiliary.suffix):
             raise SentbedError(
                 f"the auxiliary template {backbone_traits.auxiliary!r} must have `{{text}}` once, no mask"
@@ -171,13 +192,17 @@ class Prompt:
                 f"the template {prompt.template!r} has `{INSTRUCTION}`, and the task "
                 f"`{task.name or task.type}` gives none; put a prompt that spells it out into `task_prompts`"
             )
-        return attrs.evolve(prompt, template=prompt.template.replace(INSTRUCTION, task.instruction))
+        return attrs.evolve(
+            prompt, template=prompt.template.replace(INSTRUCTION, task.instruction)
+        )
 
     def without_file(self) -> Prompt:
         """Return the prompt with the line of `file` as its `template`, for saving."""
         if self.file is None:
             return self
-        return attrs.evolve(self, template=read_line(self.file, self.line), file=None, line=1)
+        return attrs.evolve(
+            self, template=read_line(self.file, self.line), file=None, line=1
+        )
 
 
 @attrs.frozen
@@ -198,7 +223,9 @@ class Template:
 
     def until(self, text: str) -> str:
         """Return what stands before the last sentence in the prompt of one text."""
-        return self.prefix if self.between is None else self.prefix + text + self.between
+        return (
+            self.prefix if self.between is None else self.prefix + text + self.between
+        )
 
     def after(self, *demonstrations: Demonstration) -> Template:
         """Return the template with demonstrations before it, the first one first.
@@ -213,7 +240,9 @@ class Template:
             )
         prefix = ""
         for demonstration in demonstrations:
-            prefix += f'{self.prefix}{demonstration.text}{self.suffix}{demonstration.word}".'
+            prefix += (
+                f'{self.prefix}{demonstration.text}{self.suffix}{demonstration.word}".'
+            )
         return Template(prefix + self.prefix, self.suffix)
 
     def with_placeholder(self, token: str) -> Template:
@@ -223,16 +252,24 @@ class Template:
             SentbedError: if the template has the token more than once.
         """
         if (count := str(self).count(token)) > 1:
-            raise SentbedError(f"the template {str(self)!r} has `{token}` {count} times; write it once")
+            raise SentbedError(
+                f"the template {str(self)!r} has `{token}` {count} times; write it once"
+            )
         if count:
             return self
         before = self.prefix.removesuffix(OPEN_QUOTE)
-        return attrs.evolve(self, prefix=f"{before}{token} {self.prefix[len(before) :]}")
+        return attrs.evolve(
+            self, prefix=f"{before}{token} {self.prefix[len(before) :]}"
+        )
 
     @property
     def takes_demonstrations(self) -> bool:
         """Whether it ends in an open quotation mark, behind which a demonstration's word goes."""
-        return self.suffix.endswith(OPEN_QUOTE) and MASK not in self.suffix and self.between is None
+        return (
+            self.suffix.endswith(OPEN_QUOTE)
+            and MASK not in self.suffix
+            and self.between is None
+        )
 
 
 @attrs.frozen
@@ -247,7 +284,10 @@ class ResolvedPrompt:
 
     def describe(self) -> dict[str, Any]:
         """Return the prompt's part of a score's protocol."""
-        facts: dict[str, Any] = {"template": str(self.template), "normalizer": self.normalizer}
+        facts: dict[str, Any] = {
+            "template": str(self.template),
+            "normalizer": self.normalizer,
+        }
         if self.layers:
             facts["layers"] = list(self.layers)
         if self.auxiliary is not None:
@@ -306,7 +346,9 @@ class PromptTokenizer(Tokenizer):
         cut = self.original.truncate(texts, max_length)
         tokens = self._encode_prompts(cut, mask or MASK)
         limits: dict[int, int] = {}
-        while too_long := [row for row, length in enumerate(tokens.lengths) if length > self.longest]:
+        while too_long := [
+            row for row, length in enumerate(tokens.lengths) if length > self.longest
+        ]:
             for row in too_long:
                 excess = int(tokens.lengths[row]) - self.longest
                 limits[row] = limits.get(row, max_length) - excess
@@ -356,7 +398,12 @@ def parse_template(text: str) -> Template:
     """
     written = text
     if "*sent_0*" in text:
-        for token, meaning in (("*cls*", ""), ("*sep+*", ""), ("*sent_0*", TEXT), ("*mask*", MASK)):
+        for token, meaning in (
+            ("*cls*", ""),
+            ("*sep+*", ""),
+            ("*sent_0*", TEXT),
+            ("*mask*", MASK),
+        ):
             text = text.replace(token, meaning)
         text = text.replace("_", " ")
     elif TEXT not in text and " " not in text:
@@ -384,7 +431,9 @@ def read_line(file: str, line: int) -> str:
     path = locate(file)
     lines = lines_of(path)
     if line > len(lines):
-        raise DataError(f"the file has {len(lines)} lines; choose a `line` up to that", path)
+        raise DataError(
+            f"the file has {len(lines)} lines; choose a `line` up to that", path
+        )
     return lines[line - 1]
 
 
@@ -393,7 +442,9 @@ def lines_of(path: Path) -> list[str]:
     try:
         content = read_file(path).decode("utf-8-sig")
     except OSError as error:
-        raise DataError(f"cannot read the file: {error.strerror}; check the path", path) from error
+        raise DataError(
+            f"cannot read the file: {error.strerror}; check the path", path
+        ) from error
     except UnicodeDecodeError as error:
         raise DataError("the file is not UTF-8; convert it", path) from error
     if not content:

@@ -97,7 +97,9 @@ class EncoderRecipe:
         Raises:
             SentbedError: if the prompt has `{instruction}`, and the task gives none.
         """
-        prompts = {key.lower(): prompt for key, prompt in (self.task_prompts or {}).items()}
+        prompts = {
+            key.lower(): prompt for key, prompt in (self.task_prompts or {}).items()
+        }
         for key in task.keys:
             if key in prompts:
                 prompt = prompts[key].instructed(task)
@@ -108,7 +110,9 @@ class EncoderRecipe:
     def task_recipes(self) -> tuple[EncoderRecipe, ...]:
         """The recipe with each of `task_prompts`, whose instructions are not filled in."""
         prompts = (self.task_prompts or {}).values()
-        return tuple(attrs.evolve(self, prompt=prompt, task_prompts=None) for prompt in prompts)
+        return tuple(
+            attrs.evolve(self, prompt=prompt, task_prompts=None) for prompt in prompts
+        )
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
@@ -120,12 +124,17 @@ class EncoderRecipe:
     @property
     def resolved_prompts(self) -> tuple[ResolvedPrompt | None, ...]:
         """The prompts in effect, including the pooler's defaults."""
-        return tuple(prompt.resolve(self.pooler, self.backbone.traits) for prompt in self.prompts)
+        return tuple(
+            prompt.resolve(self.pooler, self.backbone.traits) for prompt in self.prompts
+        )
 
     @property
     def needs(self) -> frozenset[str]:
         """Needs of the pooler and of the prompts."""
-        twice = any(prompt and prompt.template.between is not None for prompt in self.resolved_prompts)
+        twice = any(
+            prompt and prompt.template.between is not None
+            for prompt in self.resolved_prompts
+        )
         if twice:
             return self.pooler.traits.needs | {"span"}
         return self.pooler.traits.needs
@@ -137,19 +146,29 @@ class EncoderRecipe:
             prompts = filter(None, self.resolved_prompts)
         except SentbedError:
             return False  # reported with the prompt
-        marked = any(prompt.layers or prompt.template.between is not None for prompt in prompts)
+        marked = any(
+            prompt.layers or prompt.template.between is not None for prompt in prompts
+        )
         return marked or self.backbone.traits.placeholder is not None
 
     @property
     def readings(self) -> tuple[tuple[int, ...], ...]:
         """The layers that prompts choose, each choice once."""
-        return tuple(dict.fromkeys(prompt.layers for prompt in self.prompts if prompt.layers is not None))
+        return tuple(
+            dict.fromkeys(
+                prompt.layers for prompt in self.prompts if prompt.layers is not None
+            )
+        )
 
     @property
     def template(self) -> tuple[str, str] | None:
         """Text before and after the sentence in the only prompt; None without a prompt or with several."""
         prompts = self.resolved_prompts
-        if len(prompts) != 1 or prompts[0] is None or prompts[0].template.between is not None:
+        if (
+            len(prompts) != 1
+            or prompts[0] is None
+            or prompts[0].template.between is not None
+        ):
             return None
         return prompts[0].template.prefix, prompts[0].template.suffix
 
@@ -168,7 +187,9 @@ class EncoderRecipe:
     def resolved_prompt(self) -> ResolvedPrompt | None:
         """The only prompt in effect. Raises `SentbedError` if there are several."""
         if len(self.prompts) != 1:
-            raise SentbedError(f"the encoder has {len(self.prompts)} prompts, and this takes one; give one")
+            raise SentbedError(
+                f"the encoder has {len(self.prompts)} prompts, and this takes one; give one"
+            )
         return self.resolved_prompts[0]
 
 
@@ -253,7 +274,9 @@ class Stage:
     """Never put two rows that share a text into one batch: they would be each other's false negatives."""
     shuffle_buffer: int | None = attrs.field(default=None, validator=optional(ge(2)))
     """Rows shuffled at a time, for data read from disk; by default all rows."""
-    ema: float | None = attrs.field(default=None, validator=optional(and_(gt(0), lt(1))))
+    ema: float | None = attrs.field(
+        default=None, validator=optional(and_(gt(0), lt(1)))
+    )
     """Decay of an exponential moving average of the trained weights after each step, such as 0.999; it is
     what `validate` and `watch` evaluate and what the stage leaves. By default there is none."""
     cache_frozen: bool = False
@@ -279,7 +302,9 @@ class Stage:
     @property
     def texts(self) -> tuple[str, ...]:
         """The used columns that hold texts, neither classes nor numbers."""
-        return tuple(c for c in self.columns_used if c not in {LABEL, *self.loss.traits.numbers})
+        return tuple(
+            c for c in self.columns_used if c not in {LABEL, *self.loss.traits.numbers}
+        )
 
     def rows_taken(self, rows: int) -> int:
         """Return how many rows the stage takes in all its steps or epochs, of data with `rows` rows."""
@@ -310,7 +335,9 @@ class Evaluate:
     """The encoder to evaluate; may be left out where the recipe has one."""
     second: str | None = None
     """The encoder of the second sentence of each pair, for pairs in two languages; the same if left out."""
-    at: tuple[Literal["start", "end"], ...] = attrs.field(default=("end",), validator=min_len(1))
+    at: tuple[Literal["start", "end"], ...] = attrs.field(
+        default=("end",), validator=min_len(1)
+    )
     """Before the first stage, after the last, or both."""
 
 
@@ -338,7 +365,9 @@ class Expected:
                 "found has `decides = false` instead"
             )
         if not self.decides and self.tolerance is not None:
-            raise ValueError("a number that decides nothing has no `tolerance`; take out one of the two")
+            raise ValueError(
+                "a number that decides nothing has no `tolerance`; take out one of the two"
+            )
 
 
 @attrs.frozen
@@ -358,18 +387,28 @@ class Recipe:
     requires: Mapping[str, str] | None = None
     """Distributions that must be installed, and versions as pip reads them: `sentbed-attention = ">=0.2"`.
     `sentbed deps RECIPE` prints those of a recipe."""
-    tables: Mapping[str, RecipeTable] = attrs.field(factory=dict, metadata={"spread": True})
+    tables: Mapping[str, RecipeTable] = attrs.field(
+        factory=dict, metadata={"spread": True}
+    )
     """Tables of plugins, such as `[study]`, by key."""
-    document: Document = attrs.field(factory=lambda: Document({}), metadata={"skip": True}, eq=False)
+    document: Document = attrs.field(
+        factory=lambda: Document({}), metadata={"skip": True}, eq=False
+    )
     """Parsed file with overrides applied; gives the positions of problems."""
 
     def table(self, cls: type[Table]) -> Table | None:
         """Return the plugin table of class `cls`, or None if the recipe has none."""
-        return next((table for table in self.tables.values() if isinstance(table, cls)), None)
+        return next(
+            (table for table in self.tables.values() if isinstance(table, cls)), None
+        )
 
     def without(self, cls: type[RecipeTable]) -> Recipe:
         """Return the recipe without the plugin table of class `cls`."""
-        tables = {key: table for key, table in self.tables.items() if not isinstance(table, cls)}
+        tables = {
+            key: table
+            for key, table in self.tables.items()
+            if not isinstance(table, cls)
+        }
         return attrs.evolve(self, tables=tables)
 
     @property
@@ -393,7 +432,13 @@ def first_stages(recipe: Recipe, count: int) -> Recipe:
     for entry in recipe.evaluate:
         if "start" in entry.at:
             starts.append(attrs.evolve(entry, at=("start",)))
-    return attrs.evolve(recipe, stage=recipe.stage[:count], evaluate=tuple(starts), expected={}, tables={})
+    return attrs.evolve(
+        recipe,
+        stage=recipe.stage[:count],
+        evaluate=tuple(starts),
+        expected={},
+        tables={},
+    )
 
 
 def written_path(data: Mapping[str, Any], path: KeyPath) -> KeyPath:

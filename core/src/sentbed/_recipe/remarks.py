@@ -35,7 +35,9 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
             try:
                 remarks += sentences(component.remarks(), component, "remarks")
             except SentbedError as error:
-                problems.setdefault(str(error), str(recipe.document.problem(str(error), path)))
+                problems.setdefault(
+                    str(error), str(recipe.document.problem(str(error), path))
+                )
         if reason := recipe.runtime.unavailable():
             # A recipe may be checked on another machine than the one that it is for.
             remarks.append(f"not on this machine: {reason}")
@@ -64,7 +66,10 @@ def without_effect(stage: Stage, total_steps: int) -> Iterator[str]:
             f"stage `{stage.name}`: `validate.every` is {validate.every}, and the stage has {total_steps} "
             "steps: it is validated before the first and after the last one alone; lower it"
         )
-    factors = (float(stage.schedule.factor(step, total_steps)) for step in _sampled(total_steps))
+    factors = (
+        float(stage.schedule.factor(step, total_steps))
+        for step in _sampled(total_steps)
+    )
     highest = max(factors)
     if getattr(stage.schedule, "warmup", 0.0) >= total_steps > 0 and highest < 1:
         yield (

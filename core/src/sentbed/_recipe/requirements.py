@@ -18,7 +18,10 @@ def unmet_requirements(requires: Mapping[str, str]) -> Iterator[tuple[str, str]]
         try:
             specifier = SpecifierSet(written)
         except InvalidSpecifier:
-            yield name, f"found the versions {written!r}, expected such as `>=0.2` or `>=0.2,<1`"
+            yield (
+                name,
+                f"found the versions {written!r}, expected such as `>=0.2` or `>=0.2,<1`",
+            )
             continue
         if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,98}[A-Za-z0-9])?", name):
             yield (
@@ -31,7 +34,13 @@ def unmet_requirements(requires: Mapping[str, str]) -> Iterator[tuple[str, str]]
         try:
             installed = version(name)
         except PackageNotFoundError:
-            yield name, f"the recipe needs {requirement}, which is not installed; {remedy}"
+            yield (
+                name,
+                f"the recipe needs {requirement}, which is not installed; {remedy}",
+            )
             continue
         if not specifier.contains(installed, prereleases=True):
-            yield name, f"the recipe needs {requirement}, and {installed} is installed; {remedy}"
+            yield (
+                name,
+                f"the recipe needs {requirement}, and {installed} is installed; {remedy}",
+            )

@@ -106,7 +106,10 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
     waiting = [CORE]
     for cls in dict.fromkeys(classes):
         origin = plugins.origin(cls)
-        if origin is not None and _installed(_normalised(origin.distribution)) is not None:
+        if (
+            origin is not None
+            and _installed(_normalised(origin.distribution)) is not None
+        ):
             waiting.append(_normalised(origin.distribution))
         else:
             # A class of a test, a notebook, or a distribution without metadata.
@@ -133,7 +136,9 @@ def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:
     return code
 
 
-def code_differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+def code_differences(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterator[str]:
     """Yield how code and versions differ, such as `torch 2.12 -> 2.13` or `sentbed-losses: other code`."""
     for name in sorted({*before, *after}):
         if before.get(name) == after.get(name):
@@ -233,12 +238,20 @@ def _installed(name: str) -> _Installed | None:
         installed = distribution(name)
     except (PackageNotFoundError, ValueError):
         return None
-    modules = {point.module.partition(".")[0] for point in installed.entry_points if point.group == GROUP}
+    modules = {
+        point.module.partition(".")[0]
+        for point in installed.entry_points
+        if point.group == GROUP
+    }
     requirements = []
     for line in installed.requires or ():
         requirement = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
-        requirements.append((_normalised(requirement), "extra" in line.partition(";")[2]))
-    on_core = name == CORE or any(requirement == CORE for requirement, _ in requirements)
+        requirements.append(
+            (_normalised(requirement), "extra" in line.partition(";")[2])
+        )
+    on_core = name == CORE or any(
+        requirement == CORE for requirement, _ in requirements
+    )
     return _Installed(
         installed.version,
         tuple(sorted(modules or {name.replace("-", "_")})),

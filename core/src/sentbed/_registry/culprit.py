@@ -30,7 +30,11 @@ def _blame(error: BaseException, plugins: Plugins) -> str:
             break
         if (owner := distribution_of(module)) is None:
             continue
-        offered = [info for info in plugins.components.values() if info.distribution == owner[0]]
+        offered = [
+            info
+            for info in plugins.components.values()
+            if info.distribution == owner[0]
+        ]
         name = getattr(frame.f_locals.get("self"), "name", None)
         matches = [info for info in offered if info.name == name]
         if not matches:

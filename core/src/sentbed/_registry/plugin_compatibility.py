@@ -33,7 +33,11 @@ def api_refusal(api: object, distribution: str) -> str | None:
     """Return why a plugin made for this API cannot be used, and a remedy; None if it can."""
     if api is None:
         return None
-    match = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api) if isinstance(api, str) else None
+    match = (
+        re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", api)
+        if isinstance(api, str)
+        else None
+    )
     if match is None:
         return (
             f"its `{API_NAME}` is {api!r}, which is no version; it must be MAJOR.MINOR as a string, "
@@ -71,7 +75,9 @@ def unmet_sentbed(distribution: str) -> str:
                 specifiers.append(requirement.specifier)
     except ValueError:  # the requirements cannot be read
         return ""
-    if all(specifier.contains(__version__, prereleases=True) for specifier in specifiers):
+    if all(
+        specifier.contains(__version__, prereleases=True) for specifier in specifiers
+    ):
         return ""
     return (
         f"; it asks for sentbed{', '.join(map(str, specifiers))}, and this is sentbed {__version__}: install "

@@ -96,7 +96,14 @@ class ComponentInfo(Offer):
     def offers(self, cls: type[Any]) -> bool:
         """Whether this class is the component; nothing is imported."""
         if isinstance(self.offered, Lazy):
-            return getattr(sys.modules.get(self.module), self.offered.target.partition(":")[2], None) is cls
+            return (
+                getattr(
+                    sys.modules.get(self.module),
+                    self.offered.target.partition(":")[2],
+                    None,
+                )
+                is cls
+            )
         return self.offered is cls
 
     @property

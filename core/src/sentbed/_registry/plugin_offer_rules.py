@@ -22,7 +22,9 @@ def offer_fault(kind: str, name: str, offered: Any) -> str | None:
     if not isinstance(offered, Lazy) and kind != COMMAND:
         fault = fault_of(kind, name, offered)
     elif not isinstance(offered, Lazy) or ":" not in offered.target:
-        fault = f'found {offered!r}, expected `Lazy("package.module:name", "What it is.")`'
+        fault = (
+            f'found {offered!r}, expected `Lazy("package.module:name", "What it is.")`'
+        )
     else:
         fault = None
     if fault is None and not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
@@ -41,10 +43,16 @@ def fault_of(kind: str, name: str, value: Any) -> str | None:
     if kind == COMMAND:
         from click import Command
 
-        return None if isinstance(value, Command) else f"found {value!r}, expected a `click.Command`"
+        return (
+            None
+            if isinstance(value, Command)
+            else f"found {value!r}, expected a `click.Command`"
+        )
     from sentbed.protocols import RecipeTable
 
-    if not (inspect.isclass(value) and issubclass(value, RecipeTable) and attrs.has(value)):
+    if not (
+        inspect.isclass(value) and issubclass(value, RecipeTable) and attrs.has(value)
+    ):
         return f"found {value!r}, expected an attrs class below `sentbed.protocols.RecipeTable`"
     if not inspect.getdoc(value):
         return "its class has no docstring; its first line is what users are shown"
@@ -52,7 +60,10 @@ def fault_of(kind: str, name: str, value: Any) -> str | None:
 
 
 def _component_fault(kind: Kind, name: str, cls: Any) -> str | None:
-    label, offered_name = getattr(cls, "__qualname__", repr(cls)), getattr(cls, "name", None)
+    label, offered_name = (
+        getattr(cls, "__qualname__", repr(cls)),
+        getattr(cls, "name", None),
+    )
     if not (inspect.isclass(cls) and attrs.has(cls) and isinstance(offered_name, str)):
         return f"the {kind.name} `{label}` must be an attrs class with `name: ClassVar[str]`"
     if cls.__setattr__ is object.__setattr__:
@@ -72,13 +83,17 @@ def promise_fault(kind: Kind, cls: type[Any]) -> str | None:
     if not issubclass(cls, kind.base):
         return f"does not inherit from `sentbed.protocols.{base}`; write `class {cls.__name__}({base})`"
     if lacking := next(iter(sorted(cls.__abstractmethods__)), None):
-        what = f"no method `{lacking}`" if callable(getattr(cls, lacking)) else f"no `{lacking}`"
+        what = (
+            f"no method `{lacking}`"
+            if callable(getattr(cls, lacking))
+            else f"no `{lacking}`"
+        )
         return f"has {what}; see `sentbed.protocols.{base}`"
     if not isinstance(cls.traits, property | kind.traits):
         return f"has {cls.traits!r} as `traits`; write `traits = {traits_class}(...)`"
-    for word in sorted(attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()):
+    for word in sorted(
+        attrs.fields_dict(kind.traits).keys() - attrs.fields_dict(cls).keys()
+    ):
         if hasattr(cls, word):
-            return (
-                f"says `{word}` beside its traits, not in them; write `traits = {traits_class}({word}=...)`"
-            )
+            return f"says `{word}` beside its traits, not in them; write `traits = {traits_class}({word}=...)`"
     return None

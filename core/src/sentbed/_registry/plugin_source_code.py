@@ -87,7 +87,11 @@ def _bodies(value: str) -> Iterator[list[ast.stmt]]:
         if file.is_file():
             try:
                 yield ast.parse(file.read_bytes()).body
-            except (OSError, SyntaxError, ValueError):  # reported when the module is imported
+            except (
+                OSError,
+                SyntaxError,
+                ValueError,
+            ):  # reported when the module is imported
                 yield []
 
 
@@ -100,6 +104,12 @@ def _assigned(body: Iterable[ast.stmt], name: str) -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            named = any(isinstance(target, ast.Name) and target.id == name for target in targets)
-            if named and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            named = any(
+                isinstance(target, ast.Name) and target.id == name for target in targets
+            )
+            if (
+                named
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
                 yield node.value.value

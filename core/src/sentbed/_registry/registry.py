@@ -18,10 +18,20 @@ import pluggy
 
 from sentbed import hookspecs
 from sentbed._registry.distribution_catalog import owner_of
-from sentbed._registry.plugin_compatibility import API_NAME, api_refusal, declared_api, unmet_sentbed
+from sentbed._registry.plugin_compatibility import (
+    API_NAME,
+    api_refusal,
+    declared_api,
+    unmet_sentbed,
+)
 from sentbed._registry.plugin_info import Clash, ComponentInfo, Offer, PluginInfo
 from sentbed._registry.plugin_offer_rules import COMMAND, TABLE, offer_fault
-from sentbed._registry.plugin_source_code import assigned_text, defined_at, place_of, would_offer
+from sentbed._registry.plugin_source_code import (
+    assigned_text,
+    defined_at,
+    place_of,
+    would_offer,
+)
 from sentbed._registry.slow_imports import watched
 from sentbed._registry.user_config import Settings, fits, read_settings
 from sentbed.errors import PluginError, reason_of, shortened, suggest
@@ -93,20 +103,30 @@ class Plugins:
         """
         component = self.components.get((kind, name))
         if component is not None:
-            _ = component.cls  # what cannot be imported is an error here, where all callers expect one
+            _ = (
+                component.cls
+            )  # what cannot be imported is an error here, where all callers expect one
             return component
         if (kind, name) in self.clashes:
             raise PluginError(self.clashes[kind, name].message)
         absent = [plugin for plugin in self.plugins if plugin.status != "loaded"]
         owner = owner_of("components", f"{kind}/{name}")
         for plugin in absent:
-            if plugin.distribution == owner or would_offer(plugin.value, KINDS[kind].hook, name):
-                became = {"broken": "could not be loaded: ", "refused": "is refused: ", "disabled": "is "}
+            if plugin.distribution == owner or would_offer(
+                plugin.value, KINDS[kind].hook, name
+            ):
+                became = {
+                    "broken": "could not be loaded: ",
+                    "refused": "is refused: ",
+                    "disabled": "is ",
+                }
                 raise PluginError(
                     f"the {kind} `{name}` belongs to `{plugin.distribution}`, which "
                     f"{became[plugin.status]}{plugin.reason}"
                 )
-        if owner is not None and owner not in {plugin.distribution for plugin in self.plugins}:
+        if owner is not None and owner not in {
+            plugin.distribution for plugin in self.plugins
+        }:
             raise PluginError(
                 f"the {kind} `{name}` belongs to `{owner}`, which is not installed; "
                 f"install it with `pip install {owner}`"
@@ -117,12 +137,16 @@ class Plugins:
             hint = f" ({len(absent)} not loaded: see `sentbed plugins`)"
         names = self.names(kind)
         if not names:
-            raise PluginError(f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}")
+            raise PluginError(
+                f"there is no {kind} `{name}`: no installed plugin offers any {kind}{hint}"
+            )
         raise PluginError(f"there is no {kind} `{name}`.{suggest(name, names)}{hint}")
 
 
 def load_plugins(
-    points: Iterable[EntryPoint] | None = None, settings: Settings | None = None, commands_only: bool = False
+    points: Iterable[EntryPoint] | None = None,
+    settings: Settings | None = None,
+    commands_only: bool = False,
 ) -> Plugins:
     """Load every plugin of the entry-point group `sentbed` into a new plugin manager.
 
@@ -152,9 +176,15 @@ def load_plugins(
     for name in reversed(tuple(settings.order)):
         # pluggy calls the plugin registered last first.
         for info in reversed(infos):
-            if fits(name, info.distribution, info.name) and manager.has_plugin(info.key):
+            if fits(name, info.distribution, info.name) and manager.has_plugin(
+                info.key
+            ):
                 manager.register(manager.unregister(name=info.key), name=info.key)
-    clashes = {at: _clash(several, settings) for at, several in claims.items() if len(several) > 1}
+    clashes = {
+        at: _clash(several, settings)
+        for at, several in claims.items()
+        if len(several) > 1
+    }
     warnings = _warnings(settings, infos, claims)
     components: dict[tuple[str, str], ComponentInfo] = {}
     named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}
@@ -165,7 +195,15 @@ def load_plugins(
             components[kind, name] = winner
         elif winner is not None:
             named[kind][name] = winner
-    return Plugins(manager, tuple(infos), components, clashes, warnings, named[COMMAND], named[TABLE])
+    return Plugins(
+        manager,
+        tuple(infos),
+        components,
+        clashes,
+        warnings,
+        named[COMMAND],
+        named[TABLE],
+    )
 
 
 def _load(
@@ -203,18 +241,28 @@ def _load(
         return _failed(info, error), []
     offered_kinds = {offer.kind for offer in offers}
     kinds = tuple(kind for kind in KINDS if kind in offered_kinds)
-    return attrs.evolve(info, kinds=kinds, hooks=tuple(sorted(hooks - OFFERED.keys()))), offers
+    return attrs.evolve(
+        info, kinds=kinds, hooks=tuple(sorted(hooks - OFFERED.keys()))
+    ), offers
 
 
 def _require_unhidden(plugin: object, hooks: Iterable[str]) -> None:
     """Refuse a package with a submodule of a hook's name, which hides the hook once it is imported."""
     for name in hooks:
-        files = (Path(place) / f"{name}.py" for place in getattr(plugin, "__path__", ()))
-        if inspect.ismodule(getattr(plugin, name, None)) or any(map(Path.is_file, files)):
-            raise PluginError(f"its module `{name}` hides its hook of that name; rename the module")
+        files = (
+            Path(place) / f"{name}.py" for place in getattr(plugin, "__path__", ())
+        )
+        if inspect.ismodule(getattr(plugin, name, None)) or any(
+            map(Path.is_file, files)
+        ):
+            raise PluginError(
+                f"its module `{name}` hides its hook of that name; rename the module"
+            )
 
 
-def _require_new(manager: pluggy.PluginManager, plugin: object, info: PluginInfo) -> None:
+def _require_new(
+    manager: pluggy.PluginManager, plugin: object, info: PluginInfo
+) -> None:
     if manager.has_plugin(info.key):
         raise PluginError(
             f"`{info.distribution}` has another plugin of this name; give each entry point a name of its own"
@@ -229,7 +277,9 @@ def _failed(info: PluginInfo, error: BaseException) -> PluginInfo:
     written = info.api or assigned_text(info.value, API_NAME)
     if (reason := api_refusal(written, info.distribution)) is not None:
         return attrs.evolve(info, status="refused", reason=reason, api=written)
-    place = error.place if isinstance(error, _FaultError) else place_of(error, info.value)
+    place = (
+        error.place if isinstance(error, _FaultError) else place_of(error, info.value)
+    )
     reason = shortened(reason_of(error)) + unmet_sentbed(info.distribution)
     return attrs.evolve(info, status="broken", reason=reason, place=place)
 
@@ -242,12 +292,18 @@ def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
         message = f"the {kind} `{name}` is offered by {origins}; uninstall or disable one of them"
         return Clash(kind, name, tuple(claims), None, message)
     preferred, place = settings.prefer.get(f"{kind}/{name}", ("", ""))
-    fitting = [claim for claim in components if fits(preferred, claim.distribution, claim.plugin)]
+    fitting = [
+        claim
+        for claim in components
+        if fits(preferred, claim.distribution, claim.plugin)
+    ]
     if len(fitting) == 1:
         message = f"the {kind} `{name}` is offered by {origins}; {place} prefers `{preferred}`"
         return Clash(kind, name, tuple(claims), fitting[0], message)
     first = claims[0]
-    is_only_plugin = [claim.distribution for claim in claims].count(first.distribution) == 1
+    is_only_plugin = [claim.distribution for claim in claims].count(
+        first.distribution
+    ) == 1
     choice = first.distribution
     if not is_only_plugin:
         choice += f":{first.plugin}"
@@ -259,7 +315,9 @@ def _clash(claims: Sequence[Offer], settings: Settings) -> Clash:
 
 
 def _warnings(
-    settings: Settings, infos: Sequence[PluginInfo], claims: Mapping[tuple[str, str], Sequence[Offer]]
+    settings: Settings,
+    infos: Sequence[PluginInfo],
+    claims: Mapping[tuple[str, str], Sequence[Offer]],
 ) -> tuple[str, ...]:
     """Return warnings about configured plugins that are not installed, or lack the preferred component."""
     names = sorted({name for info in infos for name in (info.name, info.distribution)})
@@ -267,12 +325,16 @@ def _warnings(
     for what, name, place in settings.named():
         if not any(fits(name, info.distribution, info.name) for info in infos):
             hint = suggest(name, names).partition(" Choose")[0]
-            warnings.append(f"`{what}` of {place} names `{name}`, which is not an installed plugin.{hint}")
+            warnings.append(
+                f"`{what}` of {place} names `{name}`, which is not an installed plugin.{hint}"
+            )
     for part, (name, place) in settings.prefer.items():
         kind, _, of = part.partition("/")
         offered = claims.get((kind, of), ())
         preferred = [info for info in infos if fits(name, info.distribution, info.name)]
-        if preferred and not any(fits(name, offer.distribution, offer.plugin) for offer in offered):
+        if preferred and not any(
+            fits(name, offer.distribution, offer.plugin) for offer in offered
+        ):
             why = "which it does not offer"
             for info in preferred:
                 if info.status != "loaded":
@@ -322,7 +384,9 @@ def _offers(
                     place = offered if inspect.isclass(offered) else function
                     raise _FaultError(fault, place)
                 make = ComponentInfo if kind in KINDS else Offer
-                offers[kind, name] = make(kind, name, offered, info.distribution, info.version, info.name)
+                offers[kind, name] = make(
+                    kind, name, offered, info.distribution, info.version, info.name
+                )
     return list(offers.values())
 
 
@@ -334,11 +398,15 @@ def _pairs(offers: Any, hook: str, function: object) -> Iterable[tuple[str, Any]
         expected = "names with a `Lazy` each"
         if hook not in NAMED:
             expected += ", or a list of classes"
-        raise _FaultError(f"its hook `{hook}` returned {offers!r}, expected {expected}", function)
+        raise _FaultError(
+            f"its hook `{hook}` returned {offers!r}, expected {expected}", function
+        )
     return [(str(getattr(cls, "name", "")), cls) for cls in offers]
 
 
-def _functions(caller: pluggy.HookCaller, plugin: object) -> Iterator[Callable[..., Any]]:
+def _functions(
+    caller: pluggy.HookCaller, plugin: object
+) -> Iterator[Callable[..., Any]]:
     """Yield a plugin's implementations of a hook, whatever their names."""
     for implementation in caller.get_hookimpls():
         if implementation.plugin is plugin:

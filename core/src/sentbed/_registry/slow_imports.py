@@ -25,7 +25,11 @@ def watched(what: str) -> Iterator[None]:
         yield
     finally:
         seconds = time.process_time() - start
-        brought = ", ".join(f"`{name}`" for name in sorted((sys.modules.keys() & LIBRARIES) - before))
+        brought = ", ".join(
+            f"`{name}`" for name in sorted((sys.modules.keys() & LIBRARIES) - before)
+        )
         if brought or seconds > LONG:
             also = f" and loads {brought} at module level" if brought else ""
-            slow[what] = f"takes {seconds:.1f} s to import{also}; import what is heavy where it is used"
+            slow[what] = (
+                f"takes {seconds:.1f} s to import{also}; import what is heavy where it is used"
+            )

@@ -93,7 +93,11 @@ def config_file() -> Path:
 
     value = os.environ.get(CONFIG_VARIABLE)
     try:
-        return Path(value).expanduser() if value else user_config_path(CORE, appauthor=False) / "config.toml"
+        return (
+            Path(value).expanduser()
+            if value
+            else user_config_path(CORE, appauthor=False) / "config.toml"
+        )
     except RuntimeError:  # a user without a home has no configuration
         return Path(value or "~/.config/sentbed/config.toml")
 
@@ -143,7 +147,9 @@ def _parsed(file: Path, content: bytes) -> Settings:
         document = parse(content, str(file))
     except RecipeError as error:
         raise _wrong(error.problems) from error
-    configuration, problems = structure(document.data, _Configuration, document, None, file.parent)
+    configuration, problems = structure(
+        document.data, _Configuration, document, None, file.parent
+    )
     if problems:
         raise _wrong(problems)
     table = configuration.plugins
@@ -158,14 +164,20 @@ def _parsed(file: Path, content: bytes) -> Settings:
         raise _wrong(problems)
 
     def places(what: str, names: tuple[str, ...]) -> dict[str, str]:
-        return {name: _place(document, ("plugins", what, number)) for number, name in enumerate(names)}
+        return {
+            name: _place(document, ("plugins", what, number))
+            for number, name in enumerate(names)
+        }
 
     return Settings(
         file,
         places("disable", table.disable),
         None if table.allow is None else places("allow", table.allow),
         _place(document, ("plugins", "allow")),
-        {part: (of, _place(document, ("plugins", "prefer", part))) for part, of in table.prefer.items()},
+        {
+            part: (of, _place(document, ("plugins", "prefer", part)))
+            for part, of in table.prefer.items()
+        },
         places("order", table.order),
     )
 

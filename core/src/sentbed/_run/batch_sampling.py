@@ -88,10 +88,16 @@ class Sampler:
                 f"the data has no column `{missing[0]}`; it has {', '.join(dataset.columns)}; "
                 "name another column, or choose another data source"
             )
-        self._dataset, self._columns, self._batch_size = dataset, tuple(columns), batch_size
+        self._dataset, self._columns, self._batch_size = (
+            dataset,
+            tuple(columns),
+            batch_size,
+        )
         self._distinct = distinct
         size = len(dataset)
-        mixture = dataset.mixture or Mixture((size,), (size,), in_turn=True, whole_batches=True)
+        mixture = dataset.mixture or Mixture(
+            (size,), (size,), in_turn=True, whole_batches=True
+        )
         firsts = [0, *accumulate(mixture.sizes)]
         parts = []
         for part, (first, rows) in enumerate(zip(firsts, mixture.sizes, strict=False)):
@@ -101,7 +107,9 @@ class Sampler:
         for rows, taken in zip(mixture.sizes, mixture.takes, strict=True):
             passes.append(-(-rows // taken) + 1 if taken else 1)
         if mixture.whole_batches:
-            self._lanes = [_Lane(*lane) for lane in zip(parts, mixture.takes, passes, strict=True)]
+            self._lanes = [
+                _Lane(*lane) for lane in zip(parts, mixture.takes, passes, strict=True)
+            ]
         else:
             mixed = _Mixed(parts, _Turns(mixture.takes, key, mixture.in_turn))
             self._lanes = [_Lane(mixed, sum(mixture.takes), max(passes))]
@@ -142,7 +150,10 @@ class Sampler:
             "batches_an_epoch": self.batches_an_epoch,
             "epoch": self._epoch,
             "done": self._done,
-            "lanes": [{"position": lane.position, "deferred": [*lane.deferred]} for lane in self._lanes],
+            "lanes": [
+                {"position": lane.position, "deferred": [*lane.deferred]}
+                for lane in self._lanes
+            ],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -165,11 +176,19 @@ class Sampler:
             _require_position("position", saved["position"], LARGEST_POSITION)
             for row in saved["deferred"]:
                 _require_position("deferred", row, len(self._dataset) - 1)
-            lane.position, lane.deferred = saved["position"], dict.fromkeys(saved["deferred"])
+            lane.position, lane.deferred = (
+                saved["position"],
+                dict.fromkeys(saved["deferred"]),
+            )
 
     def fetch(self, rows: NDArray[np.int64]) -> dict[str, Sequence[Any]]:
         """Return rows of this epoch, by column. Raises `DataError` if the source gives too few."""
-        columns = returned(self._dataset.rows(rows.tolist(), self._epoch), Mapping, self._dataset, "rows")
+        columns = returned(
+            self._dataset.rows(rows.tolist(), self._epoch),
+            Mapping,
+            self._dataset,
+            "rows",
+        )
         for column in self._columns:
             count = len(columns.get(column, ()))
             if count != len(rows):
@@ -181,7 +200,9 @@ class Sampler:
                 )
         return {column: columns[column] for column in self._columns}
 
-    def _next_distinct(self, lane: _Lane) -> tuple[NDArray[np.int64], Mapping[str, Sequence[str]]]:
+    def _next_distinct(
+        self, lane: _Lane
+    ) -> tuple[NDArray[np.int64], Mapping[str, Sequence[str]]]:
         """Fill a batch with rows that share no text: first deferred rows, then rows of the stream."""
         size = min(self._batch_size, lane.rows)
         rows: list[int] = []
@@ -197,7 +218,11 @@ class Sampler:
                     return place
                 # Removed and added again: a row that is deferred once more moves to the end.
                 lane.deferred.pop(row, None)
-                row_texts = {texts[c][place] for c in compared if isinstance(texts[c][place], str)}
+                row_texts = {
+                    texts[c][place]
+                    for c in compared
+                    if isinstance(texts[c][place], str)
+                }
                 if seen.isdisjoint(row_texts):
                     seen.update(row_texts)
                     rows.append(row)
@@ -214,7 +239,11 @@ class Sampler:
         while len(rows) < size:
             had = len(rows)
             # As many as are missing, so that none is fetched twice; more if suitable rows are rare.
-            processed = admit(lane.stream.take(lane.position, max(size - had, min(vain, _VAIN_AT_A_TIME))))
+            processed = admit(
+                lane.stream.take(
+                    lane.position, max(size - had, min(vain, _VAIN_AT_A_TIME))
+                )
+            )
             lane.position += processed
             vain += processed
             if len(rows) > had:
@@ -247,7 +276,12 @@ class _Shuffled:
     """Endless stream of a contiguous range of rows, in a new order in every pass."""
 
     def __init__(
-        self, first: int, rows: int, key: Sequence[int], tag: tuple[int, ...], buffer: int | None
+        self,
+        first: int,
+        rows: int,
+        key: Sequence[int],
+        tag: tuple[int, ...],
+        buffer: int | None,
     ) -> None:
         self._first, self._rows, self._key, self._tag = first, rows, tuple(key), tag
         self._size = rows if buffer is None else min(rows, buffer)
@@ -268,20 +302,28 @@ class _Shuffled:
     def _window(self, number: int, window: int) -> NDArray[np.int64]:
         """Return the shuffled rows of a window of pass `number`."""
         if self._size == self._rows:
-            return np.random.default_rng([*self._key, number, *self._tag]).permutation(self._rows)
+            return np.random.default_rng([*self._key, number, *self._tag]).permutation(
+                self._rows
+            )
         block, (order, short) = self._block, self._block_order(number)
-        position = np.arange(window * self._size, min((window + 1) * self._size, self._rows))
+        position = np.arange(
+            window * self._size, min((window + 1) * self._size, self._rows)
+        )
         # The last block of the data is shorter than the others: shift positions after it as if it were
         # full.
         end = short * block + (self._rows - 1) % block + 1
         position[position >= end] += (short + 1) * block - end
         rows = order[position // block] * block + position % block
-        return np.random.default_rng([*self._key, number, _WINDOW, *self._tag, window]).permutation(rows)
+        return np.random.default_rng(
+            [*self._key, number, _WINDOW, *self._tag, window]
+        ).permutation(rows)
 
     def _blocks(self, number: int) -> tuple[NDArray[np.int64], int]:
         """Return the order of the blocks in pass `number`, and the position in it of the data's last one."""
         blocks = -(-self._rows // self._block)
-        order = np.random.default_rng([*self._key, number, _BLOCKS, *self._tag]).permutation(blocks)
+        order = np.random.default_rng(
+            [*self._key, number, _BLOCKS, *self._tag]
+        ).permutation(blocks)
         return order, int(np.flatnonzero(order == blocks - 1)[0])
 
 
@@ -298,7 +340,9 @@ class _Mixed:
         done = 0
         while done < count:
             epoch, offset = divmod(start + done, sum(takes))
-            parts, ranks = self._turns.take(epoch, offset, min(count - done, sum(takes) - offset))
+            parts, ranks = self._turns.take(
+                epoch, offset, min(count - done, sum(takes) - offset)
+            )
             into = rows[done : done + len(parts)]
             for part in np.unique(parts):
                 # The ranks of a part are consecutive.
@@ -312,13 +356,17 @@ class _Mixed:
 class _Turns:
     """Order of the parts of an epoch, in which each part occurs as often as its count."""
 
-    def __init__(self, counts: Sequence[int], key: Sequence[int], in_turn: bool) -> None:
+    def __init__(
+        self, counts: Sequence[int], key: Sequence[int], in_turn: bool
+    ) -> None:
         self.counts, self._key = tuple(counts), tuple(key)
         self._in_turn = in_turn or len(counts) == 1
         self._shuffled = lru_cache(maxsize=1)(self._shuffle)
         self._drawn = lru_cache(maxsize=1)(self._draw)
 
-    def take(self, epoch: int, start: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def take(
+        self, epoch: int, start: int, count: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return part and rank within the part of each of `count` turns of an epoch, from `start` on."""
         if self._in_turn:
             return self._alternating(np.arange(start, start + count))
@@ -330,7 +378,9 @@ class _Turns:
         parts, ranks = np.concatenate(pieces, axis=1)
         return parts, ranks
 
-    def _alternating(self, turns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _alternating(
+        self, turns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return parts and ranks in round-robin order over the parts with turns left."""
         parts, ranks = np.empty_like(turns), np.empty_like(turns)
         start = rounds = 0
@@ -339,7 +389,9 @@ class _Turns:
             end = start + (level - rounds) * len(left)
             in_these_rounds = (turns >= start) & (turns < end)
             parts[in_these_rounds] = left[(turns[in_these_rounds] - start) % len(left)]
-            ranks[in_these_rounds] = rounds + (turns[in_these_rounds] - start) // len(left)
+            ranks[in_these_rounds] = rounds + (turns[in_these_rounds] - start) // len(
+                left
+            )
             start, rounds = end, level
         return parts, ranks
 
@@ -364,7 +416,9 @@ class _Turns:
         while total := int(left.sum()):
             drawn = left
             if total > _TURNS_AT_A_TIME:
-                drawn = rng.multivariate_hypergeometric(left, _TURNS_AT_A_TIME, method="marginals")
+                drawn = rng.multivariate_hypergeometric(
+                    left, _TURNS_AT_A_TIME, method="marginals"
+                )
             counts.append(drawn)
             left = left - drawn
         each = np.array(counts)

@@ -51,7 +51,9 @@ class Keeper:
         validate = self.stage.validate
         if validate is None or not (last or step % validate.every == 0):
             return False
-        score = self.context.evaluations.observe(self.encoders, validate, next(iter(self.trained))).primary
+        score = self.context.evaluations.observe(
+            self.encoders, validate, next(iter(self.trained))
+        ).primary
         best = self._is_best(validate, score)
         keeps = best and validate.keep == "best"
         self.score = score
@@ -71,17 +73,23 @@ class Keeper:
     def _is_best(self, validate: Validate, score: float) -> bool:
         if validate.keep == "last" and validate.patience is None:
             return True
-        return not math.isnan(score) and (self.kept.score is None or score > self.kept.score)
+        return not math.isnan(score) and (
+            self.kept.score is None or score > self.kept.score
+        )
 
     def _saved(self, kept: Kept) -> Kept:
         """Save the encoders' weights, which are those of `kept.step`; return `kept` with their paths."""
         paths = {name: self._directory(kept.step) / name for name in self.trained}
         for name, path in paths.items():
             self.trained[name].save(path)
-        return attrs.evolve(kept, paths=paths, sums={name: sha256(path) for name, path in paths.items()})
+        return attrs.evolve(
+            kept, paths=paths, sums={name: sha256(path) for name, path in paths.items()}
+        )
 
     def _directory(self, step: int) -> Path:
-        return self.context.directory / CHECKPOINTS / self.stage.name / f"kept-{step:08d}"
+        return (
+            self.context.directory / CHECKPOINTS / self.stage.name / f"kept-{step:08d}"
+        )
 
     def restore(self) -> None:
         """Restore the kept weights."""
@@ -142,7 +150,9 @@ def write_state(
         )
     content = {
         "facts": plain(context.facts),
-        "kept": {name: kept.table(context.directory) for name, kept in context.kept.items()},
+        "kept": {
+            name: kept.table(context.directory) for name, kept in context.kept.items()
+        },
         "trackers": dict(trackers),
         "recipe": resolved_toml(context.recipe, context.directory),
         **(stage_content or {}),

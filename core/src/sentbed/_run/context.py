@@ -39,7 +39,12 @@ class Kept:
         paths = {}
         for name, path in self.paths.items():
             paths[name] = [path.relative_to(run).as_posix(), self.sums[name]]
-        return {"paths": paths, "step": self.step, "score": self.score, "misses": self.misses}
+        return {
+            "paths": paths,
+            "step": self.step,
+            "score": self.score,
+            "misses": self.misses,
+        }
 
     @classmethod
     def of(cls, run: Path, table: Mapping[str, Any]) -> Kept:
@@ -74,7 +79,12 @@ class RunContext:
     stages: int | None = None
     """Number of stages to run, without any evaluation after them; other runs continue from the final state.
     None means all."""
-    share: Callable[[VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore] | None = None
+    share: (
+        Callable[
+            [VectorStore, Mapping[str, Encoder], Callable[[str], None]], VectorStore
+        ]
+        | None
+    ) = None
     """Called with store, built encoders and `warn`; returns a store that is filled for other runs too."""
     built: Mapping[str, Encoder] = attrs.field(factory=dict)
     """The recipe's encoders, if another run has built and not trained them, or has left them `loaded`."""
@@ -100,7 +110,11 @@ class RunContext:
     @property
     def begun(self) -> Recipe:
         """The recipe, cut to the stages that are run."""
-        return self.recipe if self.stages is None else first_stages(self.recipe, self.stages)
+        return (
+            self.recipe
+            if self.stages is None
+            else first_stages(self.recipe, self.stages)
+        )
 
     def source(self, encoder: str) -> Any:
         """Return everything that determines an encoder's current weights, JSON-serialisable."""

@@ -15,7 +15,14 @@ from sentbed._locations import FilePath, locate, mentions
 from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
-from sentbed.protocols import Evaluation, Evaluator, PartProgress, Preparation, Prepared, VectorStore
+from sentbed.protocols import (
+    Evaluation,
+    Evaluator,
+    PartProgress,
+    Preparation,
+    Prepared,
+    VectorStore,
+)
 
 Entry: TypeAlias = Evaluate | Validate | Watch
 
@@ -45,9 +52,13 @@ def files_of_evaluations(recipe: Recipe) -> list[EvaluationFile]:
         for path in _files_of(entry.with_):
             listed = files.get((evaluator, path))
             if listed is not None:
-                files[evaluator, path] = attrs.evolve(listed, chooses=listed.chooses or chooses)
+                files[evaluator, path] = attrs.evolve(
+                    listed, chooses=listed.chooses or chooses
+                )
             elif path.exists():
-                files[evaluator, path] = EvaluationFile(evaluator, path, sha256(path), chooses)
+                files[evaluator, path] = EvaluationFile(
+                    evaluator, path, sha256(path), chooses
+                )
     return list(files.values())
 
 
@@ -68,7 +79,9 @@ def _files_of(evaluator: Evaluator) -> Iterator[Path]:
         value = getattr(evaluator, name, None)
         locations = value if isinstance(value, tuple) else (value,)
         for location in locations:
-            if not (isinstance(location, str) and mentions(kind, FilePath)) or location.startswith("hub:"):
+            if not (
+                isinstance(location, str) and mentions(kind, FilePath)
+            ) or location.startswith("hub:"):
                 continue
             try:
                 path = locate(location)
@@ -93,7 +106,9 @@ class Evaluations:
     plugins: Plugins | None = None
     store: VectorStore | None = None
     """Store for the vectors of the evaluations before and after training."""
-    _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(factory=list, init=False)
+    _prepared: list[tuple[Evaluator, Preparation]] = attrs.field(
+        factory=list, init=False
+    )
 
     def prepare(self, recipe: Recipe) -> None:
         """Read the data of all evaluations of a recipe. Raises `DataError` if any cannot be used."""
@@ -118,10 +133,14 @@ class Evaluations:
                 total += preparation.size
         return EncodeBar(total)
 
-    def observe(self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str) -> Evaluation:
+    def observe(
+        self, encoders: Mapping[str, Encoder], entry: Validate | Watch, trained: str
+    ) -> Evaluation:
         """Evaluate during a stage, by default the encoder `trained`; no vectors are kept."""
         name = entry.encoder or trained
-        return self.evaluate(encoders, entry, name, pair_name(name, entry.second), keep=False)
+        return self.evaluate(
+            encoders, entry, name, pair_name(name, entry.second), keep=False
+        )
 
     def evaluate(
         self,
@@ -137,7 +156,9 @@ class Evaluations:
 
         With `keep`, vectors are read from and written to the store.
         """
-        second = None if entry.second is None else (entry.second, encoders[entry.second])
+        second = (
+            None if entry.second is None else (entry.second, encoders[entry.second])
+        )
         store = self.store if keep else None
         return encoders[name].evaluate(
             entry.with_,

@@ -58,7 +58,9 @@ class History:
         self._started = datetime.fromisoformat(state["started"])
         self._clock = time.monotonic() - state["seconds"]
         self.scores = _restored(state["scores"])
-        self._scatters = [_scatter(encoder, table) for encoder, table in state["scatters"]]
+        self._scatters = [
+            _scatter(encoder, table) for encoder, table in state["scatters"]
+        ]
         self._stages = [_stage(table) for table in state["stages"]]
         self._warnings = list(map(str, state["warnings"]))
 
@@ -69,7 +71,10 @@ class History:
             "started": self._started.isoformat(),
             "seconds": time.monotonic() - self._clock,
             "scores": _tables(self.scores),
-            "scatters": [(encoder, _scatter_table(scatter)) for encoder, scatter in self._scatters],
+            "scatters": [
+                (encoder, _scatter_table(scatter))
+                for encoder, scatter in self._scatters
+            ],
             "stages": [_stage_table(stage) for stage in self._stages],
             "warnings": self._warnings,
         }
@@ -123,7 +128,9 @@ class History:
             if watched.encoder == encoder and _measures(watched.scores) == measures:
                 break
         else:
-            watched = Watched(encoder, evaluation.scores[0].evaluator, evaluation.scores)
+            watched = Watched(
+                encoder, evaluation.scores[0].evaluator, evaluation.scores
+            )
             self._stages[-1].watched.append(watched)
         watched.steps.append(step)
         watched.primary.append(float(evaluation.primary))
@@ -149,7 +156,14 @@ class History:
             tolerance = expected.tolerance
             if not fitting and key in skipped_keys:
                 tolerance = None
-            yield ExpectedRow(key, expected.value, tolerance, expected.source, value, fits=len(fitting))
+            yield ExpectedRow(
+                key,
+                expected.value,
+                tolerance,
+                expected.source,
+                value,
+                fits=len(fitting),
+            )
 
     def report_data(
         self, run: Run, status: RunStatus, error: BaseException | None, recipe_toml: str
@@ -176,33 +190,49 @@ class History:
 
 def _measures(scores: Sequence[Score]) -> list[Any]:
     """Return what identifies each score's series, without notes on a single evaluation."""
-    return [(score.evaluator, score.task, score.metric, plain(score.protocol)) for score in scores]
+    return [
+        (score.evaluator, score.task, score.metric, plain(score.protocol))
+        for score in scores
+    ]
 
 
 def _tables(scores: Sequence[Score]) -> list[dict[str, Any]]:
     """Return scores as JSON-serialisable tables, without their items."""
     return [
-        {**score_record(score), "value": float(score.value), "protocol": plain(score.protocol)}
+        {
+            **score_record(score),
+            "value": float(score.value),
+            "protocol": plain(score.protocol),
+        }
         for score in scores
     ]
 
 
 def _scatter_table(scatter: Scatter) -> dict[str, Any]:
     """Return a scatter as a JSON-serialisable table."""
-    return {**attrs.asdict(scatter), "x": [*map(float, scatter.x)], "y": [*map(float, scatter.y)]}
+    return {
+        **attrs.asdict(scatter),
+        "x": [*map(float, scatter.x)],
+        "y": [*map(float, scatter.y)],
+    }
 
 
 def _stage_table(stage: StageCurve) -> dict[str, Any]:
     """Return the curves of a stage as a JSON-serialisable table."""
     watched = []
     for series in stage.watched:
-        watched.append({**attrs.asdict(series, recurse=False), "scores": _tables(series.scores)})
+        watched.append(
+            {**attrs.asdict(series, recurse=False), "scores": _tables(series.scores)}
+        )
     return {**attrs.asdict(stage, recurse=False), "watched": watched}
 
 
 def _restored(tables: Sequence[Mapping[str, Any]]) -> list[Score]:
     """Restore scores from the tables of a history's state. Raises `TypeError` for values of other types."""
-    scores = [Score(**{**table, "skipped": tuple(table.get("skipped", ()))}) for table in tables]
+    scores = [
+        Score(**{**table, "skipped": tuple(table.get("skipped", ()))})
+        for table in tables
+    ]
     for score in scores:
         require_types(score)
     return scores
@@ -213,7 +243,9 @@ def _scatter(encoder: str, table: Mapping[str, Any]) -> tuple[str, Scatter]:
     scatter = Scatter(**table)
     require_types(scatter)
     if len(scatter.x) != len(scatter.y):
-        raise ValueError(f"the scatter {scatter.title!r:.80} has {len(scatter.x)} x and {len(scatter.y)} y")
+        raise ValueError(
+            f"the scatter {scatter.title!r:.80} has {len(scatter.x)} x and {len(scatter.y)} y"
+        )
     return str(encoder), scatter
 
 
@@ -221,8 +253,18 @@ def _stage(table: Mapping[str, Any]) -> StageCurve:
     """Restore a stage from a history's state. Raises as `_restored`, and `ValueError`."""
     watched = []
     for series_table in table["watched"]:
-        watched.append(Watched(**{**series_table, "scores": tuple(_restored(series_table["scores"]))}))
-    stage = StageCurve(**{**table, "validations": [*map(tuple, table["validations"])], "watched": watched})
+        watched.append(
+            Watched(
+                **{**series_table, "scores": tuple(_restored(series_table["scores"]))}
+            )
+        )
+    stage = StageCurve(
+        **{
+            **table,
+            "validations": [*map(tuple, table["validations"])],
+            "watched": watched,
+        }
+    )
     require_types(stage)
     for values in (stage.losses, stage.learning_rates, *stage.metrics.values()):
         _require_length(values, len(stage.steps))
@@ -237,4 +279,6 @@ def _stage(table: Mapping[str, Any]) -> StageCurve:
 def _require_length(values: Sequence[Any], length: int) -> None:
     """Raise `ValueError` if a series has not one value for each step, or for each score."""
     if len(values) != length:
-        raise ValueError(f"a series of the history has {len(values)} values, expected {length}")
+        raise ValueError(
+            f"a series of the history has {len(values)} values, expected {length}"
+        )

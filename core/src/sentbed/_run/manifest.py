@@ -23,10 +23,13 @@ MANIFEST = "manifest.json"
 
 def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     """Return versions, the git state of the recipe's directory, and the machine."""
-    distributions = frozenset({"sentbed", *(plugin.distribution for plugin in plugins.plugins)})
+    distributions = frozenset(
+        {"sentbed", *(plugin.distribution for plugin in plugins.plugins)}
+    )
     return {
         "plugins": [
-            fields(plugin, "name distribution version status api problem") for plugin in plugins.plugins
+            fields(plugin, "name distribution version status api problem")
+            for plugin in plugins.plugins
         ],
         "api": API_VERSION,
         "libraries": dict(_libraries(distributions)),
@@ -37,7 +40,9 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
             "system": platform.platform(),
             "processor": platform.processor() or platform.machine(),
             "cores": usable_cores(),
-            "memory_gib": round(memory / 2**30, 1) if (memory := physical_memory()) else None,
+            "memory_gib": round(memory / 2**30, 1)
+            if (memory := physical_memory())
+            else None,
         },
     }
 
@@ -50,7 +55,10 @@ def _libraries(distributions: frozenset[str]) -> dict[str, str]:
     for distribution in distributions:
         with suppress(PackageNotFoundError):
             lines = requires(distribution) or ()
-            names |= {re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower() for line in lines}
+            names |= {
+                re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0].lower()
+                for line in lines
+            }
     for name in sorted(names):
         with suppress(PackageNotFoundError):
             number: str | None = version(name)
@@ -65,7 +73,11 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
     def ask(*words: str) -> str | None:
         try:
             answer = subprocess.run(
-                ["git", "-C", str(directory), *words], capture_output=True, text=True, timeout=10, check=False
+                ["git", "-C", str(directory), *words],
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
@@ -73,7 +85,10 @@ def _git(directory: Path) -> Mapping[str, Any] | None:
 
     if (commit := ask("rev-parse", "HEAD")) is None:
         return None
-    return {"commit": commit, "clean": ask("status", "--porcelain", "--untracked-files=no") == ""}
+    return {
+        "commit": commit,
+        "clean": ask("status", "--porcelain", "--untracked-files=no") == "",
+    }
 
 
 def peak_memory_gib() -> float | None:

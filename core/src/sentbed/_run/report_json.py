@@ -30,9 +30,14 @@ def record_json(data: ReportData, more: Mapping[str, Any] | None = None) -> str:
         "manifest": data.manifest,
     }
     if data.sections:
-        document["sections"] = {part.key: fields(part, "title columns rows note") for part in data.sections}
+        document["sections"] = {
+            part.key: fields(part, "title columns rows note") for part in data.sections
+        }
     document.update(more or {})
-    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return (
+        json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+        + "\n"
+    )
 
 
 def plain(value: Any) -> Any:
@@ -51,7 +56,9 @@ def plain(value: Any) -> Any:
         return sorted((plain(item) for item in value), key=repr)
     if hasattr(value, "tolist"):  # a NumPy array or scalar
         return plain(value.tolist())
-    if isinstance(value, (bytes, bytearray, os.PathLike)) or not isinstance(value, Iterable):
+    if isinstance(value, (bytes, bytearray, os.PathLike)) or not isinstance(
+        value, Iterable
+    ):
         return str(value)
     return [plain(item) for item in value]
 
@@ -72,7 +79,9 @@ def fields(thing: object, names: str) -> dict[str, Any]:
 
 
 def _stage(stage: StageCurve) -> dict[str, Any]:
-    table = fields(stage, "name steps losses learning_rates metric validations best_step metrics")
+    table = fields(
+        stage, "name steps losses learning_rates metric validations best_step metrics"
+    )
     return {**table, "watched": [_watched(watched) for watched in stage.watched]}
 
 
@@ -80,5 +89,7 @@ def _watched(watched: Watched) -> dict[str, Any]:
     series = []
     for index, score in enumerate(watched.scores):
         values = [values[index] for values in watched.values]
-        series.append({**fields(score, "task metric direction protocol axis"), "values": values})
+        series.append(
+            {**fields(score, "task metric direction protocol axis"), "values": values}
+        )
     return {**fields(watched, "encoder evaluator steps primary"), "series": series}

@@ -21,8 +21,19 @@ from sentbed._recipe.machine_settings import (
     remove_machine_settings,
     without_machine_settings,
 )
-from sentbed._recipe.recipe import MAIN_ENCODER, RESOLVED, UNDECISIVE, Recipe, resolved_toml
-from sentbed._registry.computing_code import code_differences, components_of, computing_code, hashed
+from sentbed._recipe.recipe import (
+    MAIN_ENCODER,
+    RESOLVED,
+    UNDECISIVE,
+    Recipe,
+    resolved_toml,
+)
+from sentbed._registry.computing_code import (
+    code_differences,
+    components_of,
+    computing_code,
+    hashed,
+)
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import Kept, RunContext
@@ -73,17 +84,25 @@ def resume(
         manifest = read_json(directory / MANIFEST)
         status = manifest["status"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one") from error
+        raise RunError(
+            f"`{directory}` is not a run directory (no `{MANIFEST}` in it); name one"
+        ) from error
     if status == "finished":
         _tidy_again(directory)
-        raise RunError(f"the run in `{directory}` has finished; there is nothing to resume")
+        raise RunError(
+            f"the run in `{directory}` has finished; there is nothing to resume"
+        )
     recipe = recipe or own_recipe(directory, (), trust_remote_code, plugins)
     left_out = left_out_sentence(recipe)
-    context = RunContext(recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages)
+    context = RunContext(
+        recipe.run.name, directory, recipe, changes_allowed=allow_changes, stages=stages
+    )
     newest, damaged = newest_state(context)
     state = newest or State(directory, 0, 0)
     with restoring(state):
-        before = tomli.loads(state.content.get("recipe") or read_file(directory / RESOLVED).decode())
+        before = tomli.loads(
+            state.content.get("recipe") or read_file(directory / RESOLVED).decode()
+        )
         _require_types_of_facts(state.content.get("facts", {}))
         context.facts.update(state.content.get("facts", {}))
     after = tomli.loads(resolved_toml(recipe, directory))
@@ -98,10 +117,18 @@ def resume(
             f"the recipe is not the one that the run in `{directory}` was started with:\n{listed}\n"
             "go on without these changes, or allow them (`--allow-changes`)"
         )
-    others = [change for change in changes if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change)]
+    others = [
+        change
+        for change in changes
+        if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change)
+    ]
     if others and state.content:
         fix = "start a new run for it"
-        raise RunError("\n".join(["an encoder cannot become another one within a run:", *others, fix]))
+        raise RunError(
+            "\n".join(
+                ["an encoder cannot become another one within a run:", *others, fix]
+            )
+        )
     if _begun(before, state) != _begun(after, state):
         raise RunError(
             f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "
@@ -115,7 +142,9 @@ def resume(
     with restoring(state):
         edited = _edited_code(recipe, plugins, context.facts.get("code", {}))
     if edited:
-        message = f"code is not what it was when the run was started: {'; '.join(edited)}"
+        message = (
+            f"code is not what it was when the run was started: {'; '.join(edited)}"
+        )
         if not allow_changes:
             raise RunError(
                 f"{message}; put it back, start a new run, or allow changes to go on with it "
@@ -148,7 +177,9 @@ def _versions(facts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     versions = {}
     if isinstance(facts.get("plugins"), list):
         named = (plugin for plugin in facts["plugins"] if isinstance(plugin, Mapping))
-        versions["plugins"] = {str(plugin.get("name")): plugin.get("version") for plugin in named}
+        versions["plugins"] = {
+            str(plugin.get("name")): plugin.get("version") for plugin in named
+        }
     if isinstance(facts.get("libraries"), Mapping):
         libraries = {**facts["libraries"]}
         if "python" in facts:
@@ -161,10 +192,14 @@ def _require_types_of_facts(facts: Mapping[str, Any]) -> None:
     """Raise `TypeError` if a fact of a state that the rest of the run adds to is not what was written."""
     for name, kind in FACTS_ADDED_TO.items():
         if name in facts and type(facts[name]) is not kind:
-            raise TypeError(f"the fact `{name}` is {facts[name]!r:.80}, expected a {kind.__name__}")
+            raise TypeError(
+                f"the fact `{name}` is {facts[name]!r:.80}, expected a {kind.__name__}"
+            )
 
 
-def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins: Plugins) -> None:
+def _remove_what_changes_no_score(
+    table: dict[str, Any], recipe: Recipe, plugins: Plugins
+) -> None:
     """Remove from the TOML data of a recipe, in place, what affects no score.
 
     Dropout that several processes draw is the exception.
@@ -172,7 +207,9 @@ def _remove_what_changes_no_score(table: dict[str, Any], recipe: Recipe, plugins
     for key in ("name", "cache"):
         table.get("run", {}).pop(key, None)
     undecisive = [
-        key for key in table if key in plugins.tables and not plugins.tables[key].value.traits.decides
+        key
+        for key in table
+        if key in plugins.tables and not plugins.tables[key].value.traits.decides
     ]
     for key in (*UNDECISIVE, *undecisive):
         table.pop(key, None)
@@ -186,8 +223,15 @@ def _with_moved_files(before: Any, after: Any) -> Any:
     places; data and weights with other content are refused when they are read.
     """
     if isinstance(before, dict) and isinstance(after, dict):
-        return {key: _with_moved_files(value, after.get(key)) for key, value in before.items()}
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return {
+            key: _with_moved_files(value, after.get(key))
+            for key, value in before.items()
+        }
+    if (
+        isinstance(before, list)
+        and isinstance(after, list)
+        and len(before) == len(after)
+    ):
         return [_with_moved_files(*pair) for pair in zip(before, after, strict=True)]
     if isinstance(before, str) and isinstance(after, str):
         paths = Path(before), Path(after)
@@ -198,7 +242,9 @@ def _with_moved_files(before: Any, after: Any) -> Any:
     return before
 
 
-def _edited_code(recipe: Recipe, plugins: Plugins, before: Mapping[str, str]) -> list[str]:
+def _edited_code(
+    recipe: Recipe, plugins: Plugins, before: Mapping[str, str]
+) -> list[str]:
     """Return how the code that a run computes with differs from what was noted when it was started.
 
     What the recipe no longer uses, or uses now, is a change of the recipe.
@@ -209,7 +255,10 @@ def _edited_code(recipe: Recipe, plugins: Plugins, before: Mapping[str, str]) ->
 
 
 def own_recipe(
-    directory: Path, overrides: Sequence[str], trust_remote_code: bool, plugins: Plugins | None = None
+    directory: Path,
+    overrides: Sequence[str],
+    trust_remote_code: bool,
+    plugins: Plugins | None = None,
 ) -> Recipe:
     """Return the recipe in a run directory, without its settings of the machine; `overrides` may give them.
 
@@ -225,7 +274,11 @@ def own_recipe(
     document = apply_overrides(without_machine_settings(document, whole), overrides)
     recipe = structure_recipe(document, plugins, base)
     check(recipe, plugins)
-    running = [name for name, encoder in recipe.encoders.items() if encoder.backbone.traits.runs_code]
+    running = [
+        name
+        for name, encoder in recipe.encoders.items()
+        if encoder.backbone.traits.runs_code
+    ]
     if running and not trust_remote_code:
         raise ModelError(
             f"the encoder `{running[0]}` of the run in `{directory}` wants to run Python code that comes "
@@ -242,9 +295,13 @@ def _tidy_again(directory: Path) -> None:
     with alone(directory):
         kept = {}
         for newest in states.saved_states(directory)[:1]:
-            with suppress(ValueError, KeyError):  # half removed, and then the kept weights are tidied
+            with suppress(
+                ValueError, KeyError
+            ):  # half removed, and then the kept weights are tidied
                 tables = states.read(newest).content["kept"]
-                kept = {stage: Kept.of(directory, table) for stage, table in tables.items()}
+                kept = {
+                    stage: Kept.of(directory, table) for stage, table in tables.items()
+                }
         # A run of the first stages, from which others go on, has no encoder.
         tidy(directory, kept, (directory / ENCODER).exists())
 
@@ -253,13 +310,25 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """Yield `PATH: BEFORE -> AFTER` for every difference between two recipes as TOML data; stages by name."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
-            yield from differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+            yield from differences(
+                before.get(key), after.get(key), f"{path}.{key}" if path else key
+            )
+    elif (
+        isinstance(before, list)
+        and isinstance(after, list)
+        and len(before) == len(after)
+    ):
         for index, pair in enumerate(zip(before, after, strict=True)):
-            name, other = (entry.get("name") if isinstance(entry, dict) else None for entry in pair)
-            yield from differences(*pair, f"{path}.{name if name and name == other else index}")
+            name, other = (
+                entry.get("name") if isinstance(entry, dict) else None for entry in pair
+            )
+            yield from differences(
+                *pair, f"{path}.{name if name and name == other else index}"
+            )
     elif before != after:
-        shown = ["nothing" if value is None else repr(value) for value in (before, after)]
+        shown = [
+            "nothing" if value is None else repr(value) for value in (before, after)
+        ]
         yield f"{shortened(path)}: {shortened(shown[0])} -> {shortened(shown[1])}"
 
 
@@ -296,7 +365,10 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
         context.kept.update(kept)
         return state, damaged
     if damaged:
-        raise RunError("; ".join(damaged) + "; no other is left, start the run again with another `--out`")
+        raise RunError(
+            "; ".join(damaged)
+            + "; no other is left, start the run again with another `--out`"
+        )
     return None, damaged
 
 

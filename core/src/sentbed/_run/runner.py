@@ -18,9 +18,21 @@ import pluggy
 
 from sentbed._component_faults import returned
 from sentbed._encoder.encoder import Encoder, engine_of, pair_name
-from sentbed._files import locked, read_json, remove_directory, require_links_within, write_atomic
+from sentbed._files import (
+    locked,
+    read_json,
+    remove_directory,
+    require_links_within,
+    write_atomic,
+)
 from sentbed._recipe.checks import require_available
-from sentbed._recipe.recipe import PRETRAINED, RESOLVED, Recipe, resolved_toml, written_path
+from sentbed._recipe.recipe import (
+    PRETRAINED,
+    RESOLVED,
+    Recipe,
+    resolved_toml,
+    written_path,
+)
 from sentbed._recipe.remarks import untrained_layers
 from sentbed._registry.computing_code import components_of, computing_code
 from sentbed._registry.registry import Plugins, load_plugins
@@ -37,7 +49,15 @@ from sentbed._run.training_loop import require_fit, train_stage
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
 from sentbed.errors import ModelError, RecipeError, RunError, SentbedError, listed
-from sentbed.protocols import START, Dataset, DrivesEncoder, Engine, RunStatus, Score, VectorStore
+from sentbed.protocols import (
+    START,
+    Dataset,
+    DrivesEncoder,
+    Engine,
+    RunStatus,
+    Score,
+    VectorStore,
+)
 
 ENCODER = "encoder"
 """Directory of a run's encoders, in that of the run."""
@@ -59,7 +79,9 @@ class RunResult:
     """Keys of `[expected]` that were not reproduced within tolerance."""
 
 
-def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None = None) -> RunResult:
+def run(
+    recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None = None
+) -> RunResult:
     """Run a recipe in a new run directory, by default `runs/NAME-TIME`.
 
     After an error or an interruption the run directory has the results so far, with a report.
@@ -75,18 +97,27 @@ def run(recipe: Recipe, out: str | Path | None = None, plugins: Plugins | None =
     require_available(recipe.runtime)
     plugins = plugins or load_plugins()
     directory = _free_name(recipe.run.name) if out is None else Path(out)
-    return execute(RunContext(recipe.run.name, new_directory(directory), recipe), plugins)
+    return execute(
+        RunContext(recipe.run.name, new_directory(directory), recipe), plugins
+    )
 
 
 def execute(
-    context: RunContext, plugins: Plugins, resumed: State | None = None, warnings: Sequence[str] = ()
+    context: RunContext,
+    plugins: Plugins,
+    resumed: State | None = None,
+    warnings: Sequence[str] = (),
 ) -> RunResult:
     """Run a context; with `resumed`, continue from that state, or from the beginning if it is empty."""
     recipe, directory = context.recipe, context.directory
     context.evaluations.plugins = plugins
     history = History()
     context.hooks = hooks = plugins.manager.hook
-    with context.stop.listening(), alone(directory), following(context, plugins, history):
+    with (
+        context.stop.listening(),
+        alone(directory),
+        following(context, plugins, history),
+    ):
         try:
             recipe_directory = None
             if recipe.document.file:
@@ -105,7 +136,9 @@ def execute(
                 answers = hooks.run_started(run=context.run)
             else:
                 with restoring(resumed):
-                    answers = hooks.run_resumed(run=context.run, states=resumed.content.get("trackers", {}))
+                    answers = hooks.run_resumed(
+                        run=context.run, states=resumed.content.get("trackers", {})
+                    )
             for facts in answers:
                 context.facts.update(facts)
             for warning in warnings:
@@ -119,7 +152,9 @@ def execute(
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
             # Write the report of the results so far, then re-raise.
-            status: RunStatus = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            status: RunStatus = (
+                "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+            )
             for last in (
                 partial(_close, context, history, status, error),
                 partial(hooks.run_failed, run=context.run, error=error),
@@ -132,7 +167,9 @@ def execute(
         hooks.run_finished(run=context.run, report=report)
         with context.stop.patient():
             tidy(directory, context.kept, context.stages is None)
-    unmet = tuple(row.key for row in history.expected(recipe) if row.decides and not row.met)
+    unmet = tuple(
+        row.key for row in history.expected(recipe) if row.decides and not row.met
+    )
     return RunResult(directory, report, tuple(history.scores), unmet)
 
 
@@ -145,7 +182,9 @@ def build_encoder(recipe: Recipe, name: str | None = None) -> Encoder:
     name = name or recipe.main_encoder
     if name not in recipe.encoders:
         names = listed(recipe.encoders)
-        raise RunError(f"the recipe has no encoder `{name}`, it has {names}; name one of them")
+        raise RunError(
+            f"the recipe has no encoder `{name}`, it has {names}; name one of them"
+        )
     return _build(recipe, name, engine_of(recipe.runtime)).fit_transform()
 
 
@@ -156,13 +195,19 @@ def build_encoders(
     return {name: _build(recipe, name, engine, evaluations) for name in recipe.encoders}
 
 
-def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations | None = None) -> Encoder:
+def _build(
+    recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations | None = None
+) -> Encoder:
     """Build one encoder; its initial weights do not depend on encoders built before it."""
 
     def texts() -> Iterator[str]:
         has_training_texts = False
         for stage in recipe.stage:
-            columns = [column for column, tower in recipe.towers(stage).items() if tower == name]
+            columns = [
+                column
+                for column, tower in recipe.towers(stage).items()
+                if tower == name
+            ]
             if columns:
                 has_training_texts = True
                 data = returned(stage.data.open(), Dataset, stage.data, "open")
@@ -179,7 +224,9 @@ def _build(recipe: Recipe, name: str, engine: Engine, evaluations: Evaluations |
 
     engine.seed(derive(recipe.run.seed, "encoder", name))
     try:
-        return Encoder.build(recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name))
+        return Encoder.build(
+            recipe.encoders[name], engine, texts, head_seed=head_seed(recipe, name)
+        )
     except ModelError as error:
         # A model's id and its revision are two keys of the recipe: the note says where they are.
         path = written_path(recipe.document.data, ("encoders", name, "backbone"))
@@ -230,11 +277,17 @@ def _require_same_files(context: RunContext) -> None:
         # Several of a name are in order.
         digests_by_name.setdefault(file.name, []).append(file.sha256)
     earlier = context.facts.get("evaluation_data", digests_by_name)
-    changed = [name for name, digests in digests_by_name.items() if earlier.get(name, digests) != digests]
+    changed = [
+        name
+        for name, digests in digests_by_name.items()
+        if earlier.get(name, digests) != digests
+    ]
     if changed:
         message = f"the data of evaluations is not what it was when the run started: {listed(changed)}"
         if not context.changes_allowed:
-            raise RunError(f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)")
+            raise RunError(
+                f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)"
+            )
         context.warn(message)
     context.facts["evaluation_data"] = digests_by_name
     # Files that chose weights: scores on them are not scores on test data.
@@ -245,8 +298,12 @@ def _require_same_files(context: RunContext) -> None:
 def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     """Build, evaluate and train on an engine."""
     recipe = context.recipe
-    encoders = dict(context.built) or build_encoders(recipe, engine, context.evaluations)
-    parameters = {name: encoder.placed.parameter_counts for name, encoder in encoders.items()}
+    encoders = dict(context.built) or build_encoders(
+        recipe, engine, context.evaluations
+    )
+    parameters = {
+        name: encoder.placed.parameter_counts for name, encoder in encoders.items()
+    }
     context.facts["parameters"] = parameters
     require_fit(context.begun, encoders)
     if not recipe.stage and not context.loaded:
@@ -290,8 +347,13 @@ def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -
     A tokenizer that is trained on the texts of all stages is another one where the data of any has changed,
     and weights that were trained with the first one mean nothing to it.
     """
-    weights = plain({name: dict(encoder.backbone.origin) for name, encoder in encoders.items()})
-    tokenizers = {name: encoder.backbone.tokenizer.fingerprint for name, encoder in encoders.items()}
+    weights = plain(
+        {name: dict(encoder.backbone.origin) for name, encoder in encoders.items()}
+    )
+    tokenizers = {
+        name: encoder.backbone.tokenizer.fingerprint
+        for name, encoder in encoders.items()
+    }
     changed = []
     if plain(context.facts.get("weights", weights)) != weights:
         changed.append("the models' files are not those that the run was started with")
@@ -304,7 +366,9 @@ def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -
             )
     for message in changed:
         if not context.changes_allowed:
-            raise RunError(f"{message}; put them back, or allow changes to go on with them")
+            raise RunError(
+                f"{message}; put them back, or allow changes to go on with them"
+            )
         context.warn(message)
     context.facts["weights"] = weights
     context.facts["tokenizers"] = tokenizers
@@ -326,9 +390,16 @@ def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> Non
         if source == context.sources.get(name, PRETRAINED):
             continue
         if source == PRETRAINED:
-            fresh = _build(context.recipe, name, encoders[name].engine, context.evaluations)
-            encoders[name].backbone, encoders[name].placed = fresh.backbone, fresh.placed
-        elif source in context.kept:  # else they are damaged, and the state has what they were trained to
+            fresh = _build(
+                context.recipe, name, encoders[name].engine, context.evaluations
+            )
+            encoders[name].backbone, encoders[name].placed = (
+                fresh.backbone,
+                fresh.placed,
+            )
+        elif (
+            source in context.kept
+        ):  # else they are damaged, and the state has what they were trained to
             encoders[name].restore(context.kept[source].paths[name])
         context.sources[name] = source
 
@@ -337,7 +408,9 @@ def sources_of(recipe: Recipe, index: int) -> dict[str, str]:
     """Return encoder -> stage whose weights it has at the start of stage `index`, or after the last."""
     sources: dict[str, str] = {}
     for stage in recipe.stage[:index]:
-        sources |= dict(stage.weights) | dict.fromkeys(recipe.trained(stage), stage.name)
+        sources |= dict(stage.weights) | dict.fromkeys(
+            recipe.trained(stage), stage.name
+        )
     if index < len(recipe.stage):
         sources |= recipe.stage[index].weights
     return sources
@@ -368,7 +441,9 @@ def _save(context: RunContext, encoders: dict[str, Encoder]) -> None:
         raise failed[0]
 
 
-def _evaluate(context: RunContext, encoders: dict[str, Encoder], at: Literal["start", "end"]) -> None:
+def _evaluate(
+    context: RunContext, encoders: dict[str, Encoder], at: Literal["start", "end"]
+) -> None:
     evaluations, hooks = context.evaluations, context.hooks
     entries = [entry for entry in context.recipe.evaluate if at in entry.at]
     bar = evaluations.bar(entries)
@@ -380,15 +455,23 @@ def _evaluate(context: RunContext, encoders: dict[str, Encoder], at: Literal["st
         event = {"run": context.run, "evaluator": entry.with_.name, "encoder": label}
         hooks.evaluation_started(**event)
         report_progress = partial(_progressed, hooks, event)
-        evaluation = evaluations.evaluate(encoders, entry, name, label, report_progress, bar)
+        evaluation = evaluations.evaluate(
+            encoders, entry, name, label, report_progress, bar
+        )
         if (store := evaluations.store) is not None:
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
-        done = {"at": at, "evaluator": entry.with_.name, "scores": len(evaluation.scores)}
+        done = {
+            "at": at,
+            "evaluator": entry.with_.name,
+            "scores": len(evaluation.scores),
+        }
         context.facts.setdefault("evaluations", []).append(done)
         hooks.scores_ready(**event, evaluation=evaluation)
 
 
-def _progressed(hooks: pluggy.HookRelay, event: Mapping[str, Any], what: str, done: int, total: int) -> None:
+def _progressed(
+    hooks: pluggy.HookRelay, event: Mapping[str, Any], what: str, done: int, total: int
+) -> None:
     hooks.evaluation_progressed(**event, what=what, done=done, total=total)
 
 
@@ -407,7 +490,9 @@ def new_directory(directory: Path) -> Path:
             "not finished, take its place with `--replace`"
         )
     if names:
-        raise RunError(f"`{directory}` already holds `{names[0]}`; choose another `--out`, or move it away")
+        raise RunError(
+            f"`{directory}` already holds `{names[0]}`; choose another `--out`, or move it away"
+        )
     return directory
 
 
@@ -422,7 +507,9 @@ def remove_unfinished(directory: Path) -> None:
     try:
         status = str(read_json(directory / MANIFEST)["status"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"`{directory / MANIFEST}` is not what a run writes; move it away") from error
+        raise RunError(
+            f"`{directory / MANIFEST}` is not what a run writes; move it away"
+        ) from error
     if status not in UNFINISHED:
         raise RunError(
             f"the run in `{directory}` is {status:.80}, and only one that has not finished is replaced; "
@@ -459,7 +546,9 @@ def alone(directory: Path) -> Iterator[None]:
     require_links_within(directory)
     with locked(directory / LOCK) as free:
         if not free:
-            raise RunError(f"another process is at work on the run in `{directory}`; let it end first")
+            raise RunError(
+                f"another process is at work on the run in `{directory}`; let it end first"
+            )
         yield
 
 
@@ -488,15 +577,24 @@ def tidy(directory: Path, kept: Mapping[str, Kept], whole: bool) -> None:
 
 def _write_manifest(context: RunContext, status: str) -> None:
     content = {"name": context.name, "status": status, **context.facts}
-    write_atomic(context.directory / MANIFEST, json.dumps(content, indent=2, default=str) + "\n")
+    write_atomic(
+        context.directory / MANIFEST, json.dumps(content, indent=2, default=str) + "\n"
+    )
 
 
-def _close(context: RunContext, history: History, status: RunStatus, error: BaseException | None) -> Path:
+def _close(
+    context: RunContext,
+    history: History,
+    status: RunStatus,
+    error: BaseException | None,
+) -> Path:
     """Write the report and the final manifest; return the file for the user to open."""
     context.facts["peak_memory_gib"] = peak_memory_gib()
     recipe = resolved_toml(context.recipe, context.directory)
     data = history.report_data(context.run, status, error, recipe)
-    sections = chain.from_iterable(context.hooks.report_sections(run=context.run, data=data))
+    sections = chain.from_iterable(
+        context.hooks.report_sections(run=context.run, data=data)
+    )
     data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD
     # The numbers first, so that they are on disk if writing the pages fails.

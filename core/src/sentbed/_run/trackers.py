@@ -37,12 +37,18 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
     for name, method in inspect.getmembers(tracker, callable):
         if (options := manager.parse_hookimpl_opts(tracker, name)) is None:
             if name in LIFECYCLE:
-                yield f"`{name}` is named like a hook and is none", "decorate it with `@sentbed.hookimpl`"
+                yield (
+                    f"`{name}` is named like a hook and is none",
+                    "decorate it with `@sentbed.hookimpl`",
+                )
             continue
         hook_count += 1
         hook = options.get("specname") or name
         if hook not in LIFECYCLE:
-            yield f"there is no hook `{hook}` of a run.{suggest(hook, LIFECYCLE)}", "see `docs/hooks.md`"
+            yield (
+                f"there is no hook `{hook}` of a run.{suggest(hook, LIFECYCLE)}",
+                "see `docs/hooks.md`",
+            )
             continue
         hook_arguments = list(inspect.signature(getattr(hookspecs, hook)).parameters)
         for argument, parameter in inspect.signature(method).parameters.items():
@@ -51,11 +57,16 @@ def hook_faults(tracker: object) -> Iterator[tuple[str, str]]:
                 problem = f"the hook `{hook}` has no argument `{argument}`.{advice}"
                 yield problem, f"its arguments are {', '.join(hook_arguments)}"
     if not hook_count:
-        yield "what `build` returns implements no hook", "decorate methods with `@sentbed.hookimpl`"
+        yield (
+            "what `build` returns implements no hook",
+            "decorate methods with `@sentbed.hookimpl`",
+        )
 
 
 @contextmanager
-def following(context: RunContext, plugins: Plugins, history: History) -> Iterator[None]:
+def following(
+    context: RunContext, plugins: Plugins, history: History
+) -> Iterator[None]:
     """Register the history and the recipe's trackers, and guard every plugin's hooks, during the run.
 
     Raises:
@@ -77,7 +88,9 @@ def following(context: RunContext, plugins: Plugins, history: History) -> Iterat
                 wrong = "returned an object equal to another tracker's; let its class compare by identity"
                 raise fault(tracker, "build", wrong) from error
             stack.callback(manager.unregister, built)
-            whose[name] = f"the tracker `{tracker.name}` of {release_of(type(tracker).__module__)}"
+            whose[name] = (
+                f"the tracker `{tracker.name}` of {release_of(type(tracker).__module__)}"
+            )
         failed: set[str] = set()
         for hook in LIFECYCLE:
             for implementation in getattr(manager.hook, hook).get_hookimpls():
@@ -85,15 +98,23 @@ def following(context: RunContext, plugins: Plugins, history: History) -> Iterat
                     continue
                 if implementation.wrapper or implementation.hookwrapper:
                     continue
-                stack.callback(setattr, implementation, "function", implementation.function)
+                stack.callback(
+                    setattr, implementation, "function", implementation.function
+                )
                 name = implementation.plugin_name
                 owner = whose.get(name, f"the plugin `{name}`")
-                implementation.function = _guarded(context, hook, implementation, owner, failed)
+                implementation.function = _guarded(
+                    context, hook, implementation, owner, failed
+                )
         yield
 
 
 def _guarded(
-    context: RunContext, hook: str, implementation: pluggy.HookImpl, whose: str, failed: set[str]
+    context: RunContext,
+    hook: str,
+    implementation: pluggy.HookImpl,
+    whose: str,
+    failed: set[str],
 ) -> Callable[..., Any]:
     """Return a hook's function that warns of an error instead, and does nothing from then on."""
     function: Callable[..., Any] = implementation.function
@@ -110,7 +131,9 @@ def _guarded(
             deliberate = isinstance(error, SentbedError)
             if deliberate and (required or hook in ("run_started", "run_resumed")):
                 raise
-            module = plugin.__name__ if inspect.ismodule(plugin) else type(plugin).__module__
+            module = (
+                plugin.__name__ if inspect.ismodule(plugin) else type(plugin).__module__
+            )
             reason = " ".join(reason_of(error).split())
             failure = f"{whose} failed in `{hook}`: {reason}"
             if place := place_of(error, module):
@@ -132,8 +155,12 @@ def _checked(hook: str, result: Any) -> Any:
     if result is None or hook not in RETURNS:
         return result
     if not isinstance(result, RETURNS[hook]):
-        raise TypeError(f"it returned {result!r:.80}, expected `{RETURNS[hook].__name__}`")
-    if hook == "report_sections" and not all(isinstance(section, ReportSection) for section in result):
+        raise TypeError(
+            f"it returned {result!r:.80}, expected `{RETURNS[hook].__name__}`"
+        )
+    if hook == "report_sections" and not all(
+        isinstance(section, ReportSection) for section in result
+    ):
         raise TypeError(f"it returned {result!r:.80}, expected several `ReportSection`")
     if hook == "tracker_state":
         # What cannot be written must not end the run when a checkpoint is.

@@ -33,7 +33,11 @@ class Feed:
     """Converts a batch of texts into the columns that a trainer takes."""
 
     def __init__(
-        self, context: RunContext, stage: Stage, encoders: Mapping[str, Encoder], dataset: Dataset
+        self,
+        context: RunContext,
+        stage: Stage,
+        encoders: Mapping[str, Encoder],
+        dataset: Dataset,
     ) -> None:
         self.stage = stage
         self.trained: dict[str, tuple[list[Tokenizer], int]] = {}
@@ -50,10 +54,23 @@ class Feed:
                 parts = (encoder.recipe, context.recipe.runtime, context.recipe.run)
                 settings = [unstructure(part) for part in parts]
                 source = context.source(tower)
-                key = [dataset.fingerprint, source, settings, column, length, stage.normalize_text]
+                key = [
+                    dataset.fingerprint,
+                    source,
+                    settings,
+                    column,
+                    length,
+                    stage.normalize_text,
+                ]
                 name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
-                path = context.directory / VECTORS / f"{stage.name}-{column}-{name}.records"
-            self.frozen[column] = FrozenColumn.of(encoder, length, stage.normalize_text, dataset, path)
+                path = (
+                    context.directory
+                    / VECTORS
+                    / f"{stage.name}-{column}-{name}.records"
+                )
+            self.frozen[column] = FrozenColumn.of(
+                encoder, length, stage.normalize_text, dataset, path
+            )
 
     def __call__(self, batch: Batch) -> Columns:
         """Return tokens, vectors of frozen encoders and class indices, by column."""
@@ -70,7 +87,9 @@ class Feed:
                 columns[name] = self.frozen[name].vectors(batch.rows, texts)
             else:
                 tokenizers, max_length = self.trained[name]
-                columns[name] = TokenIds.join(tokenizer.encode(texts, max_length) for tokenizer in tokenizers)
+                columns[name] = TokenIds.join(
+                    tokenizer.encode(texts, max_length) for tokenizer in tokenizers
+                )
             if self.stage.loss.traits.compares_texts:
                 columns[f"{name}.id"] = text_numbers(texts)
         return columns
@@ -80,7 +99,9 @@ def require_data(stage: Stage) -> None:
     """Raise `DataError` or `RunError` if a stage's data lacks rows or columns, or has an unusable value."""
     dataset = open_data(stage)
     sampler = sampler_of(stage, dataset, (0, 0))
-    value_columns = [column for column in stage.columns_used if column not in stage.texts]
+    value_columns = [
+        column for column in stage.columns_used if column not in stage.texts
+    ]
     if not value_columns:
         return
     for start in range(0, len(dataset), WINDOW):
@@ -95,17 +116,24 @@ def open_data(stage: Stage) -> Dataset:
     dataset = returned(stage.data.open(), Dataset, stage.data, "open")
     if (rows := len(dataset)) < 2:
         count = "1 row" if rows == 1 else f"{rows} rows"
-        raise RunError(f"the data of stage `{stage.name}` has {count}, a loss over a batch needs at least 2")
+        raise RunError(
+            f"the data of stage `{stage.name}` has {count}, a loss over a batch needs at least 2"
+        )
     return dataset
 
 
 def sampler_of(stage: Stage, dataset: Dataset, key: Sequence[int]) -> Sampler:
     """Return the sampler of a stage. Raises `DataError` if the data lacks a column, or gives no batch."""
-    options: dict[str, Any] = {"distinct": stage.distinct, "shuffle_buffer": stage.shuffle_buffer}
+    options: dict[str, Any] = {
+        "distinct": stage.distinct,
+        "shuffle_buffer": stage.shuffle_buffer,
+    }
     return Sampler(dataset, stage.columns_used, stage.batch_size, key, **options)
 
 
-def values_of(stage: Stage, column: str, values: Sequence[Any], rows: Iterable[int]) -> NDArray[Any]:
+def values_of(
+    stage: Stage, column: str, values: Sequence[Any], rows: Iterable[int]
+) -> NDArray[Any]:
     """Return class indices, int64 `(rows,)`, or numbers, float32 `(rows,)`.
 
     Raises:
@@ -146,7 +174,12 @@ class FrozenColumn:
 
     @classmethod
     def of(
-        cls, encoder: Encoder, max_length: int, normalize: bool, dataset: Dataset, path: Path | None
+        cls,
+        encoder: Encoder,
+        max_length: int,
+        normalize: bool,
+        dataset: Dataset,
+        path: Path | None,
     ) -> FrozenColumn:
         """Return the column; with `path`, vectors are cached in that file."""
         if path is not None:
@@ -156,7 +189,9 @@ class FrozenColumn:
             _allocate(path, len(dataset) * _record(encoder.width).itemsize)
         return cls(encoder, max_length, normalize, path)
 
-    def vectors(self, rows: NDArray[np.int64], texts: Sequence[str]) -> NDArray[np.float32]:
+    def vectors(
+        self, rows: NDArray[np.int64], texts: Sequence[str]
+    ) -> NDArray[np.float32]:
         """Return the vectors of these rows with the texts `texts`, `(batch, width)`."""
         if self.cache is None:
             return self._encode(texts)
@@ -172,13 +207,20 @@ class FrozenColumn:
         return np.ascontiguousarray(records["vector"])
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.encoder.encode(texts, max_length=self.max_length, normalize=self.normalize)
+        return self.encoder.encode(
+            texts, max_length=self.max_length, normalize=self.normalize
+        )
 
 
 def text_numbers(texts: Sequence[str]) -> NDArray[np.int64]:
     """Return a positive hash of each text, `(texts,)`; equal texts have equal numbers."""
-    digests = (hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest() for text in texts)
-    numbers: NDArray[np.int64] = np.frombuffer(b"".join(digests), "<i8") & np.int64(2**63 - 1)
+    digests = (
+        hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+        for text in texts
+    )
+    numbers: NDArray[np.int64] = np.frombuffer(b"".join(digests), "<i8") & np.int64(
+        2**63 - 1
+    )
     return np.maximum(numbers, 1)
 
 
@@ -189,11 +231,16 @@ def _record(width: int) -> np.dtype[Any]:
 def _sums(texts: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.int64]:
     """Return the hash of each text and its vector, `(texts,)`."""
     pairs = zip(text_numbers(texts), vectors, strict=True)
-    digests = (hashlib.blake2b(x.tobytes() + y.tobytes(), digest_size=8).digest() for x, y in pairs)
+    digests = (
+        hashlib.blake2b(x.tobytes() + y.tobytes(), digest_size=8).digest()
+        for x, y in pairs
+    )
     return np.frombuffer(b"".join(digests), "<i8")
 
 
-def _transfer(path: Path, rows: NDArray[np.int64], records: NDArray[Any], how: str) -> None:
+def _transfer(
+    path: Path, rows: NDArray[np.int64], records: NDArray[Any], how: str
+) -> None:
     """Read or write the records of some rows. Raises `RunError` if the system refuses."""
     content = records.view(np.uint8).reshape(len(rows), -1)
     try:

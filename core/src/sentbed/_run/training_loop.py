@@ -18,14 +18,25 @@ from sentbed._run.trainer_inputs import Feed, length_of, open_data, sampler_of
 from sentbed._run.training_states import State, restoring
 from sentbed._seeds import derive
 from sentbed.errors import RunError, SentbedError
-from sentbed.protocols import Dataset, Engine, Runtime, StepResult, TokenIds, Training, TrainingEngine
+from sentbed.protocols import (
+    Dataset,
+    Engine,
+    Runtime,
+    StepResult,
+    TokenIds,
+    Training,
+    TrainingEngine,
+)
 
 FIRST_ROWS = 5
 """Maximum number of a batch's rows that a message lists."""
 
 
 def train_stage(
-    context: RunContext, index: int, encoders: Mapping[str, Encoder], resumed: State | None = None
+    context: RunContext,
+    index: int,
+    encoders: Mapping[str, Encoder],
+    resumed: State | None = None,
 ) -> None:
     """Train stage `index` of the run's recipe; its encoders then have the kept weights.
 
@@ -37,7 +48,9 @@ def train_stage(
         DataError: if the data cannot be read.
     """
     loop = _Loop(context, index, encoders, resumed)
-    context.hooks.stage_started(run=context.run, stage=loop.stage.name, total_steps=loop.total_steps)
+    context.hooks.stage_started(
+        run=context.run, stage=loop.stage.name, total_steps=loop.total_steps
+    )
     try:
         loop.begin()
         loop.train()
@@ -66,7 +79,11 @@ class _Loop:
     """Training loop of one stage."""
 
     def __init__(
-        self, context: RunContext, index: int, encoders: Mapping[str, Encoder], resumed: State | None
+        self,
+        context: RunContext,
+        index: int,
+        encoders: Mapping[str, Encoder],
+        resumed: State | None,
     ) -> None:
         self.context, self.encoders, self.resumed = context, encoders, resumed
         self.stage = stage = context.recipe.stage[index]
@@ -79,15 +96,21 @@ class _Loop:
             )
         self.feed = Feed(context, stage, encoders, dataset)
         self.sampler = sampler_of(stage, dataset, (context.recipe.run.seed, index))
-        self.total_steps = stage.steps or self.sampler.batches_an_epoch * (stage.epochs or 1)
+        self.total_steps = stage.steps or self.sampler.batches_an_epoch * (
+            stage.epochs or 1
+        )
         if resumed is None:
             rows = stage.rows_taken(len(dataset))
-            for remark in sentences(stage.loss.without_effect(rows), stage.loss, "without_effect"):
+            for remark in sentences(
+                stage.loss.without_effect(rows), stage.loss, "without_effect"
+            ):
                 context.warn(f"stage `{stage.name}`: {remark}")
             for remark in without_effect(stage, self.total_steps):
                 context.warn(remark)
         towers = context.recipe.towers(stage)
-        engine = _training_engine(context.recipe.runtime, next(iter(self.trained.values())).engine)
+        engine = _training_engine(
+            context.recipe.runtime, next(iter(self.trained.values())).engine
+        )
         # The stage's random numbers do not depend on what ran before it, or on whether it was resumed.
         engine.seed(derive(context.recipe.run.seed, "stage", index))
         self.trainer = engine.trainer(
@@ -97,10 +120,17 @@ class _Loop:
                 optimizer=stage.optimizer,
                 schedule=stage.schedule,
                 total_steps=self.total_steps,
-                towers={column: name for column, name in towers.items() if name in self.trained},
+                towers={
+                    column: name
+                    for column, name in towers.items()
+                    if name in self.trained
+                },
                 max_grad_norm=stage.max_grad_norm,
                 micro_batch=stage.micro_batch,
-                ensembles={n: (len(e.recipe.prompts), e.recipe.ensemble) for n, e in self.trained.items()},
+                ensembles={
+                    n: (len(e.recipe.prompts), e.recipe.ensemble)
+                    for n, e in self.trained.items()
+                },
                 ema=stage.ema,
             ),
         )
@@ -186,12 +216,18 @@ class _Loop:
         batch = self.sampler.next()
         columns, facts = self.feed(batch), self.context.facts
         result = self.trainer.step(columns)
-        tokens = sum(len(column.ids) for column in columns.values() if isinstance(column, TokenIds))
+        tokens = sum(
+            len(column.ids)
+            for column in columns.values()
+            if isinstance(column, TokenIds)
+        )
         facts["trained_tokens"] = facts.get("trained_tokens", 0) + tokens
         self.context.stepped = True
         self._require_finite(result, batch)
         event = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
-        self.context.hooks.step_finished(**event, total_steps=self.total_steps, result=result)
+        self.context.hooks.step_finished(
+            **event, total_steps=self.total_steps, result=result
+        )
         return result.interrupted
 
     def _evaluate_step(self) -> None:
@@ -221,7 +257,11 @@ class _Loop:
             trained = next(iter(self.trained))
             evaluation = self.context.evaluations.observe(self.encoders, watch, trained)
             who = pair_name(watch.encoder or trained, watch.second)
-            event = {"run": self.context.run, "stage": self.stage.name, "step": self.step}
+            event = {
+                "run": self.context.run,
+                "stage": self.stage.name,
+                "step": self.step,
+            }
             self.context.hooks.observed(**event, encoder=who, evaluation=evaluation)
 
     def _interrupt(self, reason: str, looked: bool = False) -> NoReturn:
@@ -239,9 +279,7 @@ class _Loop:
             if not math.isfinite(value):
                 rows = ", ".join(map(str, batch.rows[:FIRST_ROWS].tolist()))
                 more = ", ..." if len(batch.rows) > FIRST_ROWS else ""
-                remedy = (
-                    f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
-                )
+                remedy = f"lower the learning rate (it was {result.learning_rate:.3g}) or raise the temperature"
                 if self.step == 1:
                     remedy = (
                         "no step has been taken, so look at these rows, and test the components with "
@@ -258,12 +296,20 @@ def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
     """Raise `RunError` or `ModelError` if a stage cannot work with the encoders as built."""
     for stage in recipe.stage:
         towers, free = recipe.towers(stage), stage.loss.traits.targets
-        widths = {tower: encoders[tower].width for column, tower in towers.items() if column not in free}
+        widths = {
+            tower: encoders[tower].width
+            for column, tower in towers.items()
+            if column not in free
+        }
         for tower in widths.keys() & set(recipe.trained(stage)):
             encoder = encoders[tower]
-            widths[tower] = (encoder.placed.trained_width or encoder.placed.width) * encoder.recipe.joined
+            widths[tower] = (
+                encoder.placed.trained_width or encoder.placed.width
+            ) * encoder.recipe.joined
         if len(set(widths.values())) > 1:
-            listed = " and ".join(f"`{tower}` gives {width}" for tower, width in widths.items())
+            listed = " and ".join(
+                f"`{tower}` gives {width}" for tower, width in widths.items()
+            )
             raise RunError(
                 f"the vectors of stage `{stage.name}` have several widths: {listed}; "
                 "give one of them `head = { projection = N }` with the other's width"
@@ -284,7 +330,9 @@ def _open(context: RunContext, stage: Stage) -> Dataset:
             f"({earlier['rows']} rows then, {rows} now)"
         )
         if not context.changes_allowed:
-            raise RunError(f"{message}; put it back, or allow changes to go on with other texts in its rows")
+            raise RunError(
+                f"{message}; put it back, or allow changes to go on with other texts in its rows"
+            )
         context.warn(message)
     left_out = dict(dataset.left_out)
     if left_out:

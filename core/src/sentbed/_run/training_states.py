@@ -50,7 +50,11 @@ class State:
 
 
 def write_state(
-    run: Path, stage: int, step: int, content: Mapping[str, Any], trainer: Callable[[Path], None] | None
+    run: Path,
+    stage: int,
+    step: int,
+    content: Mapping[str, Any],
+    trainer: Callable[[Path], None] | None,
 ) -> State:
     """Write a state; `trainer` fills a subdirectory. Raises `RunError` if the disk is full."""
     path = run / STATES / f"{stage:02d}-{step:08d}"
@@ -62,7 +66,9 @@ def write_state(
         try:
             text = json.dumps({"schema": SCHEMA, **content})
         except TypeError as error:
-            raise PluginError(f"a tracker's state cannot be written as JSON: {error}") from error
+            raise PluginError(
+                f"a tracker's state cannot be written as JSON: {error}"
+            ) from error
         write_atomic(directory / STATE_FILE, text)
         write_sums(directory)
 
@@ -93,7 +99,9 @@ def read(state: State) -> State:
     except (AttributeError, ValueError) as error:
         raise ValueError(f"`{STATE_FILE}` is not what was written") from error
     if schema != SCHEMA:
-        raise ValueError(f"it has schema {schema!r:.80}, this version of sentbed reads {SCHEMA}")
+        raise ValueError(
+            f"it has schema {schema!r:.80}, this version of sentbed reads {SCHEMA}"
+        )
     return attrs.evolve(state, content=content)
 
 

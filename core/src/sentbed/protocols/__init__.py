@@ -66,7 +66,13 @@ if TYPE_CHECKING:
         Vectors,
         VectorStore,
     )
-    from sentbed.protocols.recipe_tables import Lazy, RecipeTable, TableTraits, Variant, Variants
+    from sentbed.protocols.recipe_tables import (
+        Lazy,
+        RecipeTable,
+        TableTraits,
+        Variant,
+        Variants,
+    )
     from sentbed.protocols.report_data import (
         START,
         ExpectedRow,

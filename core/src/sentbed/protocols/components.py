@@ -359,7 +359,9 @@ class Dataset(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+    def rows(
+        self, indices: Sequence[int], epoch: int = 0
+    ) -> Mapping[str, Sequence[Any]]:
         """Return the texts of these rows, or the numbers, by column.
 
         `epoch` counts passes over the data from 0, for a source that varies its texts; the same arguments
@@ -459,7 +461,11 @@ class CellSampler(Component):
 
     @abstractmethod
     def choose(
-        self, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int, seed: int
+        self,
+        cells: Sequence[Mapping[str, Any]],
+        scores: Mapping[int, float | None],
+        count: int,
+        seed: int,
     ) -> Sequence[int]:
         """Return the indices of `count` more cells; equal arguments always give the same.
 

@@ -68,21 +68,31 @@ class Head:
     after the last stage, which training does not see either.
     """
 
-    projection: int | None = attrs.field(default=None, validator=optional(and_(ge(1), le(WIDEST))))
+    projection: int | None = attrs.field(
+        default=None, validator=optional(and_(ge(1), le(WIDEST)))
+    )
     bias: bool = False
     normalize: bool = False
-    hidden: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(and_(ge(1), le(WIDEST))))
+    hidden: tuple[int, ...] = attrs.field(
+        default=(), validator=deep_iterable(and_(ge(1), le(WIDEST)))
+    )
     activation: Literal["gelu", "none", "relu", "tanh"] = "none"
     dimensions: int | None = attrs.field(default=None, validator=optional(ge(1)))
     transform: Transform | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.hidden and self.projection is None:
-            raise ValueError("`hidden` layers stand before a projection; add `projection = N`")
+            raise ValueError(
+                "`hidden` layers stand before a projection; add `projection = N`"
+            )
         if self.activation != "none" and not self.hidden:
-            raise ValueError("an `activation` follows `hidden` layers, and there is none; add `hidden = [N]`")
+            raise ValueError(
+                "an `activation` follows `hidden` layers, and there is none; add `hidden = [N]`"
+            )
         if (kept := self.dimensions or 0) > (width := self.projection or kept):
-            raise ValueError(f"`dimensions` keeps {kept} of the {width} of `projection`; keep fewer")
+            raise ValueError(
+                f"`dimensions` keeps {kept} of the {width} of `projection`; keep fewer"
+            )
 
 
 class PlacedEncoder:
@@ -121,7 +131,9 @@ class PlacedEncoder:
         """Return sentence vectors `(batch, width)`, in eval mode, without gradient."""
         raise NotImplementedError
 
-    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(
+        self, batches: Iterable[TokenBatch]
+    ) -> Iterator[NDArray[np.float32]]:
         """Yield the result of `encode` for each batch, in order.
 
         Further batches may be consumed before the vectors of one are yielded.
@@ -162,7 +174,9 @@ class PlacedEncoder:
         """Return the fingerprints of the encoders joined by `beside`; if None, each encoder is asked."""
         return None
 
-    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> PlacedEncoder:
+    def transformed(
+        self, fit: Any = None, on: Mapping[str, Any] | None = None
+    ) -> PlacedEncoder:
         """Return this encoder with the result of `Transform.fit`; without, one of the transform's input.
 
         The weights are shared; `on` becomes its `fitted_on`, which `save` keeps.
@@ -204,7 +218,9 @@ class Training:
     micro_batch: int | None = None
     """Number of rows whose activations are held at a time (gradient caching, Gao et al., 2021); None means
     the whole batch. Either way the gradient is that of the whole batch."""
-    ensembles: Mapping[str, tuple[int, Literal["mean", "concatenate"]]] = attrs.field(factory=dict)
+    ensembles: Mapping[str, tuple[int, Literal["mean", "concatenate"]]] = attrs.field(
+        factory=dict
+    )
     """Encoder -> its number of prompts, and what a loss sees of a row's vectors. With several prompts, a
     column has the texts of all rows under the first one, then under the second, and so on."""
     ema: float | None = None
@@ -229,7 +245,9 @@ class Trainer:
         """
         raise NotImplementedError
 
-    def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
+    def gradients(
+        self, columns: Columns
+    ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return the loss of a batch and its gradients before clipping, by parameter name; take no step.
 
         Names are `ENCODER.NAME` and `loss.NAME`, with the names in the torch modules. Dropout is drawn as in
@@ -290,7 +308,11 @@ class Engine:
         raise NotImplementedError
 
     def assemble(
-        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+        self,
+        backbone: BuiltBackbone,
+        pooler: Pooler,
+        head: Head,
+        saved: Path | None = None,
     ) -> PlacedEncoder:
         """Build pooler and head, and move everything to the device."""
         raise NotImplementedError
@@ -299,7 +321,9 @@ class Engine:
 class TrainingEngine(Engine):
     """An engine that also takes training steps."""
 
-    def trainer(self, encoders: Mapping[str, PlacedEncoder], training: Training) -> Trainer:
+    def trainer(
+        self, encoders: Mapping[str, PlacedEncoder], training: Training
+    ) -> Trainer:
         """Return a trainer of `encoders`, which this engine assembled, named as in `training.towers`.
 
         Their vectors have equal widths. The loss is built before other random draws, so that its weights are

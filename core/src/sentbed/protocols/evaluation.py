@@ -12,7 +12,13 @@ import attrs
 from attrs.converters import optional
 
 from sentbed.errors import RunError, printable
-from sentbed.protocols.components import AnyEncoder, Backbone, BuiltBackbone, Component, Pooler
+from sentbed.protocols.components import (
+    AnyEncoder,
+    Backbone,
+    BuiltBackbone,
+    Component,
+    Pooler,
+)
 from sentbed.protocols.engine import Head, PlacedEncoder
 from sentbed.protocols.traits import EvaluatorTraits
 
@@ -100,7 +106,9 @@ class TextEncoder(ABC):
         """
         return None
 
-    def through(self, wrap: Callable[[PlacedEncoder], PlacedEncoder]) -> TextEncoder | None:
+    def through(
+        self, wrap: Callable[[PlacedEncoder], PlacedEncoder]
+    ) -> TextEncoder | None:
         """Return the encoder with `wrap(placed)` for its placed part, which is handed every batch.
 
         It computes every requested vector and reports no progress, so that it can be counted and timed.
@@ -190,7 +198,9 @@ class Score:
     def protocol_name(self) -> str:
         """Short name of the protocol for tables: its id, and how subsets were aggregated."""
         protocol = self.evaluator_protocol
-        return " ".join(str(protocol[key]) for key in ("id", "aggregation") if key in protocol)
+        return " ".join(
+            str(protocol[key]) for key in ("id", "aggregation") if key in protocol
+        )
 
 
 @attrs.frozen(eq=False)
@@ -267,7 +277,9 @@ class Vectors:
 
     lists: Mapping[str, Texts]
     encoder: TextEncoder = attrs.field(converter=text_encoder)
-    second: TextEncoder | None = attrs.field(default=None, converter=optional(text_encoder))
+    second: TextEncoder | None = attrs.field(
+        default=None, converter=optional(text_encoder)
+    )
     """Encoder of the second side; None means `encoder`."""
     device: str = "cpu"
     """torch device for evaluators that train a classifier: `cpu`, `cuda:0`."""
@@ -323,7 +335,9 @@ class Prepared:
         progress: PartProgress | None = None,
     ) -> Evaluation:
         """Encode with any text encoders, or anything with `encode(texts)`, and score."""
-        return self.score(Vectors(self.lists, encoder, second, device, progress or _untold))
+        return self.score(
+            Vectors(self.lists, encoder, second, device, progress or _untold)
+        )
 
 
 @attrs.frozen(eq=False)

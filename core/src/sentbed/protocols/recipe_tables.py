@@ -85,7 +85,9 @@ class RecipeTable:
 
     traits: ClassVar[TableTraits] = TableTraits()
 
-    def problems(self, recipe: Any, plugins: Any, look: bool) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    def problems(
+        self, recipe: Any, plugins: Any, look: bool
+    ) -> Iterator[tuple[tuple[str | int, ...], str]]:
         """Yield (path below the table, message) per problem with the recipe (`sentbed.tools.Recipe`).
 
         Without `look`, no file may be read.
@@ -95,9 +97,13 @@ class RecipeTable:
     @classmethod
     def variants(cls, document: Any, plugins: Any, base: Path) -> Variants:
         """Structure and check every recipe that this one expands to. Raises `RecipeError`."""
-        raise NotImplementedError(f"`{cls.__qualname__}` says that it has `variants`, and does not give them")
+        raise NotImplementedError(
+            f"`{cls.__qualname__}` says that it has `variants`, and does not give them"
+        )
 
     @classmethod
     def variant(cls, document: Any, plugins: Any, base: Path, name: str) -> Variant:
         """Return the variant called `name`. Raises `RecipeError` if there is none."""
-        raise NotImplementedError(f"`{cls.__qualname__}` says that it has `variants`, and gives none by name")
+        raise NotImplementedError(
+            f"`{cls.__qualname__}` says that it has `variants`, and gives none by name"
+        )

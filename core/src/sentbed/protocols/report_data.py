@@ -112,7 +112,9 @@ class ReportSection:
     """Key in `sections` of `report.json`: letters, digits and `-`."""
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str | int | float | tuple[tuple[str, float], ...] | None, ...], ...]
+    rows: tuple[
+        tuple[str | int | float | tuple[tuple[str, float], ...] | None, ...], ...
+    ]
     """Rows, with one value per column; labels with shares in [0, 1] are drawn as bars."""
     note: str = ""
     """Sentence below the table."""

@@ -58,7 +58,9 @@ class TokenIds:
 
         parts = list(parts)
         if any(part.prefix is not None for part in parts):
-            raise ValueError("texts whose prefix was taken out cannot be joined; join them before")
+            raise ValueError(
+                "texts whose prefix was taken out cannot be joined; join them before"
+            )
         auxiliary = [part.auxiliary for part in parts if part.auxiliary is not None]
         if len(auxiliary) not in (0, len(parts)):
             raise ValueError(
@@ -69,8 +71,12 @@ class TokenIds:
         joined = cls(
             np.concatenate([part.ids for part in parts]),
             np.concatenate([[0], np.cumsum(lengths)]),
-            hidden=_concatenated([part.hidden for part in parts], [len(part.ids) for part in parts]),
-            readings=_concatenated([part.readings for part in parts], [len(part) for part in parts]),
+            hidden=_concatenated(
+                [part.hidden for part in parts], [len(part.ids) for part in parts]
+            ),
+            readings=_concatenated(
+                [part.readings for part in parts], [len(part) for part in parts]
+            ),
         )
         if not auxiliary:
             return joined
@@ -104,7 +110,9 @@ class TokenIds:
         return result
 
 
-def _concatenated(arrays: Sequence[NDArray[Any] | None], lengths: Sequence[int]) -> NDArray[Any] | None:
+def _concatenated(
+    arrays: Sequence[NDArray[Any] | None], lengths: Sequence[int]
+) -> NDArray[Any] | None:
     """Join the arrays of one field, with zeros of these lengths for those that are None."""
     import numpy as np
 
@@ -188,11 +196,15 @@ class TokenBatch:
         )
 
 
-def _rows_of(array: NDArray[Any] | None, rows: NDArray[np.int64] | slice) -> NDArray[Any] | None:
+def _rows_of(
+    array: NDArray[Any] | None, rows: NDArray[np.int64] | slice
+) -> NDArray[Any] | None:
     return None if array is None else array[rows]
 
 
-def _with_zeros(array: NDArray[Any] | None, more: Sequence[tuple[int, int]]) -> NDArray[Any] | None:
+def _with_zeros(
+    array: NDArray[Any] | None, more: Sequence[tuple[int, int]]
+) -> NDArray[Any] | None:
     """Return an array with so many zeros before and behind it along each axis."""
     import numpy as np
 
@@ -282,7 +294,10 @@ class Tokenizer:
         return None
 
     def encode_marked(
-        self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
+        self,
+        texts: Sequence[str],
+        starts: Sequence[int] | None,
+        layers: tuple[int, ...] | None,
     ) -> TokenIds:
         """Tokenise without limit, and tell the backbone's module more of a text than its tokens.
 

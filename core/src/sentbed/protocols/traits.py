@@ -11,7 +11,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import attrs
 from attrs.validators import and_, deep_iterable, ge, in_, instance_of, lt, optional
 
-Pooling: TypeAlias = Literal["cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"]
+Pooling: TypeAlias = Literal[
+    "cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"
+]
 
 _WORDS: Any = deep_iterable(instance_of(str), instance_of(frozenset))
 _NAMES: Any = deep_iterable(instance_of(str), instance_of(tuple))
@@ -35,7 +37,9 @@ class ComponentTraits:
 class BackboneTraits(ComponentTraits):
     """Traits of a backbone."""
 
-    offers: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
+    offers: frozenset[str] | None = attrs.field(
+        default=None, validator=optional(_WORDS)
+    )
     """Needs of poolers that it meets, in terms of `PoolerTraits.needs`, and `span` if it can hide tokens from
     them, for a template with the sentence twice; None skips the recipe's check."""
     heeds: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
@@ -94,7 +98,9 @@ class PoolerTraits(ComponentTraits):
     new_layer: bool = False
     """Whether encoding uses a layer of its own that begins with new weights: before training, its vectors
     mean nothing."""
-    pooling: Pooling | None = attrs.field(default=None, validator=optional(in_(get_args(Pooling))))
+    pooling: Pooling | None = attrs.field(
+        default=None, validator=optional(in_(get_args(Pooling)))
+    )
     """Pooling mode of sentence-transformers that equals it in eval mode, without padding, for exporters."""
     dense: str | None = attrs.field(default=None, validator=_TEXT)
     """Attribute of its module with the linear layer after `pooling`, which is followed by tanh."""
@@ -116,7 +122,9 @@ class LossTraits(ComponentTraits):
     compares_texts: bool = False
     """Whether `inputs` has `COLUMN.id`, int64 `(batch,)`, for each column of texts: equal numbers for equal
     texts, across columns and steps."""
-    momentum: float | None = attrs.field(default=None, validator=optional(and_(ge(0), lt(1))))
+    momentum: float | None = attrs.field(
+        default=None, validator=optional(and_(ge(0), lt(1)))
+    )
     """Momentum in [0, 1): the columns `keys` are encoded without gradient by a copy of the encoder whose
     weights are an exponential moving average, updated after each step as
     `momentum * average + (1 - momentum) * weights`."""

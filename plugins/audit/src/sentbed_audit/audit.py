@@ -72,6 +72,8 @@ def _restricted(results: Results, column: str, names: Collection[str]) -> Result
     present = set(results.scores[column])
     for name in names:
         if name not in present:
-            raise DataError(f"no score is of the {column} `{name}`.{suggest(name, sorted(present))}")
+            raise DataError(
+                f"no score is of the {column} `{name}`.{suggest(name, sorted(present))}"
+            )
     is_named = results.scores[column].isin(names)
     return attrs.evolve(results, scores=results.scores[is_named])

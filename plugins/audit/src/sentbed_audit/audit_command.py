@@ -8,11 +8,31 @@ from sentbed.tools import echo
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path())
-@click.option("--benchmark", metavar="NAME", help="Compare its tasks, splits and subsets: `MTEB(eng, v2)`.")
-@click.option("--task", "tasks", multiple=True, metavar="TASK", help="Compare these tasks only.")
-@click.option("--model", "models", multiple=True, metavar="MODEL", help="Compare these models only.")
-@click.option("--ignore-data-revisions", is_flag=True, help="Pair scores on different revisions of the data.")
-@click.option("--output", type=click.Path(file_okay=False), help="Write report, frame and JSON here.")
+@click.option(
+    "--benchmark",
+    metavar="NAME",
+    help="Compare its tasks, splits and subsets: `MTEB(eng, v2)`.",
+)
+@click.option(
+    "--task", "tasks", multiple=True, metavar="TASK", help="Compare these tasks only."
+)
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    metavar="MODEL",
+    help="Compare these models only.",
+)
+@click.option(
+    "--ignore-data-revisions",
+    is_flag=True,
+    help="Pair scores on different revisions of the data.",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False),
+    help="Write report, frame and JSON here.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def audit(
     paths: tuple[str, ...],
@@ -35,7 +55,11 @@ def audit(
     from sentbed_audit.audit_report import answers, audit_record, write_audit
 
     result = audit_results(
-        paths, benchmark=benchmark, tasks=tasks, models=models, ignore_data=ignore_data_revisions
+        paths,
+        benchmark=benchmark,
+        tasks=tasks,
+        models=models,
+        ignore_data=ignore_data_revisions,
     )
     page = None
     if output is not None:

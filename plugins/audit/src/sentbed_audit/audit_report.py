@@ -129,10 +129,16 @@ def pair_counts(claims: Claims) -> dict[str, int]:
 
 def answers(audit: Audit) -> list[AnswerLine]:
     """Return what the audit says at the top."""
-    mixture = mixture_sentence(audit.comparable.findings) or "No mixture of conditions was found."
+    mixture = (
+        mixture_sentence(audit.comparable.findings)
+        or "No mixture of conditions was found."
+    )
     claims = audit.claims
     if claims is None:
-        return [AnswerLine("Claims", f"None: {audit.problem}."), AnswerLine("Mind", mixture)]
+        return [
+            AnswerLine("Claims", f"None: {audit.problem}."),
+            AnswerLine("Mind", mixture),
+        ]
     counts = pair_counts(claims)
     return [
         AnswerLine("First", _first_sentence(claims)),
@@ -187,7 +193,9 @@ def _parts_sentence(claims: Claims) -> str:
     if types:
         parts.append(f"without the type {' or '.join(types)}")
     if tasks:
-        parts.append(f"without any one of {count(len(tasks), 'task')} ({first_names(tasks)})")
+        parts.append(
+            f"without any one of {count(len(tasks), 'task')} ({first_names(tasks)})"
+        )
     if not parts:
         return "Without any one task or type of tasks, the same model is first."
     return f"Another model is first {', or '.join(parts)}."
@@ -246,7 +254,9 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
         if of_kind:
             kinds.append((kind, len(of_kind), of_kind[-1].consequence, sentence))
         for finding in of_kind:
-            details.append((kind, finding.subject, finding.detail, first_names(finding.files)))
+            details.append(
+                (kind, finding.subject, finding.detail, first_names(finding.files))
+            )
 
     summary = table_of(
         "Kinds of findings",
@@ -257,8 +267,16 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
     notes = []
     if len(details) > MOST_DETAILS:
         notes.append(f"{len(details) - MOST_DETAILS:,} more are in audit.json.")
-    listing = table_of("Findings", ["kind", "about"], ["finding", "files"], details[:MOST_DETAILS], notes)
-    return Section("What may be compared", mixture_sentence(findings), tables=(summary, listing))
+    listing = table_of(
+        "Findings",
+        ["kind", "about"],
+        ["finding", "files"],
+        details[:MOST_DETAILS],
+        notes,
+    )
+    return Section(
+        "What may be compared", mixture_sentence(findings), tables=(summary, listing)
+    )
 
 
 def _ranking_section(claims: Claims) -> Section:
@@ -267,7 +285,10 @@ def _ranking_section(claims: Claims) -> Section:
         "ranks",
         Column("mean rank", direction="lower"),
     ]
-    columns += [Column(name, direction="higher", group="types of tasks") for name in claims.type_means]
+    columns += [
+        Column(name, direction="higher", group="types of tasks")
+        for name in claims.type_means
+    ]
     columns += [f"ranks in {name}" for name in claims.type_rank_intervals]
     rows = []
     for place, model in enumerate(claims.scores.index):
@@ -276,7 +297,10 @@ def _ranking_section(claims: Claims) -> Section:
         row.append(_interval(claims.rank_intervals[place]))
         row.append(float(claims.mean_ranks.iloc[place]))
         row += map(float, claims.type_means.iloc[place])
-        row += [_interval(intervals[place]) for intervals in claims.type_rank_intervals.values()]
+        row += [
+            _interval(intervals[place])
+            for intervals in claims.type_rank_intervals.values()
+        ]
         rows.append(row)
 
     table = table_of("Ranking", ["place", "model"], columns, rows, METHOD)
@@ -291,7 +315,9 @@ def _ranking_section(claims: Claims) -> Section:
             "Fewer than six tasks separate no two models by this test, whatever their scores: "
             f"{', '.join(small_types)}."
         )
-    return Section("Ranking", "intervals of ranks", tables=(table,), notes=notes, is_open=True)
+    return Section(
+        "Ranking", "intervals of ranks", tables=(table,), notes=notes, is_open=True
+    )
 
 
 def _interval(interval: tuple[int, int]) -> str:
@@ -308,7 +334,13 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
         won = f"{pair.wins} of {pair.tasks}"
         if pair.is_conflict:
             won += " (fewer)"
-        row: list[Value] = [pair.first, pair.second, pair.difference, pair.p_value, pair.corrected]
+        row: list[Value] = [
+            pair.first,
+            pair.second,
+            pair.difference,
+            pair.p_value,
+            pair.corrected,
+        ]
         row += [won, pair.tasks_needed]
         rows.append(row)
         if pair.corrected < SIGNIFICANT:
@@ -321,8 +353,12 @@ def _neighbours_section(neighbours: Sequence[Neighbours]) -> Section:
         "tasks won",
         Column("tasks needed", form="count"),
     ]
-    table = table_of("Neighbours in the ranking", ["model", "next one"], columns, rows, [NEEDED])
-    return Section("Neighbours", f"{apart} of {len(rows)} can be told apart", tables=(table,))
+    table = table_of(
+        "Neighbours in the ranking", ["model", "next one"], columns, rows, [NEEDED]
+    )
+    return Section(
+        "Neighbours", f"{apart} of {len(rows)} can be told apart", tables=(table,)
+    )
 
 
 def _without_section(claims: Claims) -> Section:
@@ -339,13 +375,19 @@ def _without_section(claims: Claims) -> Section:
         if changes:
             tables.append(_without_table(name, changes))
 
-    return Section("What the ranking hangs on", f"{deciding} parts decide who is first", tables=tables)
+    return Section(
+        "What the ranking hangs on",
+        f"{deciding} parts decide who is first",
+        tables=tables,
+    )
 
 
 def _without_table(name: str, changes: Sequence[WithoutPart]) -> Table:
     rows = []
     for part in sorted(changes, key=lambda part: part.tau):
-        rows.append((part.left_out, part.first, part.rank_changes, part.largest_move, part.tau))
+        rows.append(
+            (part.left_out, part.first, part.rank_changes, part.largest_move, part.tau)
+        )
     columns: list[Column | str] = [
         "first then",
         Column("ranks that change", form="count"),

@@ -24,7 +24,9 @@ class BenchmarkTask:
 @cache
 def benchmarks() -> Mapping[str, Mapping[str, BenchmarkTask]]:
     """Return the benchmarks by name, as MTEB 2.26 defines them."""
-    text = resources.files("sentbed_audit").joinpath("benchmarks.json").read_text("utf-8")
+    text = (
+        resources.files("sentbed_audit").joinpath("benchmarks.json").read_text("utf-8")
+    )
     tables = {}
     for name, tasks in json.loads(text).items():
         table = {}
@@ -44,7 +46,9 @@ def benchmark(name: str) -> Mapping[str, BenchmarkTask]:
     tables = benchmarks()
     if name not in tables:
         suggestion = suggest(name, list(tables))
-        raise DataError(f"there is no benchmark `{name}`; choose among {listed(tables)}.{suggestion}")
+        raise DataError(
+            f"there is no benchmark `{name}`; choose among {listed(tables)}.{suggestion}"
+        )
     return tables[name]
 
 

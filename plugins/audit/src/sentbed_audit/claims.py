@@ -136,7 +136,9 @@ class Claims:
         return int((~self.pairs.better()[0]).sum()) - 1
 
 
-def claims_of(comparable: ComparableScores, types: Mapping[str, str], ignore_data: bool = False) -> Claims:
+def claims_of(
+    comparable: ComparableScores, types: Mapping[str, str], ignore_data: bool = False
+) -> Claims:
     """Return what may be claimed from the rows that have all tasks.
 
     `types` are those of tasks; with `ignore_data`, scores on different revisions of the data are paired, too.
@@ -180,7 +182,9 @@ def claims_of(comparable: ComparableScores, types: Mapping[str, str], ignore_dat
         type_rank_intervals=intervals_in_types,
         pairs=pairs,
         neighbours=tuple(_neighbours(list(map(str, scores.index)), pairs)),
-        without_task=tuple(without_columns(scores, {task: [task] for task in scores.columns})),
+        without_task=tuple(
+            without_columns(scores, {task: [task] for task in scores.columns})
+        ),
         without_type=tuple(without_columns(scores, tasks_of_type)),
         without_duplicates=tuple(_without_duplicates(scores, comparable.duplicates)),
         types=type_of_task,
@@ -228,7 +232,9 @@ def _matrix(rows: int, above: NDArray[Any], below: NDArray[Any]) -> NDArray[Any]
 
 def _codes(revisions: pandas.DataFrame) -> NDArray[np.int64]:
     """Return a number for each revision of a task's data, the same for the same one."""
-    codes: NDArray[np.int64] = revisions.apply(lambda column: pandas.factorize(column)[0]).to_numpy(np.int64)
+    codes: NDArray[np.int64] = revisions.apply(
+        lambda column: pandas.factorize(column)[0]
+    ).to_numpy(np.int64)
     return codes
 
 
@@ -236,7 +242,9 @@ def corrected_p_values(p_values: Floats) -> Floats:
     """Return p-values corrected by Holm's method; NaN stays, and counts as no test."""
     corrected = np.full(len(p_values), np.nan)
     tested = np.flatnonzero(np.isfinite(p_values))
-    corrected_by_place = holm(dict(zip(tested.tolist(), p_values[tested].tolist(), strict=True)))
+    corrected_by_place = holm(
+        dict(zip(tested.tolist(), p_values[tested].tolist(), strict=True))
+    )
     for place, p_value in corrected_by_place.items():
         corrected[place] = p_value
     return corrected
@@ -293,7 +301,9 @@ def _power(effect: float, tasks: int) -> float:
     return float(noncentral.sf(critical) + noncentral.cdf(-critical))
 
 
-def without_columns(scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]) -> Iterator[WithoutPart]:
+def without_columns(
+    scores: pandas.DataFrame, parts: Mapping[str, Sequence[str]]
+) -> Iterator[WithoutPart]:
     """Yield the ranking by mean without each part, a list of tasks, where a task is left."""
     ranks = scores.mean(axis=1).rank(ascending=False)
     for name, tasks in parts.items():

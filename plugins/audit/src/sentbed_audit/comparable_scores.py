@@ -43,11 +43,15 @@ class ComparableScores:
     """Groups of rows with the same scores."""
 
 
-def comparable_scores(results: Results, tasks: Mapping[str, BenchmarkTask] | None = None) -> ComparableScores:
+def comparable_scores(
+    results: Results, tasks: Mapping[str, BenchmarkTask] | None = None
+) -> ComparableScores:
     """Return what may be compared in results; `tasks` are those of a benchmark."""
     findings = []
     for entry in results.unreadable:
-        findings.append(Finding("unreadable", "left out", entry.file, entry.reason, (entry.file,)))
+        findings.append(
+            Finding("unreadable", "left out", entry.file, entry.reason, (entry.file,))
+        )
     frame = results.scores.copy()
     frame["system"] = _system_names(frame)
     findings += _model_revisions(frame)
@@ -71,7 +75,14 @@ def comparable_scores(results: Results, tasks: Mapping[str, BenchmarkTask] | Non
     findings += _missing_tasks(scores)
     duplicates = _duplicates(scores)
     for group in duplicates:
-        findings.append(Finding("duplicate", "mind", group[0], f"has the scores of {first_names(group[1:])}"))
+        findings.append(
+            Finding(
+                "duplicate",
+                "mind",
+                group[0],
+                f"has the scores of {first_names(group[1:])}",
+            )
+        )
     return ComparableScores(scores, revisions, tuple(findings), duplicates)
 
 
@@ -95,11 +106,19 @@ def _formats(frame: pandas.DataFrame) -> Iterator[Finding]:
     old = frame[frame["layout"] == "mteb 1.0"]
     for system, rows in old.groupby("system"):
         files = tuple(rows["file"].unique())
-        yield Finding("format", "mind", str(system), f"{len(files)} files of before MTEB 1.11", files)
+        yield Finding(
+            "format",
+            "mind",
+            str(system),
+            f"{len(files)} files of before MTEB 1.11",
+            files,
+        )
 
 
 def _on_one_condition(
-    frame: pandas.DataFrame, tasks: Mapping[str, BenchmarkTask] | None, findings: list[Finding]
+    frame: pandas.DataFrame,
+    tasks: Mapping[str, BenchmarkTask] | None,
+    findings: list[Finding],
 ) -> pandas.DataFrame:
     """Return the rows whose metric, split and subset are compared, of models that have all subsets."""
     is_finite = np.isfinite(frame["score"])
@@ -154,7 +173,9 @@ def _without(
     others = rows[~rows["system"].isin(has_value)]
     for (system, task), part in others.groupby(KEY):
         present = first_names(sorted(part[column].unique()))
-        detail = f"{task}: has the {column} {present}, compared is {first_names(values)}"
+        detail = (
+            f"{task}: has the {column} {present}, compared is {first_names(values)}"
+        )
         yield Finding(column, "left out", system, detail, tuple(part["file"].unique()))
 
 
@@ -180,7 +201,9 @@ def _with_all_subsets(
 
 def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
     """Return one row for each model and task: the mean over subsets and seeds."""
-    frame = frame.drop_duplicates([*KEY, "split", "subset", "seed", "score", "data_revision", "file"])
+    frame = frame.drop_duplicates(
+        [*KEY, "split", "subset", "seed", "score", "data_revision", "file"]
+    )
     single = _one_score_each(frame, findings)
     table = single.groupby(KEY, as_index=False).agg(
         score=("score", "mean"),
@@ -190,11 +213,15 @@ def _mean_scores(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.Dat
     sizes = table["score"].abs()
     medians = sizes.groupby(table["task"]).transform("median")
     is_other = (medians > 0) & (sizes > OTHER_SCALE * medians)
-    findings += _left_out("scale", table[is_other], "is on another scale than the others of its task")
+    findings += _left_out(
+        "scale", table[is_other], "is on another scale than the others of its task"
+    )
     return table[~is_other]
 
 
-def _one_score_each(frame: pandas.DataFrame, findings: list[Finding]) -> pandas.DataFrame:
+def _one_score_each(
+    frame: pandas.DataFrame, findings: list[Finding]
+) -> pandas.DataFrame:
     """Return the rows without those models and tasks for which files of one seed and subset disagree."""
     same = [*KEY, "split", "subset", "seed", "layout"]
     from_files = frame[frame["layout"] != "table"]
@@ -228,7 +255,12 @@ def _software(frame: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
         versions = rows["software"].replace("", "unknown").value_counts()
         if len(versions) > 1:
             names = [f"{version} ({count})" for version, count in versions.items()]
-            yield Finding("software", "mind", str(task), f"{len(versions)} versions: {first_names(names)}")
+            yield Finding(
+                "software",
+                "mind",
+                str(task),
+                f"{len(versions)} versions: {first_names(names)}",
+            )
 
 
 def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Finding]:
@@ -239,7 +271,9 @@ def _data_revisions(table: pandas.DataFrame, tasks: list[str]) -> Iterator[Findi
             names = [f"{revision[:12]} ({count})" for revision, count in counts.items()]
             others = rows[revisions != counts.index[0]]
             detail = f"{len(counts)} revisions of the data: {first_names(names)}"
-            yield Finding("data revision", "not paired", str(task), detail, tuple(others["file"]))
+            yield Finding(
+                "data revision", "not paired", str(task), detail, tuple(others["file"])
+            )
 
 
 def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:

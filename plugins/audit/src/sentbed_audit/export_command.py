@@ -10,7 +10,9 @@ from sentbed.tools import echo
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.argument("output", type=click.Path(file_okay=False))
 @click.option(
-    "--model", metavar="OWNER/NAME", help="Name in MTEB; `sentbed/` and the directory's by default."
+    "--model",
+    metavar="OWNER/NAME",
+    help="Name in MTEB; `sentbed/` and the directory's by default.",
 )
 def export_mteb(directory: str, output: str, model: str | None) -> None:
     """Write the scores in DIRECTORY as MTEB's result files below OUTPUT.
@@ -24,5 +26,7 @@ def export_mteb(directory: str, output: str, model: str | None) -> None:
 
     name = model or f"sentbed/{reduced(Path(directory).resolve().name)}"
     files = export_results(Path(directory), Path(output), name)
-    echo(f"{len(files)} results of {len({file.parent for file in files})} model revisions")
+    echo(
+        f"{len(files)} results of {len({file.parent for file in files})} model revisions"
+    )
     echo(output)

@@ -15,7 +15,9 @@ from sentbed_audit.score_rows import ScoreRow
 
 def is_lm_eval_result(content: Any) -> bool:
     """Whether the content of a JSON file is a result of lm-eval."""
-    return isinstance(content, Mapping) and "results" in content and "versions" in content
+    return (
+        isinstance(content, Mapping) and "results" in content and "versions" in content
+    )
 
 
 def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[ScoreRow]:
@@ -36,7 +38,11 @@ def lm_eval_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Sc
             raise ValueError(f"`results.{task}` is no table")  # noqa: TRY004
         for metric, value in numbers.items():
             is_error = "_stderr" in metric
-            if is_error or isinstance(value, bool) or not isinstance(value, int | float):
+            if (
+                is_error
+                or isinstance(value, bool)
+                or not isinstance(value, int | float)
+            ):
                 continue
             yield ScoreRow(
                 model=str(content.get("model_name") or path.parent.name or path.stem),

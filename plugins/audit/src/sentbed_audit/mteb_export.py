@@ -63,9 +63,13 @@ def export_results(directory: Path, output: Path, model: str) -> list[Path]:
             "install it with `pip install 'sentbed-audit[mteb]'`"
         )
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", model):
-        raise DataError(f"found the model {model!r}; expected `OWNER/NAME` of letters, digits, `.`, `_`, `-`")
+        raise DataError(
+            f"found the model {model!r}; expected `OWNER/NAME` of letters, digits, `.`, `_`, `-`"
+        )
     if not directory.is_dir():
-        raise DataError("there is no such directory; name that of a run or study", directory)
+        raise DataError(
+            "there is no such directory; name that of a run or study", directory
+        )
     exported = list(_models(directory, model))
     if not exported:
         raise RunError(
@@ -80,19 +84,28 @@ def _models(directory: Path, model: str) -> Iterator[ModelScores]:
     if (directory / "study.json").is_file():
         data = read_data(directory)
         taken: set[str] = set()
-        names = {cell.name: unique_name(f"{model}-{reduced(cell.name)}", taken) for cell in data.cells}
+        names = {
+            cell.name: unique_name(f"{model}-{reduced(cell.name)}", taken)
+            for cell in data.cells
+        }
         for cell in data.cells:
             for run in cell.runs:
                 if run.directory is not None:
                     name = names[cell.name]
                     if run.prompt:
                         name += f"-{reduced(run.prompt)}"
-                    yield from _models_of_run(directory / run.directory, run.scores, name)
+                    yield from _models_of_run(
+                        directory / run.directory, run.scores, name
+                    )
     else:
-        yield from _models_of_run(directory, read_run(directory, "", 0, directory).scores, model)
+        yield from _models_of_run(
+            directory, read_run(directory, "", 0, directory).scores, model
+        )
 
 
-def _models_of_run(directory: Path, scores: Sequence[Score], model: str) -> Iterator[ModelScores]:
+def _models_of_run(
+    directory: Path, scores: Sequence[Score], model: str
+) -> Iterator[ModelScores]:
     scores_of_encoder: dict[str, list[Score]] = {}
     for score in scores:
         if score.evaluator == EVALUATOR:
@@ -159,7 +172,9 @@ def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
             entries.setdefault(split, []).append(_entry(part, main.metric))
         yield TaskResult(
             task_name=task,
-            dataset_revision=revision if isinstance(revision, str) else AGGREGATE_REVISION,
+            dataset_revision=revision
+            if isinstance(revision, str)
+            else AGGREGATE_REVISION,
             mteb_version=protocol["mteb"],
             scores=entries,
             evaluation_time=None,

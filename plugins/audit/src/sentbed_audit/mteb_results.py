@@ -38,7 +38,9 @@ def is_mteb_result(content: Any) -> bool:
     """Whether the content of a JSON file is a result of MTEB."""
     if not isinstance(content, Mapping):
         return False
-    return "mteb_dataset_name" in content or ("task_name" in content and "scores" in content)
+    return "mteb_dataset_name" in content or (
+        "task_name" in content and "scores" in content
+    )
 
 
 def model_of_path(path: PurePosixPath) -> tuple[str, str]:

@@ -70,14 +70,18 @@ def read_results(paths: Iterable[str | Path]) -> Results:
             "results, directories of runs or studies, lm-eval's files, or a CSV with the columns model, task "
             "and score"
         )
-    frame = pandas.DataFrame([attrs.astuple(row) for row in rows], columns=list(COLUMNS))
+    frame = pandas.DataFrame(
+        [attrs.astuple(row) for row in rows], columns=list(COLUMNS)
+    )
     return Results(frame, frame["file"].nunique(), tuple(unreadable))
 
 
 def _contents(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
     """Yield the scores of each file below a path, or why they cannot be read."""
     if not path.exists():
-        raise DataError("there is no such file or directory; name one that exists", path)
+        raise DataError(
+            "there is no such file or directory; name one that exists", path
+        )
     if path.is_dir():
         yield from _of_directory(path)
     elif path.name.endswith(ARCHIVES):
@@ -103,7 +107,9 @@ def _of_directory(directory: Path) -> Iterator[list[ScoreRow] | Unreadable]:
             yield _of_file(entry, PurePosixPath(entry.as_posix()))
 
 
-def _of_records(directory: Path, read: Callable[[Path], Iterator[ScoreRow]]) -> list[ScoreRow] | Unreadable:
+def _of_records(
+    directory: Path, read: Callable[[Path], Iterator[ScoreRow]]
+) -> list[ScoreRow] | Unreadable:
     """Return the scores of a study or a run, as `read` yields them."""
     try:
         return list(read(directory))
@@ -126,7 +132,10 @@ def _of_archive(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
     try:
         for number, (name, size, stream) in enumerate(members(path)):
             if number >= MOST_FILES:
-                yield Unreadable(str(path), f"it has more than {MOST_FILES:,} files; the rest is not read")
+                yield Unreadable(
+                    str(path),
+                    f"it has more than {MOST_FILES:,} files; the rest is not read",
+                )
                 return
             if name.suffix not in (".json", ".csv"):
                 continue
@@ -134,7 +143,13 @@ def _of_archive(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
                 yield Unreadable(str(name), f"it has more than {LARGEST_FILE:,} bytes")
                 continue
             yield _rows(stream.read(LARGEST_FILE), name)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError) as error:
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        EOFError,
+        OSError,
+        RuntimeError,
+    ) as error:
         yield Unreadable(str(path), f"the archive is damaged: {error}")
 
 

@@ -41,7 +41,9 @@ def signed_rank_p_values(differences: Floats) -> Floats:
         p_values[rows] = _exact_p_values(statistics[rows], int(count))
 
     # Few with ties or zeros, scipy takes through all signs; there are few such pairs.
-    for row in np.flatnonzero((has_ties | has_zeros) & (counts > 0) & (counts <= MOST_PERMUTED)):
+    for row in np.flatnonzero(
+        (has_ties | has_zeros) & (counts > 0) & (counts <= MOST_PERMUTED)
+    ):
         shared = differences[row][np.isfinite(differences[row])]
         p_values[row] = stats.wilcoxon(shared).pvalue
 
@@ -62,7 +64,9 @@ def _tie_terms(sizes: Floats) -> Floats:
     return terms
 
 
-def _normal_p_values(statistics: Floats, counts: NDArray[np.int64], ties: Floats) -> Floats:
+def _normal_p_values(
+    statistics: Floats, counts: NDArray[np.int64], ties: Floats
+) -> Floats:
     """Return the p-values of the normal approximation, with the correction for ties."""
     expected = counts * (counts + 1) / 4
     without_ties = expected * (2 * counts + 1) / 6

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from sentbed_audit.score_rows import ScoreRow
 
 REQUIRED = ("model", "task", "score")
-OPTIONAL = ("revision", "split", "subset", "metric", "seed", "item", "software", "data_revision")
+OPTIONAL = (
+    "revision",
+    "split",
+    "subset",
+    "metric",
+    "seed",
+    "item",
+    "software",
+    "data_revision",
+)
 """Columns that a table may have besides; scores of several seeds and items are averaged."""
 
 

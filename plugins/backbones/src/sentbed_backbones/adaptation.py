@@ -47,7 +47,9 @@ class LoRA:
     """Scale of the adapter, > 0; divided by `r`."""
     dropout: float = attrs.field(default=0.05, validator=and_(ge(0), lt(1)))
     """Dropout of the adapter's input in training, in [0, 1)."""
-    targets: str | tuple[str, ...] = attrs.field(default=ALL_LINEAR, validator=_names_layers)
+    targets: str | tuple[str, ...] = attrs.field(
+        default=ALL_LINEAR, validator=_names_layers
+    )
     """The layers that get an adapter: `all-linear`, every linear layer but an output head, or the ends of
     their names (`["q_proj", "v_proj"]`)."""
 
@@ -83,10 +85,14 @@ def problems_of_adaptation(
             )
         else:
             yield from not_installed(
-                '`quantization = "nf4"`', ("peft", "bitsandbytes", "accelerate"), "qlora"
+                '`quantization = "nf4"`',
+                ("peft", "bitsandbytes", "accelerate"),
+                "qlora",
             )
     elif lora is not None or adapter is not None:
-        yield from not_installed("`adapter`" if lora is None else "`lora`", ("peft",), "lora")
+        yield from not_installed(
+            "`adapter`" if lora is None else "`lora`", ("peft",), "lora"
+        )
     if adapter is not None and is_local(adapter):
         try:
             directory = locate(adapter)
@@ -100,7 +106,9 @@ def problems_of_adapter(directory: Path) -> Iterator[str]:
     """Yield why the adapter in `directory` cannot be loaded, as sentences that end with what to do."""
     if not (directory / ADAPTER_CONFIG).is_file():
         yield f"`{directory}` holds no `{ADAPTER_CONFIG}`; name a directory that peft has saved"
-    if not any((directory / name).is_file() for name in (ADAPTER_WEIGHTS, PICKLED_ADAPTER)):
+    if not any(
+        (directory / name).is_file() for name in (ADAPTER_WEIGHTS, PICKLED_ADAPTER)
+    ):
         yield f"found no weights in `{directory}`, expected `{ADAPTER_WEIGHTS}`; fetch the adapter again"
 
 

@@ -12,4 +12,6 @@ def attends_both_ways(config: Mapping[str, Any]) -> bool:
     transformers reads `is_causal` for all decoders; `use_bidirectional_attention` is Gemma's, `"vision"` if
     only the tokens of images attend so. What its code makes of them shows in the built model alone.
     """
-    return config.get("is_causal") is False or config.get("use_bidirectional_attention") in (True, "all")
+    return config.get("is_causal") is False or config.get(
+        "use_bidirectional_attention"
+    ) in (True, "all")

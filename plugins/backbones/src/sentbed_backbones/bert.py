@@ -23,7 +23,9 @@ class Bert(Transformer):
     papers: ClassVar[tuple[str, ...]] = ("devlin2019bert",)
     random_positions: ClassVar[int | None] = 512
     head_in_files: ClassVar[bool | None] = True
-    offered: ClassVar[frozenset[str]] = frozenset({"bidirectional", "mask-token", "layers", *TEMPLATE_ALONE})
+    offered: ClassVar[frozenset[str]] = frozenset(
+        {"bidirectional", "mask-token", "layers", *TEMPLATE_ALONE}
+    )
 
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "tiny"
     """Size of a random BERT, as in Turc et al. (2019): tiny is 2 layers of width 128, base 12 of 768."""

@@ -52,4 +52,6 @@ class Causal(CausalTransformer):
         from sentbed_backbones._torch.causal import CausalFamily
         from sentbed_backbones._torch.size_and_cost_from_config import outline
 
-        return outline(self, CausalFamily(self, context.needs, context.readings), context)
+        return outline(
+            self, CausalFamily(self, context.needs, context.readings), context
+        )

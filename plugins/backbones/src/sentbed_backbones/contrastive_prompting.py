@@ -38,7 +38,9 @@ class ContrastivePrompting(Intervention):
     def traits(self) -> InterventionTraits:
         """The auxiliary prompt; states before the last token stay as they are."""
         cites = ("cheng2025contrastive",)
-        return InterventionTraits(cites=cites, auxiliary=self.template, shares_prefix=True)
+        return InterventionTraits(
+            cites=cites, auxiliary=self.template, shares_prefix=True
+        )
 
     @property
     def places(self) -> Collection[tuple[str, int]]:

@@ -32,7 +32,12 @@ def findings() -> Iterator[Finding]:
     for name in ("transformers", "tokenizers", "safetensors"):
         yield packages("models", name, OWNER, (name,))
     flash = version_of("flash-attn")
-    yield present("attention", "flash-attn", flash is not None, flash or "not installed, and not needed")
+    yield present(
+        "attention",
+        "flash-attn",
+        flash is not None,
+        flash or "not installed, and not needed",
+    )
     yield packages("adapters", "LoRA", OWNER, ("peft",), "lora")
     yield four_bits()
     yield from hub()
@@ -42,7 +47,9 @@ def four_bits() -> Finding:
     """Return whether a product with 4-bit weights can be computed, by computing one."""
     what, machine = "4 bits (nf4)", (platform.system(), platform.machine())
     if machine not in RUNS_BITSANDBYTES:
-        return Finding("adapters", what, "no", f"bitsandbytes does not run on {' '.join(machine)}")
+        return Finding(
+            "adapters", what, "no", f"bitsandbytes does not run on {' '.join(machine)}"
+        )
     found = packages("adapters", what, OWNER, QLORA, "qlora")
     if found.status == "no":
         return found
@@ -50,7 +57,9 @@ def four_bits() -> Finding:
         product = elsewhere(four_bit_product, PRODUCT_SECONDS)
     except RunError as error:
         remedy = "`pip install --force-reinstall --no-deps bitsandbytes`"
-        return Finding("adapters", what, "no", f"{found.detail}; a product fails: {error}", remedy)
+        return Finding(
+            "adapters", what, "no", f"{found.detail}; a product fails: {error}", remedy
+        )
     said = f"a product on {product['device']}, relative error {product['error']:.2f}"
     return attrs.evolve(found, detail=f"{found.detail}; {said}")
 
@@ -64,7 +73,9 @@ def four_bit_product() -> dict[str, Any]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     weights = torch.randn(SIZE, SIZE)
     values = torch.randn(SIZE, SIZE).bfloat16().to(device)
-    layer = layers.Linear4bit(SIZE, SIZE, bias=False, quant_type="nf4", compute_dtype=torch.bfloat16)
+    layer = layers.Linear4bit(
+        SIZE, SIZE, bias=False, quant_type="nf4", compute_dtype=torch.bfloat16
+    )
     layer.weight = layers.Params4bit(weights, requires_grad=False, quant_type="nf4")
     found = layer.to(device)(values).float()
     expected = values.float() @ weights.to(device).T
@@ -78,7 +89,11 @@ def hub() -> Iterator[Finding]:
     """Yield whether models can be downloaded, and which ones are cached."""
     if importlib.util.find_spec("huggingface_hub") is None:
         yield present(
-            "hub", "model hub", False, "huggingface-hub not installed", "`pip install huggingface-hub`"
+            "hub",
+            "model hub",
+            False,
+            "huggingface-hub not installed",
+            "`pip install huggingface-hub`",
         )
         return
     from huggingface_hub import constants
@@ -88,11 +103,23 @@ def hub() -> Iterator[Finding]:
         yield present("hub", "model hub", False, f"{name} is set", f"`unset {name}`")
     else:
         detail = f"{constants.ENDPOINT}, not asked"
-        yield Trial("hub", "model hub", "yes", detail, attempt=lambda: asked(constants.ENDPOINT))
+        yield Trial(
+            "hub", "model hub", "yes", detail, attempt=lambda: asked(constants.ENDPOINT)
+        )
     directory = Path(constants.HF_HUB_CACHE)
     models = list(directory.glob("models--*"))
-    size = sum(path.stat().st_size for model in models for path in model.rglob("blobs/*") if path.is_file())
-    yield Finding("hub", "hub cache", "yes", f"{len(models)} models, {size / 1e9:.1f} GB, {directory}")
+    size = sum(
+        path.stat().st_size
+        for model in models
+        for path in model.rglob("blobs/*")
+        if path.is_file()
+    )
+    yield Finding(
+        "hub",
+        "hub cache",
+        "yes",
+        f"{len(models)} models, {size / 1e9:.1f} GB, {directory}",
+    )
 
 
 def asked(endpoint: str) -> Finding:
@@ -103,10 +130,16 @@ def asked(endpoint: str) -> Finding:
     try:
         question = urllib.request.Request(endpoint, method="HEAD")
         with urllib.request.urlopen(question, timeout=HUB_SECONDS) as answer:
-            return Finding("hub", "model hub", "yes", f"{endpoint} answers with {answer.status}")
+            return Finding(
+                "hub", "model hub", "yes", f"{endpoint} answers with {answer.status}"
+            )
     except urllib.error.HTTPError as error:
-        return Finding("hub", "model hub", "limited", f"{endpoint} answers with {error.code}")
+        return Finding(
+            "hub", "model hub", "limited", f"{endpoint} answers with {error.code}"
+        )
     except OSError as error:
         remedy = "`export HTTPS_PROXY=...` or `HF_ENDPOINT=...`; without the hub, name models by directory"
         why = getattr(error, "reason", error)
-        return Finding("hub", "model hub", "no", f"{endpoint} does not answer: {why}", remedy)
+        return Finding(
+            "hub", "model hub", "no", f"{endpoint} does not answer: {why}", remedy
+        )

@@ -67,7 +67,11 @@ class Listing:
     def files(self, code: bool = False) -> list[str]:
         """Return the files to fetch; with `code`, also the Python files."""
         patterns = (*SMALL_FILES, "*.py") if code else SMALL_FILES
-        small = [name for name in self.sizes if any(fnmatch(name, pattern) for pattern in patterns)]
+        small = [
+            name
+            for name in self.sizes
+            if any(fnmatch(name, pattern) for pattern in patterns)
+        ]
         return [*small, *self.weights]
 
 
@@ -89,7 +93,9 @@ class Fetched:
     """The pull request whose files these are, if not the revision that was asked for."""
 
 
-def chosen_weights(names: Iterable[str], preferred: Sequence[str] = MODEL_WEIGHTS) -> list[str]:
+def chosen_weights(
+    names: Iterable[str], preferred: Sequence[str] = MODEL_WEIGHTS
+) -> list[str]:
     """Return the files of weights that are read of all those in a repository's top folder."""
     names = list(names)
     for pattern in preferred:
@@ -130,7 +136,9 @@ def fetch(
             if conversion is None and not pickles:
                 return _pickles_fetched_before(listing, revision)
         if conversion is not None:
-            converted = ask_for_listing(repository, conversion.commit, preferred=preferred)
+            converted = ask_for_listing(
+                repository, conversion.commit, preferred=preferred
+            )
             if converted is None:
                 raise ModelError(
                     f"the hub lists no files of `{repository}` at `{conversion.reference}`; try again"
@@ -151,7 +159,9 @@ def fetch(
         return Fetched(Path(directory), reference)
 
 
-def directory_fetched_before(repository: str, revision: str | None = None) -> Path | None:
+def directory_fetched_before(
+    repository: str, revision: str | None = None
+) -> Path | None:
     """Return the directory that an earlier `fetch` has filled, without asking the hub; None if none has."""
     if _remembered(repository, revision, weights=True) is None:
         return None
@@ -188,7 +198,9 @@ def ask_for_listing(
     if is_offline_mode():
         return None
     try:
-        info = HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=seconds)
+        info = HfApi().model_info(
+            repository, revision=revision, files_metadata=True, timeout=seconds
+        )
     except OfflineModeIsEnabled:
         return None
     except HfHubHTTPError as error:
@@ -202,7 +214,11 @@ def ask_for_listing(
         if _is_no_answer(error):
             return None
         raise
-    sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or () if "/" not in file.rfilename}
+    sizes = {
+        file.rfilename: int(file.size or 0)
+        for file in info.siblings or ()
+        if "/" not in file.rfilename
+    }
     return Listing(repository, str(info.sha), sizes, bool(info.gated), preferred)
 
 
@@ -226,10 +242,17 @@ def find_conversion(listing: Listing) -> Conversion | None:
     api = HfApi()
     try:
         for discussion in api.get_repo_discussions(
-            listing.repository, author=BOT, discussion_type="pull_request", discussion_status="open"
+            listing.repository,
+            author=BOT,
+            discussion_type="pull_request",
+            discussion_status="open",
         ):
             is_conversion = discussion.title == BOT_TITLE and discussion.author == BOT
-            if not (is_conversion and discussion.is_pull_request and discussion.status == "open"):
+            if not (
+                is_conversion
+                and discussion.is_pull_request
+                and discussion.status == "open"
+            ):
                 continue
             reference = f"refs/pr/{discussion.num}"
             commits = api.list_repo_commits(listing.repository, revision=reference)
@@ -242,7 +265,11 @@ def find_conversion(listing: Listing) -> Conversion | None:
 
 def _without_weights(listing: Listing, revision: str | None) -> str:
     place = "" if revision is None else f" at revision `{revision}`"
-    others = sorted(name for name in listing.sizes if name.endswith((".h5", ".msgpack", ".onnx", ".gguf")))
+    others = sorted(
+        name
+        for name in listing.sizes
+        if name.endswith((".h5", ".msgpack", ".onnx", ".gguf"))
+    )
     beside = f" (it has `{others[0]}`, which is of another library)" if others else ""
     return (
         f"the hub's `{listing.repository}` has neither `*.safetensors` nor `pytorch_model.bin`{place}{beside}"
@@ -276,7 +303,9 @@ def _remember(
     write_atomic(_record(repository, revision, weights), json.dumps(content))
 
 
-def _remembered(repository: str, revision: str | None, weights: bool) -> Mapping[str, Any] | None:
+def _remembered(
+    repository: str, revision: str | None, weights: bool
+) -> Mapping[str, Any] | None:
     """Return what `_remember` has written of a revision, with weights or else without; None if nothing."""
     for with_weights in (weights, not weights):
         record = _record(repository, revision, with_weights)
@@ -296,7 +325,11 @@ def _fetched_before(repository: str, revision: str | None, weights: bool) -> Fet
     files, conversion = list(SMALL_FILES), None
     record = _remembered(repository, revision, weights)
     if record is not None:
-        revision, conversion, files = record["commit"], record["reference"], record["files"]
+        revision, conversion, files = (
+            record["commit"],
+            record["reference"],
+            record["files"],
+        )
     directory = snapshot_download(
         repository,
         revision=revision,
@@ -321,7 +354,9 @@ def hub_answers() -> bool:
     address = urllib.parse.urlsplit(constants.ENDPOINT)
     port = address.port or {"http": 80, "https": 443}[address.scheme]
     try:
-        socket.create_connection((address.hostname or "", port), timeout=SECONDS_TO_ANSWER).close()
+        socket.create_connection(
+            (address.hostname or "", port), timeout=SECONDS_TO_ANSWER
+        ).close()
     except OSError:
         return False
     return True
@@ -368,5 +403,7 @@ def outlook(repository: str, revision: str | None, weights: bool) -> str:
 def _amount(listing: Listing) -> str:
     weights = listing.weights
     size = sum(listing.sizes[name] for name in weights)
-    files = f"`{weights[0]}`" if len(weights) == 1 else f"{len(weights)} files of weights"
+    files = (
+        f"`{weights[0]}`" if len(weights) == 1 else f"{len(weights)} files of weights"
+    )
     return f"{files}, {size / 1e9:.2f} GB" if size else files

@@ -24,7 +24,12 @@ ADAPTER_DIRECTORY = "adapter"
 BASE_FILE = "base.json"
 """File beside an adapter with the hashes of its base weights, which are not saved."""
 
-TOKENIZER_SETTINGS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "merges.txt")
+TOKENIZER_SETTINGS = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "merges.txt",
+)
 """Files that transformers reads beside a tokenizer's definition."""
 
 LARGEST_JSON = 1 << 26
@@ -36,12 +41,22 @@ MOST_LAYERS = 1_000
 LARGEST_SIZES = {
     r"layers?$|experts?$": MOST_LAYERS,
     r"^num_labels$": 100_000,
-    r"^(hidden|intermediate|embedding|ffn|moe_intermediate)_(size|dim)$|^d_(model|ff|kv)$|^n_embd$": 1 << 20,
+    r"^(hidden|intermediate|embedding|ffn|moe_intermediate)_(size|dim)$|^d_(model|ff|kv)$|^n_embd$": 1
+    << 20,
     r"^vocab_size$": 1 << 24,
 }
 """Names of sizes in a configuration, as a regular expression, and the largest that a model has."""
 
-OTHER_WEIGHTS = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack", "*.onnx", "*.gguf")
+OTHER_WEIGHTS = (
+    "pytorch_model*.bin",
+    "*.pt",
+    "*.pth",
+    "*.ckpt",
+    "*.h5",
+    "*.msgpack",
+    "*.onnx",
+    "*.gguf",
+)
 """Weights that are not read; it is said that they are there."""
 
 LFS_POINTER = b"version https://git-lfs"
@@ -56,7 +71,9 @@ def is_local(model: str) -> bool:
     return model.startswith(("pkg:", "data:", ".", "/", "~"))
 
 
-def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -> Iterator[str]:
+def problems_of(
+    directory: Path, needs_weights: bool, trust_remote_code: bool
+) -> Iterator[str]:
     """Yield why the model in `directory` cannot be loaded, as sentences that end with what to do."""
     config = directory / "config.json"
     if devices := [file for file in sorted(directory.glob("*")) if is_device(file)]:
@@ -87,7 +104,11 @@ def problems_of(directory: Path, needs_weights: bool, trust_remote_code: bool) -
         yield f"`{config}` holds {content!r}, expected a table of settings; fetch the model again"
         return
     yield from _sizes(config, content)
-    read = (file for pattern in (*TOKENIZERS, *TOKENIZER_SETTINGS) for file in directory.glob(pattern))
+    read = (
+        file
+        for pattern in (*TOKENIZERS, *TOKENIZER_SETTINGS)
+        for file in directory.glob(pattern)
+    )
     for file in sorted(read):
         if file.stat().st_size > LARGEST_JSON:
             size = f"more than {LARGEST_JSON:,} bytes"
@@ -130,13 +151,19 @@ def _incomplete(directory: Path) -> Iterator[str]:
     """Yield why there are no weights to read: none at all, or shards without the index that orders them."""
     plain = list(directory.glob("*.safetensors"))
     if not plain and not pickled_files(directory):
-        others = sorted(file.name for pattern in OTHER_WEIGHTS for file in directory.glob(pattern))
+        others = sorted(
+            file.name for pattern in OTHER_WEIGHTS for file in directory.glob(pattern)
+        )
         beside = f", and `{others[0]}` is not read" if others else ""
         yield (
             f"found no weights in `{directory}`, expected `*.safetensors` or `pytorch_model.bin`{beside}; "
             "fetch the model again, or save it with `save_pretrained`"
         )
-    shards = sorted(file.name for file in plain if re.search(r"-\d+-of-\d+\.safetensors$", file.name))
+    shards = sorted(
+        file.name
+        for file in plain
+        if re.search(r"-\d+-of-\d+\.safetensors$", file.name)
+    )
     has_index = any(directory.glob("*.safetensors.index.json"))
     if shards and not has_index and not (directory / "model.safetensors").is_file():
         yield (
@@ -169,14 +196,22 @@ def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
         named.append(("config.json", config["transformers_weights"]))
     for index in sorted(directory.glob("*.safetensors.index.json")):
         try:
-            with foreign(ModelError, f"`{index}` is no index of weights", "fetch the model again"):
-                found = json.loads(read_file(index, LARGEST_JSON))["weight_map"].values()
+            with foreign(
+                ModelError, f"`{index}` is no index of weights", "fetch the model again"
+            ):
+                found = json.loads(read_file(index, LARGEST_JSON))[
+                    "weight_map"
+                ].values()
         except SentbedError as error:
             yield str(error)
             continue
         named += [(index.name, name) for name in dict.fromkeys(map(str, found))]
     for file, name in named:
-        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+        if (
+            not isinstance(name, str)
+            or Path(name).name != name
+            or not name.endswith(".safetensors")
+        ):
             yield (
                 f"`{directory / file}` names the weights {name!r}, expected a `.safetensors` file beside it; "
                 "fetch the model again, or do not trust it"

@@ -50,7 +50,9 @@ def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles
     if with_weights:
         for problem in problems_of(directory, True, parameters.trust_remote_code):
             raise ModelError(problem)
-        directory, pickled = in_safetensors(directory, may_convert, f"`{parameters.model}`")
+        directory, pickled = in_safetensors(
+            directory, may_convert, f"`{parameters.model}`"
+        )
         if pickled:
             origin["pickled_sha256"] = dict(pickled)
     return ModelFiles(directory, origin)

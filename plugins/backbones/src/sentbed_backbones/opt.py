@@ -40,7 +40,9 @@ class Opt(CausalTransformer):
         }
     )
 
-    size: Literal["tiny", "mini", "125m", "350m", "1.3b", "2.7b", "6.7b", "13b", "30b", "66b"] = "tiny"
+    size: Literal[
+        "tiny", "mini", "125m", "350m", "1.3b", "2.7b", "6.7b", "13b", "30b", "66b"
+    ] = "tiny"
     """Size of a random OPT: 125m to 66b as published, tiny is 2 layers of width 128, mini 4 of 256."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:

@@ -36,19 +36,26 @@ METHODS: Mapping[str, QuantisationMethod] = MappingProxyType(
         "bitnet": _suffixed("BitNet (three values)", "-1.58bit"),
         "bitsandbytes": _suffixed("bitsandbytes", "-bnb-4bit", "-bnb-8bit"),
         "compressed-tensors": _suffixed(
-            "compressed-tensors (whole numbers or fp8)", "-FP8", "-quantized.w4a16", "-W8A8"
+            "compressed-tensors (whole numbers or fp8)",
+            "-FP8",
+            "-quantized.w4a16",
+            "-W8A8",
         ),
         "eetq": QuantisationMethod("EETQ (whole numbers of 8 bits)", ITS_ORIGINAL),
         "fbgemm_fp8": _suffixed("FBGEMM (fp8)", "-FP8"),
         "fouroversix": QuantisationMethod("Four Over Six (fp4)", ITS_ORIGINAL),
-        "fp8": QuantisationMethod("fp8 in blocks", f"that of the same name without `-FP8`, or {IN_BF16}"),
+        "fp8": QuantisationMethod(
+            "fp8 in blocks", f"that of the same name without `-FP8`, or {IN_BF16}"
+        ),
         "fp_quant": QuantisationMethod("FP-Quant (fp4)", ITS_ORIGINAL),
         "gemma": QuantisationMethod("the quantisation of Gemma", ITS_ORIGINAL),
         "gguf": _suffixed("GGUF", "-GGUF"),
         "gptq": _suffixed("GPTQ (whole numbers)", "-GPTQ", "-GPTQ-Int4"),
         "higgs": QuantisationMethod("HIGGS (grids of 2 to 4 bits)", ITS_ORIGINAL),
         "hqq": _suffixed("HQQ (whole numbers)", "-HQQ"),
-        "metal": QuantisationMethod("Metal's affine quantisation (whole numbers)", ITS_ORIGINAL),
+        "metal": QuantisationMethod(
+            "Metal's affine quantisation (whole numbers)", ITS_ORIGINAL
+        ),
         "mlx": _suffixed("MLX (whole numbers)", "-4bit", "-8bit"),
         "mxfp4": QuantisationMethod("MXFP4 (fp4 in blocks)", IN_BF16),
         "mxfp8": QuantisationMethod("MXFP8 (fp8 in blocks)", IN_BF16),
@@ -69,11 +76,17 @@ def quantisation_problem(config: Mapping[str, Any]) -> str | None:
     settings = config.get("quantization_config")
     if not settings:
         text_config = config.get("text_config")
-        settings = text_config.get("quantization_config") if isinstance(text_config, Mapping) else None
+        settings = (
+            text_config.get("quantization_config")
+            if isinstance(text_config, Mapping)
+            else None
+        )
     if not isinstance(settings, Mapping) or not settings:
         return None
     method = settings.get("quant_method")
-    if method is None and (settings.get("load_in_4bit") or settings.get("load_in_8bit")):
+    if method is None and (
+        settings.get("load_in_4bit") or settings.get("load_in_8bit")
+    ):
         method = "bitsandbytes"
     if method is None and "quantization" in config:
         method = "mlx"
@@ -87,7 +100,9 @@ def quantisation_problem(config: Mapping[str, Any]) -> str | None:
 
 def _bitsandbytes_problem(settings: Mapping[str, Any]) -> str | None:
     if settings.get("load_in_4bit"):
-        precision = str(settings.get("bnb_4bit_quant_type", "fp4")).upper() + " of 4 bits"
+        precision = (
+            str(settings.get("bnb_4bit_quant_type", "fp4")).upper() + " of 4 bits"
+        )
     elif settings.get("load_in_8bit"):
         precision = "whole numbers of 8 bits"
     else:

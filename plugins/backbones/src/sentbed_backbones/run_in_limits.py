@@ -40,7 +40,9 @@ def tokenize(file: str, texts: list[str]) -> list[list[int]]:
     sizes = []
     for text in texts:
         normalizer = tokenizer.normalizer
-        characters = len(text) if normalizer is None else len(normalizer.normalize_str(text))
+        characters = (
+            len(text) if normalizer is None else len(normalizer.normalize_str(text))
+        )
         sizes.append([characters, len(tokenizer.encode(text).ids)])
     return sizes
 

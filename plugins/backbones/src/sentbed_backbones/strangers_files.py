@@ -85,7 +85,11 @@ def require_bounded_tokenizer(directory: Path) -> None:
     if not file.is_file():
         return
     content = read_file(file, LARGEST_JSON)
-    record = cache_root() / "tried-tokenizers" / hashlib.sha256(b"%d " % VERSION + content).hexdigest()
+    record = (
+        cache_root()
+        / "tried-tokenizers"
+        / hashlib.sha256(b"%d " % VERSION + content).hexdigest()
+    )
     if record.is_file():
         return
     definition = _table_of(content, file)
@@ -97,7 +101,9 @@ def require_bounded_tokenizer(directory: Path) -> None:
     if isinstance(added, list):
         for token in added:
             if isinstance(token, dict):
-                _require_small_numbers(file, {str(token.get("content")): token.get("id")})
+                _require_small_numbers(
+                    file, {str(token.get("content")): token.get("id")}
+                )
     _require_bounded_normalizer(file, definition.get("normalizer"))
     _try(file)
     with suppress(OSError):
@@ -177,7 +183,9 @@ def _steps(normalizer: Any) -> Iterator[Mapping[str, Any]]:
 
 def _try(file: Path) -> None:
     sizes = run_in_limits(
-        "tokenize", {"file": str(file.resolve()), "texts": TRIAL_TEXTS}, f"the tokenizer `{file}`"
+        "tokenize",
+        {"file": str(file.resolve()), "texts": TRIAL_TEXTS},
+        f"the tokenizer `{file}`",
     )
     for text, (characters, tokens) in zip(TRIAL_TEXTS, sizes, strict=True):
         most = MOST_TOKENS_AROUND + MOST_GROWTH * len(text)
@@ -188,7 +196,9 @@ def _try(file: Path) -> None:
             )
 
 
-def require_bounded_expressions(expressions: Sequence[str], names: Sequence[str], file: Path) -> None:
+def require_bounded_expressions(
+    expressions: Sequence[str], names: Sequence[str], file: Path
+) -> None:
     """Raise `ModelError` if matching these regular expressions of a file with names does not end in time."""
     if expressions:
         asked = {"patterns": list(expressions), "names": list(names)}
@@ -201,7 +211,9 @@ def run_in_limits(task: str, asked: Mapping[str, Any], shown: str) -> Any:
     too_much = f"{shown} did not end within {SECONDS} s and {MEMORY >> 30} GB in a trial; take another model"
     try:
         # More than the processor time, since the machine may be busy.
-        done = run_program(PROGRAM, arguments, 3 * SECONDS, ONE_THREAD, json.dumps(asked))
+        done = run_program(
+            PROGRAM, arguments, 3 * SECONDS, ONE_THREAD, json.dumps(asked)
+        )
     except subprocess.TimeoutExpired as error:
         raise ModelError(too_much) from error
     if done.returncode < 0:

@@ -23,7 +23,9 @@ class T5(Transformer):
 
     name: ClassVar[str] = "t5"
     papers: ClassVar[tuple[str, ...]] = ("raffel2020t5",)
-    offered: ClassVar[frozenset[str]] = frozenset({"bidirectional", "decoder", "layers"})
+    offered: ClassVar[frozenset[str]] = frozenset(
+        {"bidirectional", "decoder", "layers"}
+    )
 
     size: Literal["tiny", "mini", "small", "base", "large", "3b", "11b"] = "tiny"
     """Size of a random T5: small to 11b as published, tiny is 2 layers of width 128, mini 4 of 256."""

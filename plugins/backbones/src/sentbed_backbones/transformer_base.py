@@ -13,7 +13,12 @@ from sentbed.helpers import read_file
 from sentbed.protocols import BackboneTraits, Intervention, InterventionTraits
 from sentbed_common import PlannedBackbone
 
-from sentbed_backbones.adaptation import Freeze, LoRA, not_installed, problems_of_adaptation
+from sentbed_backbones.adaptation import (
+    Freeze,
+    LoRA,
+    not_installed,
+    problems_of_adaptation,
+)
 from sentbed_backbones.attention_settings import attends_both_ways
 from sentbed_backbones.input_positions import positions_of
 from sentbed_backbones.model_file_checks import LARGEST_JSON, is_local, problems_of
@@ -60,7 +65,9 @@ class Transformer(PlannedBackbone):
     """Layers to read; their states are averaged. `last`; `first-last` (layer 1 and the last);
     `last-two`; or numbers as in transformers: 0 the embedding output, k the output of block k (from 1) before
     the final norm, -1 the last after it. Causal models run no block after the last one that is read."""
-    dropout: float | None = attrs.field(default=None, validator=optional(and_(ge(0), le(1))))
+    dropout: float | None = attrs.field(
+        default=None, validator=optional(and_(ge(0), le(1)))
+    )
     """Dropout of states and attention in training, in [0, 1]; default: the model's configuration."""
     lora: LoRA | None = None
     """A new low-rank adapter; all other weights of the backbone stay frozen."""
@@ -86,25 +93,33 @@ class Transformer(PlannedBackbone):
             yield 'the backbone has no `model`; name one, or set `init = "random"`'
         if self.revision is not None and (self.model is None or is_local(self.model)):
             yield "`revision` is for a hub id, and the model is none; remove `revision`"
-        if self.adapter_revision is not None and (self.adapter is None or is_local(self.adapter)):
+        if self.adapter_revision is not None and (
+            self.adapter is None or is_local(self.adapter)
+        ):
             yield "`adapter_revision` is for a hub id, and the adapter is none; remove `adapter_revision`"
         if self.device_map is not None:
             yield from not_installed("`device_map`", ("accelerate",), "qlora")
         if self.intervention is not None:
             yield from self.intervention.check()
-            if lacking := sorted({point for point, _ in self.intervention.places} - self.offered):
+            if lacking := sorted(
+                {point for point, _ in self.intervention.places} - self.offered
+            ):
                 yield (
                     f"the intervention `{self.intervention.name}` acts at `{lacking[0]}`, which the backbone "
                     f"`{self.name}` does not offer; use a causal backbone, such as `opt`, or take it out"
                 )
-        yield from problems_of_adaptation(self.lora, self.adapter, self.quantization, self.init)
+        yield from problems_of_adaptation(
+            self.lora, self.adapter, self.quantization, self.init
+        )
         if self.model is not None and is_local(self.model):
             try:
                 directory = locate(self.model)
             except SentbedError as error:
                 yield f"the model cannot be found: {error}"
                 return
-            yield from problems_of(directory, self.init == "pretrained", self.trust_remote_code)
+            yield from problems_of(
+                directory, self.init == "pretrained", self.trust_remote_code
+            )
 
     def remarks(self) -> Iterator[str]:
         """Yield what will be fetched of a hub id, as far as the hub answers.
@@ -126,12 +141,24 @@ class Transformer(PlannedBackbone):
     @property
     def traits(self) -> BackboneTraits:
         """The architecture's offer to poolers; whether all comes from files; whether a stage can train it."""
-        papers = (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
-        intervenes = InterventionTraits() if self.intervention is None else self.intervention.traits
+        papers = (
+            (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
+        )
+        intervenes = (
+            InterventionTraits()
+            if self.intervention is None
+            else self.intervention.traits
+        )
         return BackboneTraits(
-            cites=(*papers, *intervenes.cites, *(("hu2022lora",) if self.lora is not None else ())),
+            cites=(
+                *papers,
+                *intervenes.cites,
+                *(("hu2022lora",) if self.lora is not None else ()),
+            ),
             offers=self.offered | {"span"},
-            heeds=frozenset({"decoder", "layers", "mask-token", "span", *TEMPLATE_ALONE}),
+            heeds=frozenset(
+                {"decoder", "layers", "mask-token", "span", *TEMPLATE_ALONE}
+            ),
             from_files=self.init == "pretrained" and self.lora is None,
             untrainable=self._untrainable(),
             pretrained=self.init == "pretrained",
@@ -153,7 +180,9 @@ class Transformer(PlannedBackbone):
         if self.model is None or not is_local(self.model):
             return {}
         try:
-            content = json.loads(read_file(locate(self.model) / "config.json", LARGEST_JSON))
+            content = json.loads(
+                read_file(locate(self.model) / "config.json", LARGEST_JSON)
+            )
         except (SentbedError, OSError, ValueError):
             # `check` says so.
             return {}
@@ -175,7 +204,10 @@ class Transformer(PlannedBackbone):
         return self.init == "pretrained" or not self.head_in_files
 
     def _untrainable(self) -> str | None:
-        if self.intervention is not None and self.intervention.traits.auxiliary is not None:
+        if (
+            self.intervention is not None
+            and self.intervention.traits.auxiliary is not None
+        ):
             return (
                 f"the intervention `{self.intervention.name}` runs an auxiliary prompt, which only encoding "
                 "does; train without the intervention, and encode with it"
@@ -195,7 +227,9 @@ class Transformer(PlannedBackbone):
 
     def plain(self) -> Transformer:
         """Return the same backbone without adapter and quantisation, as `sentbed export` writes it."""
-        return attrs.evolve(self, lora=None, adapter=None, adapter_revision=None, quantization=None)
+        return attrs.evolve(
+            self, lora=None, adapter=None, adapter_revision=None, quantization=None
+        )
 
 
 @attrs.frozen(kw_only=True)
@@ -205,7 +239,9 @@ class CausalTransformer(Transformer):
     A token state is that of the last layer after the final norm.
     """
 
-    offered: ClassVar[frozenset[str]] = frozenset({"causal", "layers", "block-input", "attention-heads"})
+    offered: ClassVar[frozenset[str]] = frozenset(
+        {"causal", "layers", "block-input", "attention-heads"}
+    )
     blocks: ClassVar[Mapping[str, int]]
     """Number of blocks of a random model, by `size`."""
 
@@ -256,7 +292,9 @@ class CausalTransformer(Transformer):
         yield from problems
         if problems or (count := self._block_count()) is None:
             return
-        if wrong := [number for number in self.layer_numbers if not -count - 1 <= number <= count]:
+        if wrong := [
+            number for number in self.layer_numbers if not -count - 1 <= number <= count
+        ]:
             yield (
                 f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count}; "
                 "choose among them, or count from the last one, -1"

@@ -9,10 +9,23 @@ from sentbed.helpers import lazy as _lazy
 
 if TYPE_CHECKING:
     from sentbed_common.bounded_gzip import unpacked_stream
-    from sentbed_common.bounded_text_lines import bounded_lines, json_object, strict_json
-    from sentbed_common.cache_directory import CACHE_VARIABLE, CONVERTED_WEIGHTS, cache_root
+    from sentbed_common.bounded_text_lines import (
+        bounded_lines,
+        json_object,
+        strict_json,
+    )
+    from sentbed_common.cache_directory import (
+        CACHE_VARIABLE,
+        CONVERTED_WEIGHTS,
+        cache_root,
+    )
     from sentbed_common.cgroup_limits import core_quota, memory_limit
-    from sentbed_common.data_collections import KnownArchive, KnownData, KnownFile, KnownMade
+    from sentbed_common.data_collections import (
+        KnownArchive,
+        KnownData,
+        KnownFile,
+        KnownMade,
+    )
     from sentbed_common.doctor_findings import (
         Finding,
         Trial,
@@ -30,7 +43,13 @@ if TYPE_CHECKING:
     from sentbed_common.in_memory_dataset import InMemoryDataset
     from sentbed_common.limited_program import run_program
     from sentbed_common.lock_files import is_locked
-    from sentbed_common.nearest_neighbours import DOCUMENT_BLOCK, Neighbours, in_blocks, nearest, unit_rows
+    from sentbed_common.nearest_neighbours import (
+        DOCUMENT_BLOCK,
+        Neighbours,
+        in_blocks,
+        nearest,
+        unit_rows,
+    )
     from sentbed_common.pickled_weights import in_safetensors, pickled_files
     from sentbed_common.progress_bar import progress_bars
     from sentbed_common.repeated_texts import first_of_equal, text_digest
@@ -44,7 +63,13 @@ if TYPE_CHECKING:
         Sketch,
     )
     from sentbed_common.source_code_hashes import code_of
-    from sentbed_common.task_pool_protocol import OnDeath, OnProgress, Start, TaskPool, Tell
+    from sentbed_common.task_pool_protocol import (
+        OnDeath,
+        OnProgress,
+        Start,
+        TaskPool,
+        Tell,
+    )
     from sentbed_common.whitening import whitening_of
 
 if not TYPE_CHECKING:

@@ -36,7 +36,9 @@ class _BoundedGzip(io.RawIOBase):
     def __init__(self, stream: BinaryIO, file: object) -> None:
         self._unpacked = gzip.GzipFile(fileobj=stream, mode="rb")
         self._file = file
-        self._largest = max(MOST_UNPACKED, MOST_GROWTH * os.fstat(stream.fileno()).st_size)
+        self._largest = max(
+            MOST_UNPACKED, MOST_GROWTH * os.fstat(stream.fileno()).st_size
+        )
 
     def readable(self) -> bool:
         return True

@@ -40,7 +40,9 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def json_object(line: str, file: object, number: int, expected: str = "an object") -> dict[str, Any]:
+def json_object(
+    line: str, file: object, number: int, expected: str = "an object"
+) -> dict[str, Any]:
     """Return the JSON object of a line. Raises `DataError` if it holds anything else, or a key twice."""
     try:
         row = strict_json(line)
@@ -49,8 +51,14 @@ def json_object(line: str, file: object, number: int, expected: str = "an object
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         blank = "" if line.strip() else ", and no blank line"
-        message = f"the line is not valid JSON ({reason}); expected one object a line{blank}"
+        message = (
+            f"the line is not valid JSON ({reason}); expected one object a line{blank}"
+        )
         raise DataError(message, file, number) from error
     if not isinstance(row, dict):
-        raise DataError(f"the line holds a JSON {type(row).__name__}; expected {expected}", file, number)
+        raise DataError(
+            f"the line holds a JSON {type(row).__name__}; expected {expected}",
+            file,
+            number,
+        )
     return row

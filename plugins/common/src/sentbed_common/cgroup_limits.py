@@ -32,11 +32,17 @@ def memory_limit() -> int | None:
     words = [
         word
         for group in _groups("memory")
-        for word in (*_words(group / "memory.max"), *_words(group / "memory.limit_in_bytes"))
+        for word in (
+            *_words(group / "memory.max"),
+            *_words(group / "memory.limit_in_bytes"),
+        )
     ]
     # Without a limit, cgroup v2 has `max` and v1 a number larger than any memory.
     limits = [int(word) for word in words if word.isdecimal()]
-    return min((limit for limit in limits if physical is None or limit < physical), default=None)
+    return min(
+        (limit for limit in limits if physical is None or limit < physical),
+        default=None,
+    )
 
 
 def _groups(controller: str) -> Iterator[Path]:

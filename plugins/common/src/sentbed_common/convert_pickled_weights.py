@@ -77,7 +77,11 @@ DTYPES = frozenset(
 )
 """Types of numbers that are written; others are of quantised models."""
 
-BOILERPLATE = ("Weights only load failed", "Please file an issue", "Check the documentation")
+BOILERPLATE = (
+    "Weights only load failed",
+    "Please file an issue",
+    "Check the documentation",
+)
 """Beginnings of the lines of torch's message that say nothing of the file."""
 
 
@@ -129,7 +133,11 @@ def forbid_side_effects(directory: Path) -> None:
         if event != "open":
             return
         path, _, flags = arguments
-        if isinstance(flags, int) and flags & writing and not os.path.realpath(path).startswith(inside):
+        if (
+            isinstance(flags, int)
+            and flags & writing
+            and not os.path.realpath(path).startswith(inside)
+        ):
             raise RefusedError(f"reading it writes to `{path}`")
 
     sys.addaudithook(refuse)
@@ -150,9 +158,13 @@ def member_sizes(file: Path) -> Counter[int] | None:
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED:
-                raise RefusedError(f"its member {member.filename!r} is compressed, which torch never writes")
+                raise RefusedError(
+                    f"its member {member.filename!r} is compressed, which torch never writes"
+                )
             if member.file_size > size:
-                raise RefusedError(f"its member {member.filename!r} claims to be larger than the file")
+                raise RefusedError(
+                    f"its member {member.filename!r} claims to be larger than the file"
+                )
             sizes[member.file_size] += 1
     return sizes
 
@@ -167,15 +179,21 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
 
     sizes = member_sizes(file)
     try:
-        content = torch.load(file, map_location="cpu", weights_only=True, mmap=sizes is not None)
+        content = torch.load(
+            file, map_location="cpu", weights_only=True, mmap=sizes is not None
+        )
     except RefusedError:
         raise
     except Exception as error:
         raise RefusedError(reason_of(error)) from error
     if not isinstance(content, Mapping):
-        raise RefusedError(f"it holds a `{type(content).__name__}`, expected a table of tensors by name")
+        raise RefusedError(
+            f"it holds a `{type(content).__name__}`, expected a table of tensors by name"
+        )
     if not 0 < len(content) <= MOST_WEIGHTS:
-        raise RefusedError(f"it holds {len(content):,} entries, expected 1 to {MOST_WEIGHTS:,} tensors")
+        raise RefusedError(
+            f"it holds {len(content):,} entries, expected 1 to {MOST_WEIGHTS:,} tensors"
+        )
     for name, tensor in content.items():
         require_plain_tensor(name, tensor)
     require_memory_of_file(content, sizes, file.stat().st_size)
@@ -196,25 +214,35 @@ def require_memory_of_file(
         storages[storage.data_ptr()] = (name, storage.nbytes())
     total = sum(nbytes for _, nbytes in storages.values())
     if total > size:
-        raise RefusedError(f"its entries claim {total:,} bytes, and the file has {size:,}")
+        raise RefusedError(
+            f"its entries claim {total:,} bytes, and the file has {size:,}"
+        )
     if member_sizes is None:
         return
     left = Counter(member_sizes)
     for name, nbytes in storages.values():
         if nbytes and not left[nbytes]:
-            raise RefusedError(f"its entry {name!r:.80} claims more numbers than the file has")
+            raise RefusedError(
+                f"its entry {name!r:.80} claims more numbers than the file has"
+            )
         left[nbytes] -= 1
 
 
 def reason_of(error: Exception) -> str:
     """Return why torch does not read a file, in one line."""
     message = str(error)
-    global_name = re.search(r"unsupported (?:global|class)[: ]+(?:GLOBAL )?([\w.]+)", message, re.IGNORECASE)
+    global_name = re.search(
+        r"unsupported (?:global|class)[: ]+(?:GLOBAL )?([\w.]+)", message, re.IGNORECASE
+    )
     if global_name is not None:
         return f"it asks for `{global_name[1]}`, and only tensors are read"
     if re.search(r"Unsupported operand \d+", message):
         return "it is no pickle of tensors, or is damaged"
-    lines = [line for line in message.splitlines() if line and not line.startswith(BOILERPLATE)]
+    lines = [
+        line
+        for line in message.splitlines()
+        if line and not line.startswith(BOILERPLATE)
+    ]
     detail = " ".join(lines)[:200]
     return f"torch cannot read it ({type(error).__name__}: {detail})"
 
@@ -224,10 +252,18 @@ def require_plain_tensor(name: Any, tensor: Any) -> None:
     import torch
 
     if not isinstance(name, str) or len(name) > LONGEST_NAME or not name.isprintable():
-        raise RefusedError(f"it has an entry named {name!r:.80}, expected the name of a weight")
+        raise RefusedError(
+            f"it has an entry named {name!r:.80}, expected the name of a weight"
+        )
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter):
-        raise RefusedError(f"its entry {name!r:.80} is a `{type(tensor).__name__}`, expected a tensor")
-    if tensor.layout != torch.strided or tensor.is_quantized or str(tensor.dtype) not in DTYPES:
+        raise RefusedError(
+            f"its entry {name!r:.80} is a `{type(tensor).__name__}`, expected a tensor"
+        )
+    if (
+        tensor.layout != torch.strided
+        or tensor.is_quantized
+        or str(tensor.dtype) not in DTYPES
+    ):
         raise RefusedError(
             f"its entry {name!r:.80} is of the type {tensor.dtype} ({tensor.layout}), expected dense numbers"
         )
@@ -235,10 +271,14 @@ def require_plain_tensor(name: Any, tensor: Any) -> None:
         raise RefusedError(f"its entry {name!r:.80} is on the device `{tensor.device}`")
     # A stride of 0 makes a tensor of any size from one number.
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-        raise RefusedError(f"its entry {name!r:.80} claims more numbers than the file has")
+        raise RefusedError(
+            f"its entry {name!r:.80} claims more numbers than the file has"
+        )
 
 
-def write_safetensors(tensors: Mapping[str, torch.Tensor], file: Path, largest: int) -> int:
+def write_safetensors(
+    tensors: Mapping[str, torch.Tensor], file: Path, largest: int
+) -> int:
     """Write the tensors, each with memory of its own, and return their bytes.
 
     Raises:

@@ -48,12 +48,17 @@ def version_of(distribution: str) -> str | None:
         return None
 
 
-def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str = "") -> Finding:
+def packages(
+    area: str, what: str, owner: str, names: Sequence[str], extra: str = ""
+) -> Finding:
     """Return a finding on whether a feature's packages are installed in suitable versions.
 
     `names` are distributions; `owner` is the distribution that requires them, through its `extra`.
     """
-    specifiers = {requirement.name: requirement.specifier for requirement in requirements(owner, extra)}
+    specifiers = {
+        requirement.name: requirement.specifier
+        for requirement in requirements(owner, extra)
+    }
     parts, absent, unfit = [], [], False
     for name in names:
         version = version_of(name)
@@ -61,7 +66,9 @@ def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str 
             absent.append(name)
             continue
         part = version if name == what else f"{name} {version}"
-        if name in specifiers and not specifiers[name].contains(version, prereleases=True):
+        if name in specifiers and not specifiers[name].contains(
+            version, prereleases=True
+        ):
             unfit = True
             part += f", expected {specifiers[name]}"
         parts.append(part)
@@ -75,9 +82,13 @@ def packages(area: str, what: str, owner: str, names: Sequence[str], extra: str 
     return Finding(area, what, status, "; ".join(parts), remedy)
 
 
-def present(area: str, what: str, there: bool, detail: str, remedy: str = "") -> Finding:
+def present(
+    area: str, what: str, there: bool, detail: str, remedy: str = ""
+) -> Finding:
     """Return a `yes` or `no` finding; only `no` has the remedy."""
-    return Finding(area, what, "yes" if there else "no", detail, "" if there else remedy)
+    return Finding(
+        area, what, "yes" if there else "no", detail, "" if there else remedy
+    )
 
 
 def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -> Any:
@@ -109,7 +120,9 @@ def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -
     if done.returncode == 0 and answers:
         return json.loads(answers[-1].removeprefix(_MARK))
     if done.returncode < 0:
-        raise RunError(f"the process was ended by {signal.Signals(-done.returncode).name}")
+        raise RunError(
+            f"the process was ended by {signal.Signals(-done.returncode).name}"
+        )
     errors = done.stderr.strip().splitlines()
     if errors:
         raise RunError(errors[-1])

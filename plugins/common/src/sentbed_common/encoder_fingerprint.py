@@ -41,7 +41,9 @@ class EncoderFingerprint:
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
-def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> EncoderFingerprint | None:
+def fingerprint_of(
+    encoder: Encoder, fingerprint: str | None = None
+) -> EncoderFingerprint | None:
     """Return everything that determines the vectors of texts, or None if a part cannot report it.
 
     The current weights are hashed unless `fingerprint` gives the placed encoder's hash; further training
@@ -51,7 +53,11 @@ def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> EncoderF
 
     recipe, engine, placed = encoder.recipe, encoder.engine, encoder.placed
     tokens = encoder.backbone.tokenizer.fingerprint
-    parts = (*_components(recipe.backbone), *_components(recipe.pooler), *_components(recipe.head))
+    parts = (
+        *_components(recipe.backbone),
+        *_components(recipe.pooler),
+        *_components(recipe.head),
+    )
     code = code_of(*map(type, (*parts, engine, placed)), *ENCODING)
     if tokens is None or code is None:
         return None
@@ -62,7 +68,9 @@ def fingerprint_of(encoder: Encoder, fingerprint: str | None = None) -> EncoderF
         "weights": hashed,
         "tokenizer": tokens,
         "recipe": unstructure(recipe),
-        "prompt": [prompt and attrs.asdict(prompt) for prompt in recipe.resolved_prompts],
+        "prompt": [
+            prompt and attrs.asdict(prompt) for prompt in recipe.resolved_prompts
+        ],
         "engine": {"token_budget": engine.token_budget, **machine},
         "protocol": dict(placed.protocol),
         "code": [__version__, code],

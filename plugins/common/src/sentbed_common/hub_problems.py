@@ -11,7 +11,10 @@ from sentbed import SentbedError
 
 @contextmanager
 def hub_errors(
-    error_of: Callable[[str], SentbedError], kind: str, repository: str, revision: str | None = None
+    error_of: Callable[[str], SentbedError],
+    kind: str,
+    repository: str,
+    revision: str | None = None,
 ) -> Iterator[None]:
     """Turn what huggingface-hub raises into an `error_of` with the cause and what to do about it.
 
@@ -26,7 +29,18 @@ def hub_errors(
 
 
 NETWORK_LIBRARIES = frozenset(
-    ("anyio", "h11", "http", "httpcore", "httpx", "requests", "socket", "ssl", "urllib", "urllib3")
+    (
+        "anyio",
+        "h11",
+        "http",
+        "httpcore",
+        "httpx",
+        "requests",
+        "socket",
+        "ssl",
+        "urllib",
+        "urllib3",
+    )
 )
 """Modules whose errors are those of a connection."""
 
@@ -46,17 +60,27 @@ def _is_of_network(error: BaseException) -> bool:
     from huggingface_hub import errors
 
     if isinstance(
-        error, errors.HfHubHTTPError | errors.LocalEntryNotFoundError | ConnectionError | TimeoutError
+        error,
+        errors.HfHubHTTPError
+        | errors.LocalEntryNotFoundError
+        | ConnectionError
+        | TimeoutError,
     ):
         return True
     return type(error).__module__.partition(".")[0] in NETWORK_LIBRARIES
 
 
-def hub_problem(error: BaseException, kind: str, repository: str, revision: str | None = None) -> str:
+def hub_problem(
+    error: BaseException, kind: str, repository: str, revision: str | None = None
+) -> str:
     """Return why a repository of the hub cannot be had, and what to do."""
     from huggingface_hub import constants, errors, is_offline_mode
 
-    name = f"`{repository}`" if revision is None else f"`{repository}` at revision `{revision}`"
+    name = (
+        f"`{repository}`"
+        if revision is None
+        else f"`{repository}` at revision `{revision}`"
+    )
     subject = f"the hub gives no {kind} {name}"
     causes = list(causes_of(error))
 
@@ -74,15 +98,15 @@ def hub_problem(error: BaseException, kind: str, repository: str, revision: str 
     if is_caused_by(errors.RevisionNotFoundError):
         return f"{subject}: the repository has no such revision; name a commit, tag or branch that it has"
     if is_caused_by(errors.HFValidationError):
-        return (
-            f"{subject}: that is no id of the hub, which is `OWNER/NAME`; a local directory begins with `./`"
-        )
+        return f"{subject}: that is no id of the hub, which is `OWNER/NAME`; a local directory begins with `./`"
     if is_caused_by(errors.RepositoryNotFoundError):
         return (
             f"{subject}: there is no such repository, or it is private; check the id, log in with "
             "`hf auth login` if it is private, or name a local directory that begins with `./`"
         )
-    if is_caused_by(errors.EntryNotFoundError) and not is_caused_by(errors.LocalEntryNotFoundError):
+    if is_caused_by(errors.EntryNotFoundError) and not is_caused_by(
+        errors.LocalEntryNotFoundError
+    ):
         return f"{subject}: a file that it lists is not there; try again, or name another revision"
     if is_offline_mode():
         download = f"hf download {repository}"

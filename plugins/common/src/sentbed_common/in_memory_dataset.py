@@ -44,6 +44,10 @@ class InMemoryDataset(Dataset):
         seen = set()
         for name, texts in self.data.items():
             is_chosen = columns is None or name in columns
-            if is_chosen and id(texts) not in seen and isinstance(next(iter(texts), ""), str):
+            if (
+                is_chosen
+                and id(texts) not in seen
+                and isinstance(next(iter(texts), ""), str)
+            ):
                 seen.add(id(texts))
                 yield from texts

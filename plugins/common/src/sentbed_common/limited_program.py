@@ -17,7 +17,11 @@ ENVIRONMENT = re.compile(
 
 
 def run_program(
-    program: Path, arguments: Sequence[str], seconds: float, variables: Mapping[str, str], content: str = ""
+    program: Path,
+    arguments: Sequence[str],
+    seconds: float,
+    variables: Mapping[str, str],
+    content: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run a program in a process without this one's keys and tokens, and return what it printed.
 
@@ -26,7 +30,9 @@ def run_program(
     Raises:
         TimeoutExpired: if it has not ended after so many seconds; it is killed.
     """
-    environment = {name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)}
+    environment = {
+        name: value for name, value in os.environ.items() if ENVIRONMENT.fullmatch(name)
+    }
     # Without writing compiled modules, which the program may be refused.
     command = [sys.executable, "-B", "-P", str(program), *arguments]
     return subprocess.run(

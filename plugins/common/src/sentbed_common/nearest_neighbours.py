@@ -62,20 +62,26 @@ def nearest(
     import numpy as np
 
     starts = range(0, len(queries), query_block)
-    best = {start: _nothing(len(queries[start : start + query_block])) for start in starts}
+    best = {
+        start: _nothing(len(queries[start : start + query_block])) for start in starts
+    }
     pairs = _by_query(excluded, starts, query_block)
     seen = 0
     for block in documents:
         for chunk in in_blocks(block, document_block):
             _require_same_width(queries, chunk)
-            longest = float(np.sqrt(np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64).max()))
+            longest = float(
+                np.sqrt(np.einsum("ij,ij->i", chunk, chunk, dtype=np.float64).max())
+            )
             for start in starts:
                 rows = queries[start : start + query_block]
                 products = rows @ chunk.T
                 out = pairs[start]
                 out = out[(out[:, 1] >= seen) & (out[:, 1] < seen + len(chunk))]
                 products[out[:, 0] - start, out[:, 1] - seen] = -np.inf
-                candidates = _candidates(products, k + _SPARE, _limits(best[start], k, rows, longest))
+                candidates = _candidates(
+                    products, k + _SPARE, _limits(best[start], k, rows, longest)
+                )
                 neighbours = _with_exact_products(rows, chunk, *candidates, seen)
                 best[start] = _merge(best[start], neighbours, k)
             seen += len(chunk)
@@ -120,14 +126,17 @@ def _nothing(rows: int) -> Neighbours:
     return Neighbours(np.empty((rows, 0), dtype=np.int64), np.empty((rows, 0)))
 
 
-def _by_query(excluded: Places | None, starts: range, query_block: int) -> dict[int, Places]:
+def _by_query(
+    excluded: Places | None, starts: range, query_block: int
+) -> dict[int, Places]:
     """Return the excluded pairs of each block of queries, by its first query."""
     import numpy as np
 
     pairs = np.empty((0, 2), np.int64) if excluded is None else excluded
     pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
     return {
-        start: pairs[slice(*np.searchsorted(pairs[:, 0], (start, start + query_block)))] for start in starts
+        start: pairs[slice(*np.searchsorted(pairs[:, 0], (start, start + query_block)))]
+        for start in starts
     }
 
 
@@ -148,7 +157,9 @@ def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vecto
     return limits
 
 
-def _candidates(products: Vectors, count: int, limits: Vectors) -> tuple[Places, Places]:
+def _candidates(
+    products: Vectors, count: int, limits: Vectors
+) -> tuple[Places, Places]:
     """Return rows and columns of each row's `count` highest products from its limit on, row by row.
 
     Of ties, the first ones.
@@ -179,7 +190,9 @@ def _with_exact_products(
     for start in range(0, len(rows), _GATHERED):
         part = slice(start, start + _GATHERED)
         # By sums of rows: a matrix product may round the same vector differently elsewhere.
-        products[part] = (documents[columns[part]].astype(np.float64) * queries[rows[part]]).sum(axis=1)
+        products[part] = (
+            documents[columns[part]].astype(np.float64) * queries[rows[part]]
+        ).sum(axis=1)
     counts = np.bincount(rows, minlength=len(queries))
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     shape = len(queries), int(counts.max(initial=0))
@@ -202,5 +215,6 @@ def _merge(first: Neighbours, second: Neighbours, k: int) -> Neighbours:
     similarities = np.concatenate([first.similarities, second.similarities], axis=1)
     order = np.lexsort((places, -similarities), axis=1)[:, :k]
     return Neighbours(
-        np.take_along_axis(places, order, axis=1), np.take_along_axis(similarities, order, axis=1)
+        np.take_along_axis(places, order, axis=1),
+        np.take_along_axis(similarities, order, axis=1),
     )

@@ -85,7 +85,10 @@ def problem_of_shards(files: Sequence[Path]) -> str | None:
 
 
 def in_safetensors(
-    directory: Path, may_convert: bool, shown: str = "", patterns: Sequence[str] = PICKLED
+    directory: Path,
+    may_convert: bool,
+    shown: str = "",
+    patterns: Sequence[str] = PICKLED,
 ) -> tuple[Path, Mapping[str, str]]:
     """Return a directory with the model's weights as safetensors, and the SHA-256 of each pickled source.
 
@@ -123,7 +126,11 @@ def in_safetensors(
 
 
 def _fill_cache(
-    directory: Path, target: Path, hashes: Mapping[str, str], sources: Sequence[Path], shown: str
+    directory: Path,
+    target: Path,
+    hashes: Mapping[str, str],
+    sources: Sequence[Path],
+    shown: str,
 ) -> None:
     """Write the converted model to `target`, at once, and say that it happened."""
     # What a process that was killed has left.
@@ -152,12 +159,16 @@ def _fill_cache(
 
 def _converted_name(pickled: str) -> str:
     """Return the name, or the pattern of names, that pickled weights have as safetensors."""
-    return pickled.replace("pytorch_model", "model").removesuffix(".bin") + ".safetensors"
+    return (
+        pickled.replace("pytorch_model", "model").removesuffix(".bin") + ".safetensors"
+    )
 
 
 def _key(directory: Path, hashes: Mapping[str, str]) -> str:
     """Return the name in the cache: a hash of all that the converted directory is made of."""
-    digest = hashlib.sha256(json.dumps([VERSION, dict(hashes)], sort_keys=True).encode())
+    digest = hashlib.sha256(
+        json.dumps([VERSION, dict(hashes)], sort_keys=True).encode()
+    )
     for file in _small_files(directory):
         digest.update(f"{file.name} {sha256(file)}\n".encode())
     return digest.hexdigest()[:40]
@@ -165,7 +176,9 @@ def _key(directory: Path, hashes: Mapping[str, str]) -> str:
 
 def _small_files(directory: Path) -> Iterator[Path]:
     """Yield the files of configuration, tokenizer and code."""
-    for file in sorted({file for pattern in SMALL_FILES for file in directory.glob(pattern)}):
+    for file in sorted(
+        {file for pattern in SMALL_FILES for file in directory.glob(pattern)}
+    ):
         if file.is_file() and file.stat().st_size <= LARGEST_SMALL_FILE:
             yield file
 
@@ -192,7 +205,9 @@ def _convert_all(sources: Sequence[Path], target: Path, shown: str) -> None:
         places |= dict.fromkeys(answer["weights"], name)
     if len(sources) > 1:
         index = {"metadata": {"total_size": total}, "weight_map": places}
-        (target / "model.safetensors.index.json").write_text(json.dumps(index, indent=1), "utf-8")
+        (target / "model.safetensors.index.json").write_text(
+            json.dumps(index, indent=1), "utf-8"
+        )
 
 
 def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
@@ -212,7 +227,9 @@ def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
     try:
         done = run_program(PROGRAM, arguments, seconds, {"CUDA_VISIBLE_DEVICES": ""})
     except subprocess.TimeoutExpired as error:
-        raise ModelError(f"{place} was not converted within {seconds} s; {advice}") from error
+        raise ModelError(
+            f"{place} was not converted within {seconds} s; {advice}"
+        ) from error
     if "No space left" in done.stderr:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if done.returncode == -signal.SIGKILL or "MemoryError" in done.stderr:

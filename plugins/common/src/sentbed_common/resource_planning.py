@@ -36,7 +36,9 @@ class Cost:
 
     def of(self, texts: float, length: float) -> float:
         """Return the cost of one pass over `texts` texts of `length` tokens."""
-        return self.once + texts * (self.text + self.token * length + self.pair * length**2)
+        return self.once + texts * (
+            self.text + self.token * length + self.pair * length**2
+        )
 
 
 @attrs.frozen(eq=False)
@@ -151,5 +153,7 @@ class PlannedRuntime(Runtime):
         """Return the size and cost of a pooler's module over token states of this width."""
 
     @abstractmethod
-    def sketch_loss(self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
+    def sketch_loss(
+        self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]
+    ) -> Sketch:
         """Return the size and cost of a loss's module over vectors of this width."""

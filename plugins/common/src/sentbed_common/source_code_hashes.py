@@ -23,7 +23,9 @@ def code_of(*parts: type | str) -> str | None:
             return None
         files |= files_of_part
     try:
-        if any(max(file.stat().st_mtime, file.stat().st_ctime) > STARTED for file in files):
+        if any(
+            max(file.stat().st_mtime, file.stat().st_ctime) > STARTED for file in files
+        ):
             return None
         return files_digest(files)
     except OSError:
@@ -33,7 +35,9 @@ def code_of(*parts: type | str) -> str | None:
 def _package(component: type) -> set[Path]:
     """Return the files of a class's outermost package, or its module's file if there is no package."""
     names = accumulate(component.__module__.split("."), "{}.{}".format)
-    packages = (_file(name) for name in names if hasattr(sys.modules.get(name), "__path__"))
+    packages = (
+        _file(name) for name in names if hasattr(sys.modules.get(name), "__path__")
+    )
     # A namespace package has no file and may contain unrelated code.
     init = next(filter(None, packages), None)
     if init is None:

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def whitening_of(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def whitening_of(
+    vectors: NDArray[np.float32],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return mean `(width,)` and kernel `(width, rank)` that whiten vectors `(n, width)`, in float64.
 
     Of the vectors themselves, `(vectors - mean) @ kernel` has mean 0 and as covariance (over n) the identity.
@@ -27,12 +29,18 @@ def whitening_of(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDA
     # small ones are more exact than of the covariance itself.
     values, components = _singular(rows - mean)
     # What is smaller is the rounding of vectors in fp32.
-    noise = np.abs(rows).max(initial=0.0) * max(rows.shape) ** 0.5 * np.finfo(np.float32).eps
+    noise = (
+        np.abs(rows).max(initial=0.0)
+        * max(rows.shape) ** 0.5
+        * np.finfo(np.float32).eps
+    )
     rank = int((values > noise).sum())
     return mean, components[:rank].T * (len(rows) ** 0.5 / values[:rank])
 
 
-def _singular(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _singular(
+    rows: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return singular values, descending, and right singular vectors as rows."""
     import numpy as np
 

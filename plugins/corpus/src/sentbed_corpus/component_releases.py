@@ -8,7 +8,9 @@ from sentbed.protocols import Component
 from sentbed.tools import Plugins
 
 
-def component_releases(components: Mapping[str, Component], plugins: Plugins) -> dict[str, str]:
+def component_releases(
+    components: Mapping[str, Component], plugins: Plugins
+) -> dict[str, str]:
     """Return the release of the plugin that each component comes from, as `NAME VERSION`."""
     releases = {}
     for part, component in components.items():

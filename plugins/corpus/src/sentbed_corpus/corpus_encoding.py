@@ -17,19 +17,44 @@ from sentbed import Encoder
 from sentbed.errors import DataError, ModelError, RecipeError, RunError
 from sentbed.helpers import sha256
 from sentbed.protocols import Runtime
-from sentbed.tools import Document, Plugins, load_plugins, locked, saved_recipe, structure
+from sentbed.tools import (
+    Document,
+    Plugins,
+    load_plugins,
+    locked,
+    saved_recipe,
+    structure,
+)
 from sentbed_common import TaskPool, Tell, is_locked
 from sentbed_jobs.executor_lookup import executor_of
 
 from sentbed_corpus.component_releases import component_releases
 from sentbed_corpus.encoding_request import Request, counted
-from sentbed_corpus.input_files import Shard, Source, find_files, kind_of, require_pyarrow, state_of
+from sentbed_corpus.input_files import (
+    Shard,
+    Source,
+    find_files,
+    kind_of,
+    require_pyarrow,
+    state_of,
+)
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.manifest import FILE, Manifest, differences, request_table
 from sentbed_corpus.shard_digests import FILE as DIGESTS
-from sentbed_corpus.shard_digests import add_digest, is_intact, read_digests, write_digests
-from sentbed_corpus.vector_writer import VECTORS, VECTORS_COLUMN, is_whole, shard_file, write_shard
+from sentbed_corpus.shard_digests import (
+    add_digest,
+    is_intact,
+    read_digests,
+    write_digests,
+)
+from sentbed_corpus.vector_writer import (
+    VECTORS,
+    VECTORS_COLUMN,
+    is_whole,
+    shard_file,
+    write_shard,
+)
 
 LOCK = ".lock"
 """File in the corpus directory, held by the process that works on it."""
@@ -59,7 +84,9 @@ def encode_corpus(
     *,
     overwrite: bool = False,
     say: Callable[[str], object] = lambda _: None,
-    bar: Callable[[int], AbstractContextManager[Advance]] = lambda _: nullcontext(lambda _: None),
+    bar: Callable[[int], AbstractContextManager[Advance]] = lambda _: nullcontext(
+        lambda _: None
+    ),
 ) -> Summary:
     """Encode a corpus into `request.output`; existing shards of the same request are kept.
 
@@ -99,18 +126,26 @@ def _encode_shards(
     """Encode the shards that are missing."""
     # Workers may have another working directory.
     encoder = Path(request.encoder).resolve()
-    placed = attrs.evolve(request, encoder=str(encoder), output=request.output.resolve())
-    encoding = Encoding(placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname())
+    placed = attrs.evolve(
+        request, encoder=str(encoder), output=request.output.resolve()
+    )
+    encoding = Encoding(
+        placed, runtime, planned.request["encoder"]["sha256"], socket.gethostname()
+    )
     state = planned
     intact: dict[str, str] = {}
     # Shards written before the manifest has the encoder's description are of unknown origin.
     if previous is not None and previous.how is not None:
         state = attrs.evolve(planned, how=previous.how)
         intact = _intact(request, state, say)
-    missing = [shard for shard in state.shards if encoding.file(shard).name not in intact]
+    missing = [
+        shard for shard in state.shards if encoding.file(shard).name not in intact
+    ]
     write_digests(request.output, intact)
     if len(missing) < len(planned.shards):
-        say(f"{len(intact)} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode")
+        say(
+            f"{len(intact)} of {len(planned.shards)} shards are there; {len(missing) or 'none'} to encode"
+        )
     state.write(request.output)
 
     if executor is None:
@@ -125,13 +160,17 @@ def _encode_shards(
         # Left by killed workers.
         partial_file.unlink(missing_ok=True)
 
-    write_digests(request.output, read_digests(request.output) or {})  # in the order of the shards
+    write_digests(
+        request.output, read_digests(request.output) or {}
+    )  # in the order of the shards
     attrs.evolve(state, complete=True).write(request.output)
     width: int = (state.how or {})["width"]
     return Summary(state.rows, width, len(state.shards), rows, seconds)
 
 
-def _intact(request: Request, state: Manifest, say: Callable[[str], object]) -> dict[str, str]:
+def _intact(
+    request: Request, state: Manifest, say: Callable[[str], object]
+) -> dict[str, str]:
     """Return name -> hash of the files of shards that are unchanged since they were written."""
     digests = read_digests(request.output)
     intact = {}
@@ -145,7 +184,9 @@ def _intact(request: Request, state: Manifest, say: Callable[[str], object]) -> 
             intact[file.name] = digests[file.name]
 
     if digests is None and intact:
-        say(f"{len(intact)} shards were written without a hash, and are taken as they are")
+        say(
+            f"{len(intact)} shards were written without a hash, and are taken as they are"
+        )
     return intact
 
 
@@ -166,7 +207,11 @@ def _alone(output: Path) -> Iterator[None]:
 
 
 def _encode(
-    state: Manifest, missing: Sequence[Shard], encoding: Encoding, executor: TaskPool, shown: _Shown
+    state: Manifest,
+    missing: Sequence[Shard],
+    encoding: Encoding,
+    executor: TaskPool,
+    shown: _Shown,
 ) -> Manifest:
     """Encode the missing shards; return the manifest with the encoder's description."""
     left = len(missing)
@@ -192,18 +237,27 @@ def _encode(
 
 
 def _planned(
-    request: Request, parts: Mapping[str, str], overwrite: bool, say: Callable[[str], object]
+    request: Request,
+    parts: Mapping[str, str],
+    overwrite: bool,
+    say: Callable[[str], object],
 ) -> tuple[Manifest, Manifest | None]:
     """Return the manifest of the request, and the one in the directory, if any."""
     if VECTORS_COLUMN in request.keep:
-        raise DataError(f"`{VECTORS_COLUMN}` is the column of the vectors; keep others, or rename it")
+        raise DataError(
+            f"`{VECTORS_COLUMN}` is the column of the vectors; keep others, or rename it"
+        )
     if request.format == "parquet":
         require_pyarrow()
     elif request.keep:
-        raise DataError("`.npy` files hold vectors only; keep columns with the format `parquet`")
+        raise DataError(
+            "`.npy` files hold vectors only; keep columns with the format `parquet`"
+        )
     output = request.output
     if output.exists() and not (output / FILE).is_file() and not _is_empty(output):
-        raise RunError(f"`{output}` holds something that is no corpus of vectors; choose another place")
+        raise RunError(
+            f"`{output}` holds something that is no corpus of vectors; choose another place"
+        )
     previous = None
     if not overwrite:
         previous = Manifest.read(output)
@@ -225,7 +279,10 @@ def _is_empty(output: Path) -> bool:
 
 
 def _cut(
-    request: Request, parts: Mapping[str, str], previous: Manifest | None, say: Callable[[str], object]
+    request: Request,
+    parts: Mapping[str, str],
+    previous: Manifest | None,
+    say: Callable[[str], object],
 ) -> Manifest:
     """Return the manifest of the request; files that have not changed since `previous` are not read again."""
     files = find_files(request.inputs, request.output)
@@ -242,22 +299,32 @@ def _cut(
         if str(file) in unchanged:
             source, shards_of_file = unchanged[str(file)]
         else:
-            source, shards_of_file = cut(file, request.shard_rows, request.column, request.keep)
+            source, shards_of_file = cut(
+                file, request.shard_rows, request.column, request.keep
+            )
         sources.append(source)
         for shard in shards_of_file:
             shards.append(attrs.evolve(shard, number=len(shards)))
 
     if not shards:
-        raise DataError("the input is empty, expected one sentence a row", ", ".join(request.inputs))
+        raise DataError(
+            "the input is empty, expected one sentence a row", ", ".join(request.inputs)
+        )
     table = request_table(request, sha256(Path(request.encoder)), parts)
     return Manifest(table, tuple(shards), tuple(sources))
 
 
-def _unchanged_shards(previous: Manifest | None, request: Request) -> dict[str, tuple[Source, list[Shard]]]:
+def _unchanged_shards(
+    previous: Manifest | None, request: Request
+) -> dict[str, tuple[Source, list[Shard]]]:
     """Return path -> source and shards, for files cut in the same way that have not changed since."""
     if previous is None:
         return {}
-    settings = {"shard_rows": request.shard_rows, "column": request.column, "keep": list(request.keep)}
+    settings = {
+        "shard_rows": request.shard_rows,
+        "column": request.column,
+        "keep": list(request.keep),
+    }
     for key, value in settings.items():
         if previous.request.get(key) != value:
             return {}
@@ -282,7 +349,9 @@ class _Table:
 def _runtime(request: Request, plugins: Plugins) -> Runtime:
     """Return the runtime of the request. Raises `RecipeError` before a worker is started."""
     table = {"runtime": dict(request.runtime)}
-    table_with_runtime, problems = structure(table, _Table, Document({}), plugins, Path.cwd())
+    table_with_runtime, problems = structure(
+        table, _Table, Document({}), plugins, Path.cwd()
+    )
     if problems:
         raise RecipeError(problems)
     return table_with_runtime.runtime
@@ -291,7 +360,11 @@ def _runtime(request: Request, plugins: Plugins) -> Runtime:
 def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
     """Return the plugin release of backbone, pooler and runtime: an upgrade may change the vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
-    components = {"backbone": recipe.backbone, "pooler": recipe.pooler, "runtime": runtime}
+    components = {
+        "backbone": recipe.backbone,
+        "pooler": recipe.pooler,
+        "runtime": runtime,
+    }
     return component_releases(components, plugins)
 
 
@@ -310,10 +383,16 @@ class Encoding:
         """Return the output file of a shard."""
         return shard_file(self.request.output, shard.number, self.request.format)
 
-    def __call__(self, threads: int | None) -> Callable[[Shard, Tell], tuple[dict[str, Any], str]]:
+    def __call__(
+        self, threads: int | None
+    ) -> Callable[[Shard, Tell], tuple[dict[str, Any], str]]:
         """Load the encoder. Raises `ModelError` if it differs from the one on `host`."""
         directory = Path(self.request.encoder)
-        if socket.gethostname() != self.host and directory.is_dir() and sha256(directory) != self.digest:
+        if (
+            socket.gethostname() != self.host
+            and directory.is_dir()
+            and sha256(directory) != self.digest
+        ):
             raise ModelError(
                 f"`{directory}` on {socket.gethostname()} is another encoder than on {self.host}; "
                 "put it where all machines see the same files"
@@ -322,9 +401,13 @@ class Encoding:
         if threads is not None:
             runtime = runtime.with_threads(threads)
         trust = self.request.trust_remote_code
-        return partial(self._encode, Encoder.load(directory, runtime, trust_remote_code=trust))
+        return partial(
+            self._encode, Encoder.load(directory, runtime, trust_remote_code=trust)
+        )
 
-    def _encode(self, encoder: Encoder, shard: Shard, tell: Tell) -> tuple[dict[str, Any], str]:
+    def _encode(
+        self, encoder: Encoder, shard: Shard, tell: Tell
+    ) -> tuple[dict[str, Any], str]:
         """Encode a shard into its file; return the encoder's description, and the file's hash."""
         texts, kept = read_shard(shard, self.request.column, self.request.keep)
         vectors = encoder.encode(texts, tell)
@@ -334,7 +417,9 @@ class Encoding:
         return described, digest
 
 
-def _require_same(shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding) -> None:
+def _require_same(
+    shard: Shard, how: Mapping[str, Any], before: Any, encoding: Encoding
+) -> None:
     """Raise `RunError` if a shard's encoder differs from that of earlier shards."""
     changes = []
     for key in sorted({*how, *before}):

@@ -33,8 +33,17 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     help="A .npy file, float32, for the lines of one text file; else a directory.",
 )
 @click.option("--runtime", default="cpu", show_default=True, help="Where to run.")
-@click.option("--precision", default=None, help="fp32, bf16 or auto; the runtime's default if left out.")
-@click.option("--column", default="text", show_default=True, help="Where .jsonl and .parquet have the text.")
+@click.option(
+    "--precision",
+    default=None,
+    help="fp32, bf16 or auto; the runtime's default if left out.",
+)
+@click.option(
+    "--column",
+    default="text",
+    show_default=True,
+    help="Where .jsonl and .parquet have the text.",
+)
 @click.option(
     "--format",
     type=click.Choice(["npy", "parquet"]),
@@ -50,7 +59,10 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     help="Type of the vectors' numbers.",
 )
 @click.option(
-    "--keep", default="", metavar="COLUMN,...", help="Columns to copy beside the vectors (parquet)."
+    "--keep",
+    default="",
+    metavar="COLUMN,...",
+    help="Columns to copy beside the vectors (parquet).",
 )
 @click.option(
     "--shard-rows",
@@ -59,7 +71,11 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     show_default=True,
     help="Rows that are held in memory, written together, and lost when a worker dies.",
 )
-@click.option("--overwrite", is_flag=True, help="Start again, where the directory has other vectors.")
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Start again, where the directory has other vectors.",
+)
 @click.option(
     "--executor",
     "executor_name",
@@ -67,8 +83,14 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     show_default=True,
     help="Who encodes: `local`, processes of this machine, `ray`, or another that a plugin offers.",
 )
-@click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="How many.")
-@click.option("--cpus-per-worker", type=click.IntRange(1), help="Threads of each; equal parts if left out.")
+@click.option(
+    "--workers", type=click.IntRange(1), default=1, show_default=True, help="How many."
+)
+@click.option(
+    "--cpus-per-worker",
+    type=click.IntRange(1),
+    help="Threads of each; equal parts if left out.",
+)
 @click.option(
     "--gpus-per-worker",
     type=click.IntRange(0),
@@ -82,7 +104,14 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
 )
 @trust_option
 @click.pass_context
-def encode(ctx: click.Context, /, encoder: str, sources: Sequence[str], output: str, **options: Any) -> None:
+def encode(
+    ctx: click.Context,
+    /,
+    encoder: str,
+    sources: Sequence[str],
+    output: str,
+    **options: Any,
+) -> None:
     """Encode texts with the encoder in ENCODER; row i of the vectors is text i.
 
     Into a directory, inputs are encoded shard by shard. Stopped or killed, the same command does only what is
@@ -99,7 +128,9 @@ def encode(ctx: click.Context, /, encoder: str, sources: Sequence[str], output: 
             f"Parquet files into `{stem}`"
         )
     if output.lower().endswith(FILE_ENDING) and not Path(output).is_dir():
-        _encode_lines(ctx, encoder, sources, output, table, options["trust_remote_code"])
+        _encode_lines(
+            ctx, encoder, sources, output, table, options["trust_remote_code"]
+        )
     else:
         _encode_corpus(encoder, sources, output, table, options)
 
@@ -114,10 +145,21 @@ def _encode_lines(
 ) -> None:
     from sentbed_corpus.encode_lines import encode_lines
 
-    taken = ("ctx", "encoder", "sources", "output", "runtime", "precision", "trust_remote_code")
+    taken = (
+        "ctx",
+        "encoder",
+        "sources",
+        "output",
+        "runtime",
+        "precision",
+        "trust_remote_code",
+    )
     refused = []
     for parameter in ctx.command.params:
-        from_command_line = ctx.get_parameter_source(parameter.name or "") == ParameterSource.COMMANDLINE
+        from_command_line = (
+            ctx.get_parameter_source(parameter.name or "")
+            == ParameterSource.COMMANDLINE
+        )
         if parameter.name not in taken and from_command_line:
             refused.append(parameter.opts[0])
 
@@ -132,12 +174,18 @@ def _encode_lines(
             f"a `{FILE_ENDING}` file takes the lines of one text file, found {refused[0]}; "
             "name a directory with `--output`"
         )
-    rows, width = encode_lines(encoder, table, sources[0], Path(output), trust_remote_code)
+    rows, width = encode_lines(
+        encoder, table, sources[0], Path(output), trust_remote_code
+    )
     echo(f"{output}: {rows} x {width}", err=True)
 
 
 def _encode_corpus(
-    encoder: str, sources: Sequence[str], output: str, table: Mapping[str, Any], options: Mapping[str, Any]
+    encoder: str,
+    sources: Sequence[str],
+    output: str,
+    table: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> None:
     from functools import partial
 
@@ -157,9 +205,13 @@ def _encode_corpus(
     if local and options["ray_address"]:
         raise click.UsageError("`--ray-address` is for `--executor ray`")
     if local and options["gpus_per_worker"] and options["workers"] == 1:
-        raise click.UsageError("`--gpus-per-worker` is for several workers: a single one has all GPUs")
+        raise click.UsageError(
+            "`--gpus-per-worker` is for several workers: a single one has all GPUs"
+        )
     if options["gpus_per_worker"] and options["runtime"] == "cpu":
-        raise click.UsageError("`--gpus-per-worker` is for a runtime with GPUs: add `--runtime cuda`")
+        raise click.UsageError(
+            "`--gpus-per-worker` is for a runtime with GPUs: add `--runtime cuda`"
+        )
     say = partial(echo, err=True)
     columns = map(str.strip, options["keep"].split(","))
     request = Request(
@@ -180,9 +232,13 @@ def _encode_corpus(
         "gpus": options["gpus_per_worker"] or None,
         "address": options["ray_address"],
     }
-    workers = executor_of(options["executor_name"], executor_options, load_plugins(), say)
+    workers = executor_of(
+        options["executor_name"], executor_options, load_plugins(), say
+    )
     with Stop(say).listening():
-        summary = encode_corpus(request, workers, overwrite=options["overwrite"], say=say, bar=bar)
+        summary = encode_corpus(
+            request, workers, overwrite=options["overwrite"], say=say, bar=bar
+        )
     line = f"{output}: {summary.rows} x {summary.width} in {counted(summary.shards, 'shard')}"
     if summary.encoded:
         line += f", {summary.encoded / summary.seconds:.0f} rows/s"

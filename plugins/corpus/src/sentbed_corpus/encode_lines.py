@@ -23,7 +23,11 @@ from sentbed_corpus.vector_writer import require_finite, write_npy_header
 
 
 def encode_lines(
-    encoder: str, runtime: Mapping[str, Any], source: str, output: Path, trust_remote_code: bool = False
+    encoder: str,
+    runtime: Mapping[str, Any],
+    source: str,
+    output: Path,
+    trust_remote_code: bool = False,
 ) -> tuple[int, int]:
     """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; returns its shape.
 
@@ -63,7 +67,9 @@ def _lines_of(source: str) -> Iterator[IO[bytes]]:
             try:
                 stream = stack.enter_context(Path(source).open("rb"))
             except OSError as error:
-                raise DataError(f"cannot read the file: {error.strerror}; check the path", source) from error
+                raise DataError(
+                    f"cannot read the file: {error.strerror}; check the path", source
+                ) from error
         if source == "-" or not stream.seekable():
             copy = stack.enter_context(tempfile.TemporaryFile())
             shutil.copyfileobj(stream, copy)

@@ -27,7 +27,9 @@ class Request:
     """Column of the sentence in JSONL and Parquet."""
     keep: tuple[str, ...] = ()
     """Columns to copy into the output besides the vectors; only for Parquet."""
-    format: Literal["npy", "parquet"] = attrs.field(default="npy", validator=in_(("npy", "parquet")))
+    format: Literal["npy", "parquet"] = attrs.field(
+        default="npy", validator=in_(("npy", "parquet"))
+    )
     dtype: Literal["float32", "float16"] = attrs.field(
         default="float32", validator=in_(("float32", "float16"))
     )

@@ -111,15 +111,23 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
     _require_possible(request)
     saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     dataset = _open(request.data)
-    with _workplace(request.output) as place, closing(TextStore.create(place / "texts")) as store:
+    with (
+        _workplace(request.output) as place,
+        closing(TextStore.create(place / "texts")) as store,
+    ):
         corpus = _Corpus.read(request, store)
         before = len(store)
         _store_pairs(dataset, request, store)
         pairs = _Pairs.of(store, before, request.corpus_only)
         if not pairs.candidates:
-            raise DataError("there are no candidates: every text of the corpus is blank; name another corpus")
+            raise DataError(
+                "there are no candidates: every text of the corpus is blank; name another corpus"
+            )
         encoder = Encoder.load(
-            request.encoder, request.runtime, plugins, trust_remote_code=request.trust_remote_code
+            request.encoder,
+            request.runtime,
+            plugins,
+            trust_remote_code=request.trust_remote_code,
         )
         vectors = _encode(encoder, store, pairs.texts, place / "vectors.npy", bar)
         selection = _search(vectors, pairs, request.rules, bar)
@@ -163,7 +171,9 @@ def _require_possible(request: MiningRequest) -> None:
     """Raise `RunError` for an output that cannot be written, or rules that contradict each other."""
     output = request.output
     if output.suffix.lower() not in (".tsv", ".jsonl"):
-        raise RunError(f"`{output}` ends in {output.suffix!r}, expected a `.tsv` or a `.jsonl` file")
+        raise RunError(
+            f"`{output}` ends in {output.suffix!r}, expected a `.tsv` or a `.jsonl` file"
+        )
     if output.exists() and not (request.overwrite and output.is_file()):
         advice = "choose another place"
         if not output.is_dir():
@@ -177,7 +187,9 @@ def _require_possible(request: MiningRequest) -> None:
 
 def _open(source: DataSource) -> Dataset:
     """Open the data. Raises `DataError` if it has no pairs of texts, or they change between epochs."""
-    missing = [f"`{name}`" for name in ("anchor", "positive") if name not in source.columns]
+    missing = [
+        f"`{name}`" for name in ("anchor", "positive") if name not in source.columns
+    ]
     if missing:
         raise DataError(
             f"`{source.name}` has no column {' and '.join(missing)}, it has {listed(source.columns)}; take a "
@@ -239,7 +251,9 @@ class _Corpus:
                 kept = []
                 for row, text in enumerate(texts, shard.row + 1):
                     if text.strip():
-                        _require_writable(text, request.output, f"row {row}", source.path)
+                        _require_writable(
+                            text, request.output, f"row {row}", source.path
+                        )
                         kept.append(text)
                 blank += len(texts) - len(kept)
                 store.add(kept)
@@ -252,8 +266,15 @@ class _Corpus:
             return None
         files = []
         for source in self.sources:
-            files.append({"path": source.path, "blake2b": source.digest, "rows": source.rows})
-        return {"files": files, "column": request.column, "only": request.corpus_only, "blank": self.blank}
+            files.append(
+                {"path": source.path, "blake2b": source.digest, "rows": source.rows}
+            )
+        return {
+            "files": files,
+            "column": request.column,
+            "only": request.corpus_only,
+            "blank": self.blank,
+        }
 
 
 def _store_pairs(dataset: Dataset, request: MiningRequest, store: TextStore) -> None:
@@ -266,7 +287,9 @@ def _store_pairs(dataset: Dataset, request: MiningRequest, store: TextStore) -> 
                         f"row {row} of `{request.data.name}` has {text!r:.80} in the column `{column}`, "
                         "expected a text; mend the data"
                     )
-                _require_writable(text, request.output, f"row {row}, column `{column}`", None)
+                _require_writable(
+                    text, request.output, f"row {row}, column `{column}`", None
+                )
             store.add(texts)
 
 
@@ -329,10 +352,19 @@ class _Pairs:
         positives = np.stack(np.divmod(keys, len(texts)), axis=1)
         excluded = np.stack(np.divmod(excluded_keys, len(texts)), axis=1)
         excluded = excluded[excluded[:, 1] < candidates]
-        return cls(texts, candidates, anchors, anchor_of_row.astype(np.int64), positives, excluded)
+        return cls(
+            texts,
+            candidates,
+            anchors,
+            anchor_of_row.astype(np.int64),
+            positives,
+            excluded,
+        )
 
 
-def _encode(encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path: Path, bar: Bar) -> Vectors:
+def _encode(
+    encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path: Path, bar: Bar
+) -> Vectors:
     """Write the vector of each text, divided by its norm, to `path`."""
     import numpy as np
 
@@ -352,7 +384,9 @@ def _encode(encoder: Encoder, store: TextStore, numbers: NDArray[np.int64], path
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
 
-    return Vectors((path,), np.array([len(numbers)]), encoder.width, np.dtype("float32"))
+    return Vectors(
+        (path,), np.array([len(numbers)]), encoder.width, np.dtype("float32")
+    )
 
 
 def _search(vectors: Vectors, pairs: _Pairs, rules: Rules, bar: Bar) -> Selection:
@@ -372,8 +406,12 @@ def _search(vectors: Vectors, pairs: _Pairs, rules: Rules, bar: Bar) -> Selectio
             stop = min(start + WINDOW, total)
             queries = vectors[pairs.anchors[start:stop]]
             excluded = _of_anchors(pairs.excluded, start, stop)
-            positives = _least_similarity(queries, vectors, _of_anchors(pairs.positives, start, stop))
-            neighbours = nearest(queries, candidates(), rules.range_max, excluded=excluded)
+            positives = _least_similarity(
+                queries, vectors, _of_anchors(pairs.positives, start, stop)
+            )
+            neighbours = nearest(
+                queries, candidates(), rules.range_max, excluded=excluded
+            )
             chosen = rules.select(neighbours, positives, start)
             places[start:stop] = chosen.places
             similarities[start:stop, 0] = positives
@@ -443,11 +481,15 @@ def _write_rows(
                 texts = dataset.rows(rows.tolist())
                 anchors = pairs.anchor_of_row[rows]
                 negatives = map(store.read, numbers[anchors].T.tolist())
-                for fields in zip(texts["anchor"], texts["positive"], *negatives, strict=True):
+                for fields in zip(
+                    texts["anchor"], texts["positive"], *negatives, strict=True
+                ):
                     if is_tsv:
                         line = "\t".join(fields)
                     else:
-                        line = json.dumps(dict(zip(names, fields, strict=True)), ensure_ascii=False)
+                        line = json.dumps(
+                            dict(zip(names, fields, strict=True)), ensure_ascii=False
+                        )
                     file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -461,7 +503,11 @@ def _write_rows(
 
 
 def _require_enough(
-    enough: NDArray[np.bool_], request: MiningRequest, dataset: Dataset, pairs: _Pairs, selection: Selection
+    enough: NDArray[np.bool_],
+    request: MiningRequest,
+    dataset: Dataset,
+    pairs: _Pairs,
+    selection: Selection,
 ) -> None:
     """Raise `DataError` if no row has enough negatives, or, with `require_all`, if one has not."""
     import numpy as np
@@ -492,7 +538,9 @@ def _advice(request: MiningRequest, pairs: _Pairs, selection: Selection) -> str:
     return f"{seen}, {rules} left out; loosen the rules, raise `range_max`, or add a `--corpus`"
 
 
-def _described(encoder: Encoder, request: MiningRequest, plugins: Plugins) -> dict[str, Any]:
+def _described(
+    encoder: Encoder, request: MiningRequest, plugins: Plugins
+) -> dict[str, Any]:
     """Return the record's part on the encoder."""
     space = fingerprint_of(encoder)
     components = {
@@ -511,10 +559,15 @@ def _described(encoder: Encoder, request: MiningRequest, plugins: Plugins) -> di
     }
 
 
-def _publish(temporary: Path, record: Mapping[str, Any], path: Path, rows: Path, output: Path) -> None:
+def _publish(
+    temporary: Path, record: Mapping[str, Any], path: Path, rows: Path, output: Path
+) -> None:
     """Move both files to their places, the record first: where there are rows, there is their record."""
     try:
-        temporary.write_text(json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n", "utf-8")
+        temporary.write_text(
+            json.dumps(record, indent=2, ensure_ascii=False, default=str) + "\n",
+            "utf-8",
+        )
         temporary.replace(path)
         rows.replace(output)
     except OSError as error:

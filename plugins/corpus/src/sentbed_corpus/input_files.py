@@ -70,7 +70,10 @@ def kind_of(path: Path) -> Kind:
     for ending, kind in ENDINGS.items():
         if path.name.lower().endswith(ending):
             return kind
-    raise DataError(f"the file's ending does not say how to read it; expected one of {listed(ENDINGS)}", path)
+    raise DataError(
+        f"the file's ending does not say how to read it; expected one of {listed(ENDINGS)}",
+        path,
+    )
 
 
 def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
@@ -86,14 +89,18 @@ def find_files(inputs: Sequence[str], output: Path) -> list[Path]:
     for path_or_pattern in inputs:
         matching, problem = _matching_files(path_or_pattern)
         resolved = [file.resolve() for file in sorted(matching)]
-        outside_output = [file for file in resolved if resolved_output not in file.parents]
+        outside_output = [
+            file for file in resolved if resolved_output not in file.parents
+        ]
         if not outside_output:
             raise DataError(f"{problem}; check the path", path_or_pattern)
         files += outside_output
 
     for file, times in Counter(files).items():
         if times > 1:
-            raise DataError("the file is named twice; each of its rows is to be encoded once", file)
+            raise DataError(
+                "the file is named twice; each of its rows is to be encoded once", file
+            )
 
     return files
 
@@ -129,10 +136,14 @@ def readable(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"the file is damaged or cut short ({error}); get it again", path) from error
+        raise DataError(
+            f"the file is damaged or cut short ({error}); get it again", path
+        ) from error
     except OSError as error:
         reason = error.strerror or str(error)
-        raise DataError(f"cannot read the file: {reason}; check the path", path) from error
+        raise DataError(
+            f"cannot read the file: {reason}; check the path", path
+        ) from error
 
 
 @contextmanager
@@ -153,8 +164,17 @@ def parquet_file(path: str | Path) -> Iterator[Any]:
     require_pyarrow()
     from pyarrow import parquet
 
-    whole = foreign(partial(DataError, file=path), "the file cannot be read as Parquet", "write it again")
-    with whole, readable(path), open_file(Path(path)) as stream, parquet.ParquetFile(stream) as file:
+    whole = foreign(
+        partial(DataError, file=path),
+        "the file cannot be read as Parquet",
+        "write it again",
+    )
+    with (
+        whole,
+        readable(path),
+        open_file(Path(path)) as stream,
+        parquet.ParquetFile(stream) as file,
+    ):
         yield file
 
 
@@ -167,11 +187,15 @@ def require_pyarrow() -> None:
         )
 
 
-def require_columns(names: Sequence[str], columns: Sequence[str], file: object, line: int | None) -> None:
+def require_columns(
+    names: Sequence[str], columns: Sequence[str], file: object, line: int | None
+) -> None:
     """Raise `DataError` for the first of `names` that is not in `columns`."""
     for name in names:
         if name not in columns:
             choices = listed(columns) or "no columns"
             raise DataError(
-                f"there is no column `{name}`; found {choices}.{suggest(name, columns)}", file, line
+                f"there is no column `{name}`; found {choices}.{suggest(name, columns)}",
+                file,
+                line,
             )

@@ -11,16 +11,27 @@ from sentbed.errors import DataError
 from sentbed.helpers import LONGEST_LINE
 from sentbed_common import json_object
 
-from sentbed_corpus.input_files import Shard, kind_of, open_text, parquet_file, readable, require_columns
+from sentbed_corpus.input_files import (
+    Shard,
+    kind_of,
+    open_text,
+    parquet_file,
+    readable,
+    require_columns,
+)
 
-NUL_ADVICE = "convert the file to UTF-8, or get it again if it was not written to its end"
+NUL_ADVICE = (
+    "convert the file to UTF-8, or get it again if it was not written to its end"
+)
 """Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
 
 PARQUET_ROWS = 256
 """Rows unpacked at a time: one text repeated may take a few bytes of the file and a megabyte each here."""
 
 
-def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], Mapping[str, Any]]:
+def read_shard(
+    shard: Shard, column: str, keep: Sequence[str]
+) -> tuple[list[str], Mapping[str, Any]]:
     """Return a shard's texts and the columns to keep, as lists, or Arrow arrays for Parquet.
 
     Raises:
@@ -28,7 +39,9 @@ def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str
     """
     path = shard.source.path
     if not shard.source.is_unchanged():
-        raise DataError("the file has changed since it was cut into shards; start again", path)
+        raise DataError(
+            "the file has changed since it was cut into shards; start again", path
+        )
     if kind_of(Path(path)) == "parquet":
         return _parquet_rows(shard, column, keep)
     texts: list[str] = []
@@ -50,7 +63,11 @@ def read_shard(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str
 def text_row(line: bytes, file: object, number: int) -> str:
     """Return a line without its line ending. Raises `DataError` if it is not UTF-8, or has a NUL byte."""
     if (at := line.find(b"\0")) >= 0:
-        raise DataError(f"byte {at + 1} of the line is NUL, which is in no text; {NUL_ADVICE}", file, number)
+        raise DataError(
+            f"byte {at + 1} of the line is NUL, which is in no text; {NUL_ADVICE}",
+            file,
+            number,
+        )
     try:
         return line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -72,24 +89,38 @@ def json_row(
         shown = repr(value)
         if value is None:
             shown = "null"
-        raise DataError(f"`{column}` is {shown}, expected a text; take the row out, or mend it", file, number)
+        raise DataError(
+            f"`{column}` is {shown}, expected a text; take the row out, or mend it",
+            file,
+            number,
+        )
     if "\0" in value:
-        raise DataError(f"`{column}` has a NUL byte, which is in no text; write the file again", file, number)
+        raise DataError(
+            f"`{column}` has a NUL byte, which is in no text; write the file again",
+            file,
+            number,
+        )
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        message = f"`{column}` holds half of a surrogate pair; write the file again, as UTF-8"
+        message = (
+            f"`{column}` holds half of a surrogate pair; write the file again, as UTF-8"
+        )
         raise DataError(message, file, number) from error
 
     return value, row
 
 
-def _parquet_rows(shard: Shard, column: str, keep: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+def _parquet_rows(
+    shard: Shard, column: str, keep: Sequence[str]
+) -> tuple[list[str], dict[str, Any]]:
     import pyarrow
 
     path = shard.source.path
     with parquet_file(path) as file:
-        table = pyarrow.Table.from_batches(list(_batches(file, shard, sorted({column, *keep}))))
+        table = pyarrow.Table.from_batches(
+            list(_batches(file, shard, sorted({column, *keep})))
+        )
     texts = parquet_texts(table.column(column), path, shard.row + 1, column)
     return texts, {name: table.column(name) for name in keep}
 
@@ -105,15 +136,18 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
     # As bytes, so that the row of a text that is not UTF-8 is known.
     texts = []
     for number, text in enumerate(
-        values.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist(), first
+        values.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist(),
+        first,
     ):
         if text is None:
             raise DataError(
-                f"`{column}` is null in row {number}, expected a text; take the row out, or mend it", file
+                f"`{column}` is null in row {number}, expected a text; take the row out, or mend it",
+                file,
             )
         if b"\0" in text:
             raise DataError(
-                f"found a NUL byte in row {number}, which is in no text; write the file again", file
+                f"found a NUL byte in row {number}, which is in no text; write the file again",
+                file,
             )
         if len(text) > LONGEST_LINE:
             fault = f"`{column}` has {len(text):,} bytes in row {number}, more than {LONGEST_LINE:,}"
@@ -122,7 +156,9 @@ def parquet_texts(values: Any, file: object, first: int, column: str) -> list[st
             texts.append(text.decode("utf-8"))
         except UnicodeDecodeError as error:
             fault = f"the byte 0x{text[error.start]:02x} in row {number}"
-            raise DataError(f"found {fault}, expected UTF-8; write the file again", file) from error
+            raise DataError(
+                f"found {fault}, expected UTF-8; write the file again", file
+            ) from error
 
     return texts
 
@@ -140,7 +176,9 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
         first += rows
 
     position = skipped
-    for batch in file.iter_batches(PARQUET_ROWS, row_groups=groups, columns=list(columns)):
+    for batch in file.iter_batches(
+        PARQUET_ROWS, row_groups=groups, columns=list(columns)
+    ):
         start = max(shard.row - position, 0)
         end = min(stop - position, batch.num_rows)
         if start < end:
@@ -150,7 +188,9 @@ def _batches(file: Any, shard: Shard, columns: Sequence[str]) -> Iterator[Any]:
             return
 
 
-def require_parquet_columns(file: Any, path: object, column: str, keep: Sequence[str]) -> None:
+def require_parquet_columns(
+    file: Any, path: object, column: str, keep: Sequence[str]
+) -> None:
     """Raise `DataError` for a missing column, or a text column of another type."""
     from pyarrow import types
 
@@ -160,4 +200,6 @@ def require_parquet_columns(file: Any, path: object, column: str, keep: Sequence
     if types.is_dictionary(column_type):
         value_type = column_type.value_type
     if not types.is_string(value_type) and not types.is_large_string(value_type):
-        raise DataError(f"the column `{column}` holds {column_type}, expected strings", path)
+        raise DataError(
+            f"the column `{column}` holds {column_type}, expected strings", path
+        )

@@ -11,7 +11,15 @@ from pathlib import Path
 from sentbed.errors import DataError
 from sentbed_common import bounded_lines
 
-from sentbed_corpus.input_files import Shard, Source, kind_of, open_text, parquet_file, readable, state_of
+from sentbed_corpus.input_files import (
+    Shard,
+    Source,
+    kind_of,
+    open_text,
+    parquet_file,
+    readable,
+    state_of,
+)
 from sentbed_corpus.input_rows import (
     PARQUET_ROWS,
     json_row,
@@ -41,11 +49,15 @@ def cut(
     return source, shards
 
 
-def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) -> tuple[str, int, list[int]]:
+def _cut_lines(
+    path: Path, shard_rows: int, column: str, keep: Sequence[str]
+) -> tuple[str, int, list[int]]:
     """Return the digest, the number of rows, and the byte offsets of the shards."""
     text = kind_of(path) == "text"
     if text and keep:
-        raise DataError("a text file has no columns to keep; take `--keep` out, or use JSONL", path)
+        raise DataError(
+            "a text file has no columns to keep; take `--keep` out, or use JSONL", path
+        )
     digest = hashlib.blake2b(digest_size=16)
     starts: list[int] = []
     rows = position = 0
@@ -63,7 +75,9 @@ def _cut_lines(path: Path, shard_rows: int, column: str, keep: Sequence[str]) ->
     return digest.hexdigest(), rows, starts
 
 
-def _cut_parquet(path: Path, shard_rows: int, column: str, keep: Sequence[str]) -> tuple[str, int, list[int]]:
+def _cut_parquet(
+    path: Path, shard_rows: int, column: str, keep: Sequence[str]
+) -> tuple[str, int, list[int]]:
     with parquet_file(path) as file, path.open("rb") as stream:
         require_parquet_columns(file, path, column, keep)
         digest = hashlib.file_digest(stream, partial(hashlib.blake2b, digest_size=16))

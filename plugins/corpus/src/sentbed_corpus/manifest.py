@@ -80,7 +80,9 @@ class Manifest:
         try:
             content = json.loads(read_file(file, LARGEST))
             if content["schema"] != SCHEMA:
-                raise RunError(f"`{file}` has schema {content['schema']}; this version reads {SCHEMA}")
+                raise RunError(
+                    f"`{file}` has schema {content['schema']}; this version reads {SCHEMA}"
+                )
             return cls._structured(content)
         except (
             OSError,
@@ -102,11 +104,16 @@ class Manifest:
         shards = []
         for number, entry in enumerate(content["shards"]):
             source = sources[_whole(entry, "input", len(sources) - 1)]
-            row, rows, start = (_whole(entry, key, MOST_ROWS) for key in ("row", "rows", "start"))
+            row, rows, start = (
+                _whole(entry, key, MOST_ROWS) for key in ("row", "rows", "start")
+            )
             shards.append(Shard(number, source, row, rows, start))
 
         request = _table(content["request"], "request")
-        if request["format"] not in ("npy", "parquet") or request["dtype"] not in ("float32", "float16"):
+        if request["format"] not in ("npy", "parquet") or request["dtype"] not in (
+            "float32",
+            "float16",
+        ):
             raise ValueError("its format or dtype is never written")
         _table(request["encoder"], "encoder")["sha256"]
         how = content["how"]
@@ -128,7 +135,9 @@ def _whole(table: Mapping[str, Any], key: str, most: int) -> int:
     """Return a whole number from 0 to `most` of a table. Raises `ValueError` if it is anything else."""
     value = table[key]
     if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"`{key}` is {value!r:.40}, expected a whole number from 0 to {most}")
+        raise ValueError(
+            f"`{key}` is {value!r:.40}, expected a whole number from 0 to {most}"
+        )
     return value
 
 
@@ -138,7 +147,9 @@ def _table(value: Any, what: str) -> Mapping[str, Any]:
     return value
 
 
-def request_table(request: Request, encoder_digest: str, plugins: Mapping[str, str]) -> dict[str, Any]:
+def request_table(
+    request: Request, encoder_digest: str, plugins: Mapping[str, str]
+) -> dict[str, Any]:
     """Return everything in a request, except its inputs, that determines the output, as JSON data.
 
     `plugins`: part of the encoder -> distribution and version.
@@ -146,7 +157,12 @@ def request_table(request: Request, encoder_digest: str, plugins: Mapping[str, s
     apart = attrs.filters.exclude("inputs", "output", "encoder", "trust_remote_code")
     table = attrs.asdict(request, filter=apart, value_serializer=_plain)
     encoder = {"path": request.encoder, "sha256": encoder_digest}
-    return {"sentbed": __version__, "plugins": dict(plugins), "encoder": encoder, **table}
+    return {
+        "sentbed": __version__,
+        "plugins": dict(plugins),
+        "encoder": encoder,
+        **table,
+    }
 
 
 def _plain(_: object, __: object, value: Any) -> Any:

@@ -11,12 +11,23 @@ from sentbed.tools import echo, set_option, trust_option
 
 @click.command()
 @click.argument("encoder", type=click.Path(file_okay=False))
-@click.option("--data", "source", help="A data source of pairs by name; see `sentbed plugins`.")
-@click.option("--recipe", type=click.Path(dir_okay=False), help="Take the data of a stage of this recipe.")
-@click.option("--stage", help="The stage, where the recipe has several.")
-@set_option("A field of the data, or `runtime.FIELD`; with `--recipe`, a value of the recipe.")
 @click.option(
-    "--output", required=True, type=click.Path(), help="A .tsv or .jsonl file, for the source `triplets`."
+    "--data", "source", help="A data source of pairs by name; see `sentbed plugins`."
+)
+@click.option(
+    "--recipe",
+    type=click.Path(dir_okay=False),
+    help="Take the data of a stage of this recipe.",
+)
+@click.option("--stage", help="The stage, where the recipe has several.")
+@set_option(
+    "A field of the data, or `runtime.FIELD`; with `--recipe`, a value of the recipe."
+)
+@click.option(
+    "--output",
+    required=True,
+    type=click.Path(),
+    help="A .tsv or .jsonl file, for the source `triplets`.",
 )
 @click.option(
     "--corpus",
@@ -24,15 +35,44 @@ from sentbed.tools import echo, set_option, trust_option
     metavar="PATH",
     help="Further candidates: files, directories or patterns, as `sentbed encode` reads; may be repeated.",
 )
-@click.option("--column", default="text", show_default=True, help="Where .jsonl and .parquet have the text.")
-@click.option("--corpus-only", is_flag=True, help="Take no positive of another row as a negative.")
-@click.option("--negatives", type=click.IntRange(1), default=1, show_default=True, help="Negatives of a row.")
-@click.option("--range-min", type=click.IntRange(0), default=0, show_default=True, help="Ranks to skip.")
 @click.option(
-    "--range-max", type=click.IntRange(1), default=100, show_default=True, help="Ranks to look at, from 0."
+    "--column",
+    default="text",
+    show_default=True,
+    help="Where .jsonl and .parquet have the text.",
 )
-@click.option("--absolute-margin", type=float, help="Least difference to the positive's cosine.")
-@click.option("--relative-margin", type=float, help="The same as a share of the positive's cosine: 0.05.")
+@click.option(
+    "--corpus-only", is_flag=True, help="Take no positive of another row as a negative."
+)
+@click.option(
+    "--negatives",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Negatives of a row.",
+)
+@click.option(
+    "--range-min",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Ranks to skip.",
+)
+@click.option(
+    "--range-max",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Ranks to look at, from 0.",
+)
+@click.option(
+    "--absolute-margin", type=float, help="Least difference to the positive's cosine."
+)
+@click.option(
+    "--relative-margin",
+    type=float,
+    help="The same as a share of the positive's cosine: 0.05.",
+)
 @click.option("--max-score", type=float, help="Highest cosine of a negative.")
 @click.option("--min-score", type=float, help="Lowest cosine of a negative.")
 @click.option(
@@ -42,8 +82,18 @@ from sentbed.tools import echo, set_option, trust_option
     show_default=True,
     help="Take the nearest of what the rules leave, or any.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of `--sampling random`.")
-@click.option("--require-all", is_flag=True, help="Fail if a row has too few negatives, which is left out.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Of `--sampling random`.",
+)
+@click.option(
+    "--require-all",
+    is_flag=True,
+    help="Fail if a row has too few negatives, which is left out.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the output.")
 @trust_option
 def mine(
@@ -76,7 +126,9 @@ def mine(
     from sentbed_corpus.pair_source import data_named, data_of_stage
 
     if (source is None) == (recipe is None):
-        raise click.UsageError("name the data with `--data`, or a recipe that has them with `--recipe`")
+        raise click.UsageError(
+            "name the data with `--data`, or a recipe that has them with `--recipe`"
+        )
     if stage is not None and recipe is None:
         raise click.UsageError("`--stage` is for `--recipe`")
     if recipe is not None:

@@ -76,7 +76,9 @@ class Rules:
         if low is not None and high is not None and low > high:
             yield f"`min_score` {low:g} is above `max_score` {high:g}; exchange them"
 
-    def select(self, neighbours: Neighbours, positives: NDArray[np.float64], first: int = 0) -> Selection:
+    def select(
+        self, neighbours: Neighbours, positives: NDArray[np.float64], first: int = 0
+    ) -> Selection:
         """Choose the negatives of anchors among their nearest candidates.
 
         `positives`, `(anchors,)`, has the similarity of each anchor to its least similar positive; `first` is
@@ -88,9 +90,13 @@ class Rules:
         ranks = np.broadcast_to(np.arange(scores.shape[1]), scores.shape)
         left_out: Counter[str] = Counter()
         allowed = neighbours.places >= 0
-        rules: list[tuple[str, NDArray[np.bool_]]] = [("range_min", ranks < self.range_min)]
+        rules: list[tuple[str, NDArray[np.bool_]]] = [
+            ("range_min", ranks < self.range_min)
+        ]
         if self.absolute_margin is not None:
-            rules.append(("absolute_margin", scores > positive_scores - self.absolute_margin))
+            rules.append(
+                ("absolute_margin", scores > positive_scores - self.absolute_margin)
+            )
         if self.relative_margin is not None:
             highest = positive_scores - np.abs(positive_scores) * self.relative_margin
             rules.append(("relative_margin", scores > highest))

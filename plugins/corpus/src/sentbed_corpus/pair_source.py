@@ -9,7 +9,13 @@ import attrs
 from sentbed.errors import Problem, RecipeError, suggest
 from sentbed.helpers import sentences
 from sentbed.protocols import DataSource, Runtime
-from sentbed.tools import Document, apply_overrides, load_plugins, load_recipe, structure
+from sentbed.tools import (
+    Document,
+    apply_overrides,
+    load_plugins,
+    load_recipe,
+    structure,
+)
 
 
 @attrs.frozen
@@ -33,13 +39,17 @@ def data_named(source: str, overrides: Sequence[str]) -> tuple[DataSource, Runti
             paths.append(f"data.{text}")
 
     document = apply_overrides(document, paths)
-    tables, problems = structure(document.data, _Tables, document, load_plugins(), Path.cwd())
+    tables, problems = structure(
+        document.data, _Tables, document, load_plugins(), Path.cwd()
+    )
     if problems:
         raise RecipeError(problems)
     return tables.data, tables.runtime
 
 
-def data_of_stage(path: str, name: str | None, overrides: Sequence[str]) -> tuple[DataSource, Runtime]:
+def data_of_stage(
+    path: str, name: str | None, overrides: Sequence[str]
+) -> tuple[DataSource, Runtime]:
     """Return the data of a recipe's stage and the recipe's runtime; `overrides` set values of the recipe.
 
     Only the data have to be on this machine.
@@ -61,5 +71,7 @@ def data_of_stage(path: str, name: str | None, overrides: Sequence[str]) -> tupl
         raise RecipeError([Problem(message, "stage", path)])
     data = stages[name].data
     if problems := sentences(data.check(), data, "check"):
-        raise RecipeError([Problem(problem, f"stage.{name}.data", path) for problem in problems])
+        raise RecipeError(
+            [Problem(problem, f"stage.{name}.data", path) for problem in problems]
+        )
     return data, recipe.runtime

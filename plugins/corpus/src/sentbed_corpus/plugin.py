@@ -19,9 +19,13 @@ def commands() -> Mapping[str, Lazy]:
     """Return `encode` and `mine`."""
     return {
         "encode": Lazy(
-            "sentbed_corpus.encode_command:encode", "Encode texts: row i of the vectors is text i."
+            "sentbed_corpus.encode_command:encode",
+            "Encode texts: row i of the vectors is text i.",
         ),
-        "mine": Lazy("sentbed_corpus.mine_command:mine", "Find hard negatives for pairs of texts."),
+        "mine": Lazy(
+            "sentbed_corpus.mine_command:mine",
+            "Find hard negatives for pairs of texts.",
+        ),
     }
 
 
@@ -30,4 +34,6 @@ def findings() -> list[Finding]:
     """Return a finding on whether Parquet can be read and written."""
     from sentbed_common import packages
 
-    return [packages("data", "Parquet shards", "sentbed-corpus", ("pyarrow",), "parquet")]
+    return [
+        packages("data", "Parquet shards", "sentbed-corpus", ("pyarrow",), "parquet")
+    ]

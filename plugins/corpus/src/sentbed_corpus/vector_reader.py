@@ -32,17 +32,25 @@ def open_vectors(directory: str | Path) -> Vectors:
     path = Path(directory)
     manifest = Manifest.read(path)
     if manifest is None:
-        raise DataError(f"`{path}` holds no `{FILE}`; name a directory that `sentbed encode` wrote")
+        raise DataError(
+            f"`{path}` holds no `{FILE}`; name a directory that `sentbed encode` wrote"
+        )
     if manifest.request["format"] != "npy":
         raise DataError(
             f"the vectors are in Parquet files; read `{path / VECTORS}` with pyarrow, polars or datasets"
         )
     if not manifest.complete or manifest.how is None:
-        raise DataError(f"the vectors in `{path}` are not complete; start the same command again")
+        raise DataError(
+            f"the vectors in `{path}` are not complete; start the same command again"
+        )
     files = tuple(shard_file(path, shard.number, "npy") for shard in manifest.shards)
     ends = np.cumsum([shard.rows for shard in manifest.shards])
     return Vectors(
-        files, ends, manifest.how["width"], np.dtype(manifest.request["dtype"]), read_digests(path)
+        files,
+        ends,
+        manifest.how["width"],
+        np.dtype(manifest.request["dtype"]),
+        read_digests(path),
     )
 
 
@@ -57,7 +65,9 @@ class Vectors:
     dtype: np.dtype[Any]
     digests: Mapping[str, str] | None = None
     """Name -> SHA-256 of each file; None if they were written without."""
-    _verified: dict[int, tuple[NpyLayout, tuple[int, int]]] = attrs.field(factory=dict, init=False)
+    _verified: dict[int, tuple[NpyLayout, tuple[int, int]]] = attrs.field(
+        factory=dict, init=False
+    )
     """Number of a file -> its layout, and its size and modification time."""
 
     def __len__(self) -> int:
@@ -111,7 +121,9 @@ class Vectors:
         numbers = np.searchsorted(self.ends, rows, side="right")
         for number in map(int, np.unique(numbers)):
             in_file = numbers == number
-            distinct, places = np.unique(rows[in_file] - self._first_row(number), return_inverse=True)
+            distinct, places = np.unique(
+                rows[in_file] - self._first_row(number), return_inverse=True
+            )
             # Rows that follow each other are read at once.
             runs = np.split(distinct, np.flatnonzero(np.diff(distinct) != 1) + 1)
             parts = []
@@ -129,12 +141,16 @@ class Vectors:
         rows = np.asarray(key)
         if rows.dtype == bool:
             if rows.shape != (len(self),):
-                raise IndexError(f"found a mask of shape {rows.shape}, expected ({len(self)},)")
+                raise IndexError(
+                    f"found a mask of shape {rows.shape}, expected ({len(self)},)"
+                )
             rows = np.flatnonzero(rows)
         if rows.size == 0:
             rows = rows.astype(np.int64)
         if not np.issubdtype(rows.dtype, np.integer):
-            raise TypeError(f"rows are chosen by whole numbers, slices or masks, found {key!r}")
+            raise TypeError(
+                f"rows are chosen by whole numbers, slices or masks, found {key!r}"
+            )
         if rows.size and not -len(self) <= rows.min() <= rows.max() < len(self):
             raise IndexError(f"found a row outside of 0 to {len(self) - 1}")
         return np.where(rows < 0, rows + len(self), rows)
@@ -142,7 +158,9 @@ class Vectors:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return all vectors, in memory."""
         if copy is False:
-            raise ValueError("the vectors of several files cannot be one array without a copy")
+            raise ValueError(
+                "the vectors of several files cannot be one array without a copy"
+            )
         whole = self.rows(0, len(self))
         return whole.astype(dtype or self.dtype, copy=True)
 

@@ -30,7 +30,11 @@ def shard_file(directory: Path, number: int, ending: str) -> Path:
 
 
 def write_shard(
-    path: Path, vectors: NDArray[np.float32], kept: Mapping[str, Any], request: Request, what: object
+    path: Path,
+    vectors: NDArray[np.float32],
+    kept: Mapping[str, Any],
+    request: Request,
+    what: object,
 ) -> str:
     """Write the vectors of the shard `what` atomically; return the SHA-256 of the file.
 
@@ -59,7 +63,9 @@ def write_shard(
 
             # Vectors neither repeat nor compress.
             packed = dict.fromkeys(kept, "zstd") or "none"
-            parquet.write_table(table, file, use_dictionary=list(kept), compression=packed)
+            parquet.write_table(
+                table, file, use_dictionary=list(kept), compression=packed
+            )
         else:
             write_npy_header(file, len(output), output.shape[1], request.dtype)
             file.write(output.data)
@@ -71,7 +77,11 @@ def write_npy_header(file: Any, rows: int, width: int, dtype: str) -> None:
     """Write the header of a `.npy` file."""
     import numpy as np
 
-    header = {"descr": np.dtype(dtype).newbyteorder("<").str, "fortran_order": False, "shape": (rows, width)}
+    header = {
+        "descr": np.dtype(dtype).newbyteorder("<").str,
+        "fortran_order": False,
+        "shape": (rows, width),
+    }
     np.lib.format.write_array_header_1_0(file, header)
 
 
@@ -92,11 +102,15 @@ def _table(vectors: NDArray[Any], kept: Mapping[str, Any], what: object) -> Any:
     """Return vectors and kept columns as an Arrow table."""
     import pyarrow
 
-    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
+    lists = pyarrow.FixedSizeListArray.from_arrays(
+        pyarrow.array(vectors.ravel()), vectors.shape[1]
+    )
     try:
         return pyarrow.table({**kept, VECTORS_COLUMN: lists})
     except pyarrow.ArrowException as error:
-        raise DataError(f"{what}: a column cannot be kept: {error}; give its values one type") from error
+        raise DataError(
+            f"{what}: a column cannot be kept: {error}; give its values one type"
+        ) from error
 
 
 @attrs.frozen
@@ -116,14 +130,25 @@ class NpyLayout:
         with path.open("rb") as stream:
             try:
                 np.lib.format.read_magic(stream)
-                shape, turned, stored_dtype = np.lib.format.read_array_header_1_0(stream)
-            except Exception as error:  # NumPy evaluates the header, which may fail at anything
+                shape, turned, stored_dtype = np.lib.format.read_array_header_1_0(
+                    stream
+                )
+            except (
+                Exception
+            ) as error:  # NumPy evaluates the header, which may fail at anything
                 raise ValueError(f"its header cannot be read: {error}") from error
             start = stream.tell()
 
         size = start + math.prod(shape) * dtype.itemsize
-        if len(shape) != 2 or turned or stored_dtype != dtype or path.stat().st_size != size:
-            raise ValueError(f"found {shape} values of {stored_dtype} in {path.stat().st_size} bytes")
+        if (
+            len(shape) != 2
+            or turned
+            or stored_dtype != dtype
+            or path.stat().st_size != size
+        ):
+            raise ValueError(
+                f"found {shape} values of {stored_dtype} in {path.stat().st_size} bytes"
+            )
         return cls(start, *shape)
 
 

@@ -32,7 +32,10 @@ def data_sources() -> Mapping[str, Lazy]:
             "sentbed_data.dropout:Dropout",
             "A sentence, encoded twice: two dropout masks make the pair (Gao et al., 2021, section 3).",
         ),
-        "crop": Lazy("sentbed_data.crop:Crop", "A sentence, and a run of its words as the positive."),
+        "crop": Lazy(
+            "sentbed_data.crop:Crop",
+            "A sentence, and a run of its words as the positive.",
+        ),
         "delete": Lazy(
             "sentbed_data.delete:Delete",
             "A sentence, and the same sentence without some of its words as the positive.",
@@ -54,7 +57,8 @@ def data_sources() -> Mapping[str, Lazy]:
             "Pairs of another source without duplicates, copies, and pairs of the wrong length or script.",
         ),
         "nli": Lazy(
-            "sentbed_data.nli:Nli", "Rows of labelled NLI files: SNLI, MultiNLI, OCNLI, XNLI and similar."
+            "sentbed_data.nli:Nli",
+            "Rows of labelled NLI files: SNLI, MultiNLI, OCNLI, XNLI and similar.",
         ),
         "qa": Lazy(
             "sentbed_data.qa:Qa",
@@ -101,6 +105,7 @@ def commands() -> Mapping[str, Lazy]:
     """Return the command `data`."""
     return {
         "data": Lazy(
-            "sentbed_data.data_command:data", "Find, check and download the data sets that the plugins know."
+            "sentbed_data.data_command:data",
+            "Find, check and download the data sets that the plugins know.",
         )
     }

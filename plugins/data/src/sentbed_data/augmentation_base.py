@@ -43,7 +43,9 @@ class Augmented(Dataset):
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the anchors' fingerprint, the seed and `identity`."""
-        return sha256(f"{self.source.fingerprint}\n{self.seed}\n{self.identity}".encode()).hexdigest()
+        return sha256(
+            f"{self.source.fingerprint}\n{self.seed}\n{self.identity}".encode()
+        ).hexdigest()
 
     def __len__(self) -> int:
         return len(self.source)
@@ -63,7 +65,9 @@ class Augmented(Dataset):
             yield from self.source.texts(("anchor",))
         if columns is None or "positive" in columns:
             for start in range(0, len(self), 1024):
-                yield from self.rows(range(start, min(start + 1024, len(self))))["positive"]
+                yield from self.rows(range(start, min(start + 1024, len(self))))[
+                    "positive"
+                ]
 
 
 @attrs.frozen(kw_only=True)
@@ -74,4 +78,6 @@ class Augmentation(Dropout):
     """Seed of the changes, together with epoch and row; the order of rows is set by the stage."""
 
     def _augmented(self, change: Change, identity: str) -> Augmented:
-        return Augmented(super().open(), change, self.seed, f"{type(self).name} {identity}")
+        return Augmented(
+            super().open(), change, self.seed, f"{type(self).name} {identity}"
+        )

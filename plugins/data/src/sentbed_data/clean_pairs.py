@@ -108,7 +108,9 @@ class CleanPairs(DataSource):
                 f"the mix has the strategy {self.source.strategy!r}, whose shares would change with the rows "
                 'that are left out; use `strategy = "proportional"`, or clean each of its sources'
             )
-        if self.script_share != 0.5 and not (self.anchor_scripts or self.positive_scripts):
+        if self.script_share != 0.5 and not (
+            self.anchor_scripts or self.positive_scripts
+        ):
             yield "`script_share` is for `anchor_scripts` and `positive_scripts`; add them, or remove it"
 
     def open(self) -> CleanedPairs:
@@ -140,7 +142,9 @@ class CleanPairs(DataSource):
             )
         return cleaned
 
-    def _pairs_by_rules(self, source: Dataset, left_out: Counter[str]) -> tuple[array[int], bytearray]:
+    def _pairs_by_rules(
+        self, source: Dataset, left_out: Counter[str]
+    ) -> tuple[array[int], bytearray]:
         """Return the indices of the pairs that the rules keep, and digests of what must not come twice."""
         rules = list(self._rules())
         kept = array("Q")
@@ -168,9 +172,15 @@ class CleanPairs(DataSource):
         if not self.copies:
             yield "pairs with equal sides", lambda anchor, positive: anchor == positive
         if (least := self.min_words) is not None:
-            yield f"pairs with a side below {least} words", lambda *pair: min(map(_words, pair)) < least
+            yield (
+                f"pairs with a side below {least} words",
+                lambda *pair: min(map(_words, pair)) < least,
+            )
         if (most := self.max_words) is not None:
-            yield f"pairs with a side above {most} words", lambda *pair: max(map(_words, pair)) > most
+            yield (
+                f"pairs with a side above {most} words",
+                lambda *pair: max(map(_words, pair)) > most,
+            )
         if (ratio := self.max_ratio) is not None:
             yield (
                 f"pairs with a ratio of lengths above {ratio:g}",
@@ -179,15 +189,21 @@ class CleanPairs(DataSource):
         if anchor_scripts := frozenset(self.anchor_scripts):
             yield (
                 f"pairs whose anchor is not {_either(self.anchor_scripts)}",
-                lambda anchor, _: not _written_in(anchor, anchor_scripts, self.script_share),
+                lambda anchor, _: (
+                    not _written_in(anchor, anchor_scripts, self.script_share)
+                ),
             )
         if positive_scripts := frozenset(self.positive_scripts):
             yield (
                 f"pairs whose positive is not {_either(self.positive_scripts)}",
-                lambda _, positive: not _written_in(positive, positive_scripts, self.script_share),
+                lambda _, positive: (
+                    not _written_in(positive, positive_scripts, self.script_share)
+                ),
             )
 
-    def _without_duplicates(self, kept: array[int], digests: bytearray, left_out: Counter[str]) -> array[int]:
+    def _without_duplicates(
+        self, kept: array[int], digests: bytearray, left_out: Counter[str]
+    ) -> array[int]:
         if self.duplicates == "keep" or not kept:
             return kept
         import numpy as np
@@ -241,7 +257,9 @@ class CleanedPairs(Dataset):
     def __len__(self) -> int:
         return len(self.kept)
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+    def rows(
+        self, indices: Sequence[int], epoch: int = 0
+    ) -> Mapping[str, Sequence[Any]]:
         """Return the texts of these rows, by column."""
         return self.source.rows([self.kept[index] for index in indices], epoch)
 
@@ -286,7 +304,9 @@ def _script(letter: str) -> str:
     return first.partition("-")[0].lower()
 
 
-def _reason_to_leave_out(anchor: str, positive: str, rules: Sequence[_Rule]) -> str | None:
+def _reason_to_leave_out(
+    anchor: str, positive: str, rules: Sequence[_Rule]
+) -> str | None:
     """Return what the first rule that leaves a pair out says of it; None if they all keep it."""
     for reason, leaves_out in rules:
         if leaves_out(anchor, positive):

@@ -29,7 +29,9 @@ MOST_LISTED = 20
 LONGEST_NAME = 100
 """Characters of a column's name that a message shows."""
 
-NUL_ADVICE = "convert the file to UTF-8, or get it again if it was not written to its end"
+NUL_ADVICE = (
+    "convert the file to UTF-8, or get it again if it was not written to its end"
+)
 """Advice for a file with NUL bytes, which is in UTF-16 or UTF-32, is binary, or has holes."""
 
 
@@ -67,7 +69,9 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
                     raw = raw.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
                 if (at := raw.find(b"\0")) >= 0:
                     raise DataError(
-                        f"byte {at + 1} of the line is NUL, which is in no text; {NUL_ADVICE}", path, number
+                        f"byte {at + 1} of the line is NUL, which is in no text; {NUL_ADVICE}",
+                        path,
+                        number,
                     )
                 try:
                     yield raw.decode(name)
@@ -81,11 +85,13 @@ def decoded_lines(path: Path, encoding: str) -> Iterator[str]:
                     ) from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(
-            f"the file cannot be decompressed: {error}; expected gzip, as its name says; get it again", path
+            f"the file cannot be decompressed: {error}; expected gzip, as its name says; get it again",
+            path,
         ) from error
     except OSError as error:
         raise DataError(
-            f"the file cannot be read: {error.strerror or error}; check its permissions", path
+            f"the file cannot be read: {error.strerror or error}; check its permissions",
+            path,
         ) from error
 
 
@@ -113,7 +119,9 @@ def csv_rows(path: Path, lines: Iterator[str]) -> Iterator[tuple[int, list[str]]
         try:
             row = next(reader, None)
         except csv.Error as error:
-            reason = str(error).partition(" - ")[0]  # what follows is advice to a programmer
+            reason = str(error).partition(" - ")[
+                0
+            ]  # what follows is advice to a programmer
             raise DataError(
                 f"the row that starts here is not valid CSV ({reason}); "
                 f"close every quote, and double a quote inside a quoted text",
@@ -133,7 +141,11 @@ def tsv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def select(
-    path: Path, rows: Iterator[tuple[int, list[str]]], names: Sequence[str], header: bool, hint: str
+    path: Path,
+    rows: Iterator[tuple[int, list[str]]],
+    names: Sequence[str],
+    header: bool,
+    hint: str,
 ) -> Rows:
     """Yield the wanted fields of every row; every row must be as wide as the first."""
     places = list(range(len(names)))
@@ -149,10 +161,16 @@ def select(
         reason = "as the header has"
     for line, row in rows:
         if row in ([], [""]):
-            raise DataError(f"the line is blank; expected {width} field(s); remove the line", path, line)
+            raise DataError(
+                f"the line is blank; expected {width} field(s); remove the line",
+                path,
+                line,
+            )
         if len(row) != width:
             raise DataError(
-                f"the row has {len(row)} field(s); expected {width}, {reason}; {hint}", path, line
+                f"the row has {len(row)} field(s); expected {width}, {reason}; {hint}",
+                path,
+                line,
             )
         yield line, [row[place] for place in places]
 
@@ -173,12 +191,18 @@ def position(name: str, columns: Sequence[str], file: object, line: int | None) 
     if times == 1:
         return columns.index(name)
     if times:
-        raise DataError(f"there are {times} columns `{name}`; expected one; rename the others", file, line)
+        raise DataError(
+            f"there are {times} columns `{name}`; expected one; rename the others",
+            file,
+            line,
+        )
     close = get_close_matches(name, columns, n=1)
     advice = "name the columns of the file in the recipe"
     if close:
         advice = f"did you mean `{_shortened(close[0])}`?"
-    raise DataError(f"there is no column `{name}`; found {listed(columns)}; {advice}", file, line)
+    raise DataError(
+        f"there is no column `{name}`; found {listed(columns)}; {advice}", file, line
+    )
 
 
 def listed(names: Sequence[str]) -> str:

@@ -20,7 +20,9 @@ _data_dir = click.option(
     type=click.Path(file_okay=False),
     help="The data directory; SENTBED_DATA by default.",
 )
-_digests = click.option("--check", "digests", is_flag=True, help="Compare digests too, beside row counts.")
+_digests = click.option(
+    "--check", "digests", is_flag=True, help="Compare digests too, beside row counts."
+)
 
 
 def _base(directory: str | None) -> Path | None:
@@ -73,7 +75,9 @@ def data_where(name: str | None, directory: str | None, digests: bool) -> None:
         status = inspect_collection(collection, base, digests)
         echo(f"{collection.name}: {status.state}, {status.directory}")
         for item in status.files:
-            echo(f"  {item.state:<16} {item.path.relative_to(status.directory)}  {item.detail}".rstrip())
+            echo(
+                f"  {item.state:<16} {item.path.relative_to(status.directory)}  {item.detail}".rstrip()
+            )
         source = collection.source
         if collection.licence:
             source += f" ({collection.licence})"
@@ -109,5 +113,8 @@ def data_get(name: str, directory: str | None) -> None:
         )
     root = data_root()
     if root is None or root.absolute() != base.absolute():
-        echo(f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}", err=True)
+        echo(
+            f"for sentbed to find it: export {DATA_VARIABLE}={base.absolute()}",
+            err=True,
+        )
     echo(f"{status.directory}: {status.state}")

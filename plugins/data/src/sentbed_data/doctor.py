@@ -9,7 +9,12 @@ import attrs
 from sentbed.helpers import data_root
 from sentbed_common import Finding, packages
 
-from sentbed_data.find_collections import INCOMPLETE, MISSING, collections, inspect_collection
+from sentbed_data.find_collections import (
+    INCOMPLETE,
+    MISSING,
+    collections,
+    inspect_collection,
+)
 
 if TYPE_CHECKING:
     from sentbed.tools import Plugins
@@ -36,7 +41,9 @@ def collection_findings(plugins: Plugins) -> Iterator[Finding]:
     names: dict[str, list[str]] = {"complete": [], "incomplete": [], "missing": []}
     for name, collection in collections(plugins).items():
         uncounted = [attrs.evolve(file, rows=None) for file in collection.files]
-        state = inspect_collection(attrs.evolve(collection, files=tuple(uncounted)), base).state
+        state = inspect_collection(
+            attrs.evolve(collection, files=tuple(uncounted)), base
+        ).state
         if state == INCOMPLETE:
             names["incomplete"].append(name)
         elif state == MISSING:
@@ -44,7 +51,11 @@ def collection_findings(plugins: Plugins) -> Iterator[Finding]:
         else:
             names["complete"].append(name)
 
-    parts = [f"{state}: {', '.join(of_state)}" for state, of_state in names.items() if of_state]
+    parts = [
+        f"{state}: {', '.join(of_state)}"
+        for state, of_state in names.items()
+        if of_state
+    ]
     if not parts:
         return
     detail = "; ".join(parts)

@@ -119,7 +119,10 @@ def _opened(part: Path) -> Iterator[FileIO]:
     import fcntl
 
     if is_device(part):
-        raise DataError("this is a pipe or a device where a part of a download is kept; remove it", part)
+        raise DataError(
+            "this is a pipe or a device where a part of a download is kept; remove it",
+            part,
+        )
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
         # Unbuffered: closing then writes nothing that a full disk could refuse.
@@ -131,7 +134,9 @@ def _opened(part: Path) -> Iterator[FileIO]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The previous holder of the lock may have finished; `stream` is then the finished file.
-            ours = part.exists() and os.path.samestat(os.fstat(stream.fileno()), part.stat())
+            ours = part.exists() and os.path.samestat(
+                os.fstat(stream.fileno()), part.stat()
+            )
         except BlockingIOError:
             ours = False
         if not ours:
@@ -143,7 +148,9 @@ def _opened(part: Path) -> Iterator[FileIO]:
                 part.unlink()
 
 
-def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow) -> None:
+def _receive(
+    url: str, target: Path, stream: FileIO, mark: Path, follow: Follow
+) -> None:
     """Append the rest of the file at `url` to `stream`; raises `_CutError` if the connection ends early."""
     have = stream.seek(0, os.SEEK_END)
     headers = {"User-Agent": f"sentbed/{__version__}", "Accept-Encoding": "identity"}
@@ -153,7 +160,9 @@ def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow)
     try:
         # A new opener reads the environment's proxies now; the shared one did so at its first use.
         opener = urllib.request.build_opener()
-        response = opener.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS)
+        response = opener.open(
+            urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS
+        )
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
@@ -166,13 +175,20 @@ def _receive(url: str, target: Path, stream: FileIO, mark: Path, follow: Follow)
             f"{_by_hand(url, target)}"
         ) from error
     except (OSError, http.client.HTTPException) as error:
-        raise _CutError(str(getattr(error, "reason", error)) or type(error).__name__) from error
+        raise _CutError(
+            str(getattr(error, "reason", error)) or type(error).__name__
+        ) from error
     except ValueError as error:
-        raise DataError(f"{url} is no address: {error}; tell the plugin's author") from error
+        raise DataError(
+            f"{url} is no address: {error}; tell the plugin's author"
+        ) from error
 
     with response:
         partial = response.status == http.HTTPStatus.PARTIAL_CONTENT
-        if have and not (partial and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")):
+        if have and not (
+            partial
+            and response.headers.get("Content-Range", "").startswith(f"bytes {have}-")
+        ):
             _start_over(stream, mark)
             if partial:
                 raise _CutError("it sent another part than was asked for")
@@ -246,7 +262,9 @@ def _write(stream: FileIO, block: bytes, target: Path) -> None:
         while rest:
             rest = rest[stream.write(rest) :]
     except OSError as error:
-        raise RunError(f"{cannot_write(target, error)}; run it again to go on") from error
+        raise RunError(
+            f"{cannot_write(target, error)}; run it again to go on"
+        ) from error
 
 
 def _flush(stream: FileIO, part: Path) -> None:
@@ -285,19 +303,36 @@ class Bars:
 
     def __enter__(self) -> Bars:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import TransferSpeedColumn as Speed
 
         console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), Speed())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            Speed(),
+        )
         self._progress = Progress(
-            *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+            *columns,
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
         )
         self._progress.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._progress.stop()
 

@@ -44,7 +44,9 @@ class Dropout(FileSource):
         if suffix_of(self.path) != LINES or is_data_set(self.path):
             yield from super()._rows(names)
             return
-        for line in read_lines(self.path, encoding=self.encoding, revision=self.revision, limit=self.limit):
+        for line in read_lines(
+            self.path, encoding=self.encoding, revision=self.revision, limit=self.limit
+        ):
             yield (line,)
 
     def _suffixes(self) -> Sequence[str]:

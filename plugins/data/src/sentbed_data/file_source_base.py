@@ -16,7 +16,14 @@ from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import codec
 from sentbed_data.known_collections import known_file, with_remedy
 from sentbed_data.parquet_arrow import ARROW, PARQUET, require
-from sentbed_data.readers import TABLES, collect, read_rows, require_format, resolve, suffix_of
+from sentbed_data.readers import (
+    TABLES,
+    collect,
+    read_rows,
+    require_format,
+    resolve,
+    suffix_of,
+)
 from sentbed_data.streamed_table import open_streamed
 
 _TEXT_TABLES = (".csv", ".tsv", ".jsonl")
@@ -93,7 +100,9 @@ class FileSource(DataSource):
     @property
     def traits(self) -> DataTraits:
         """The papers, and whether the data must be downloaded from the hub."""
-        return DataTraits(cites=self.papers, fetches=must_be_fetched(self.path, self.revision))
+        return DataTraits(
+            cites=self.papers, fetches=must_be_fetched(self.path, self.revision)
+        )
 
     @property
     def _file_columns(self) -> tuple[str, ...]:
@@ -131,11 +140,19 @@ class FileSource(DataSource):
         dataset: Dataset
         if self.stream:
             path = resolve(self.path, self._suffixes(), self.revision)
-            reading = {"header": self.header, "encoding": self.encoding, "limit": self.limit}
-            dataset = open_streamed((path,), names, columns, lambda _: self._rows(names), reading)
+            reading = {
+                "header": self.header,
+                "encoding": self.encoding,
+                "limit": self.limit,
+            }
+            dataset = open_streamed(
+                (path,), names, columns, lambda _: self._rows(names), reading
+            )
         else:
             texts = collect(self._rows(names), len(names))
-            dataset = InMemoryDataset({column: texts[place] for column, place in columns.items()})
+            dataset = InMemoryDataset(
+                {column: texts[place] for column, place in columns.items()}
+            )
         self._require_rows(len(dataset))
         return dataset
 

@@ -65,7 +65,11 @@ class FoundData:
     @property
     def bad(self) -> tuple[FoundFile, ...]:
         """The files that are missing or cannot be right."""
-        return tuple(file for file in self.files if file.counts and file.state in (MISSING, WRONG))
+        return tuple(
+            file
+            for file in self.files
+            if file.counts and file.state in (MISSING, WRONG)
+        )
 
     @property
     def detail(self) -> str:
@@ -76,7 +80,9 @@ class FoundData:
         worst = state
         if state == INCOMPLETE:
             worst = MISSING
-        paths = [file.file.path for file in self.files if file.counts and file.state == worst]
+        paths = [
+            file.file.path for file in self.files if file.counts and file.state == worst
+        ]
         detail = paths[0]
         if worst == MISSING:
             detail = f"without {detail}"
@@ -117,7 +123,9 @@ def find(plugins: Plugins, name: str) -> KnownData:
     """Return the collection of this name; raises `DataError` with the closest name if there is none."""
     by_name = collections(plugins)
     if name not in by_name:
-        raise DataError(f"there is no known data `{name}`.{suggest(name, list(by_name))}")
+        raise DataError(
+            f"there is no known data `{name}`.{suggest(name, list(by_name))}"
+        )
     return by_name[name]
 
 
@@ -134,14 +142,18 @@ def data_base(directory: str | None) -> Path:
     return base
 
 
-def inspect_collection(collection: KnownData, base: Path | None, digests: bool = False) -> FoundData:
+def inspect_collection(
+    collection: KnownData, base: Path | None, digests: bool = False
+) -> FoundData:
     """Find a collection below the data directory `base`, and check its files.
 
     Rows are counted; with `digests`, hashes are compared too. Without a `base`, all files are missing.
     """
     if base is None:
         directory = Path(f"${DATA_VARIABLE}") / collection.places[0]
-        missing = [FoundFile(file, directory / file.path, MISSING) for file in collection.files]
+        missing = [
+            FoundFile(file, directory / file.path, MISSING) for file in collection.files
+        ]
         return FoundData(collection, directory, tuple(missing))
     directory = base / collection.places[0]
     for place in collection.places:
@@ -170,7 +182,9 @@ def inspect_file(directory: Path, file: KnownFile, digests: bool = False) -> Fou
                 return FoundFile(file, path, KNOWN)
             return FoundFile(file, path, UNKNOWN, f"sha256 {digest}")
     except OSError as error:
-        raise DataError(f"the file cannot be read: {error.strerror or error}", path) from error
+        raise DataError(
+            f"the file cannot be read: {error.strerror or error}", path
+        ) from error
 
     return FoundFile(file, path, PRESENT)
 

@@ -88,7 +88,9 @@ class Doubled(Dataset):
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the source's fingerprint and the columns."""
-        return hashlib.sha256(repr((self.of.fingerprint, self.columns)).encode()).hexdigest()
+        return hashlib.sha256(
+            repr((self.of.fingerprint, self.columns)).encode()
+        ).hexdigest()
 
     @property
     def varies(self) -> bool:
@@ -103,7 +105,9 @@ class Doubled(Dataset):
     def __len__(self) -> int:
         return len(self.of)
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+    def rows(
+        self, indices: Sequence[int], epoch: int = 0
+    ) -> Mapping[str, Sequence[Any]]:
         """Return the values of these rows, by column."""
         values = self.of.rows(indices, epoch)
         return {name: values[name.removeprefix(PREFIX)] for name in self.columns}

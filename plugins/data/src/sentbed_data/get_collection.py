@@ -81,7 +81,9 @@ def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
             in_archives.append(item)
 
     for archive in collection.archives:
-        in_archive = [item for item in in_archives if item.file.path.startswith(archive.holds)]
+        in_archive = [
+            item for item in in_archives if item.file.path.startswith(archive.holds)
+        ]
         if in_archive:
             _from_archive(archive, status.directory, in_archive, follow)
 
@@ -93,7 +95,9 @@ def get(collection: KnownData, base: Path, follow: Follow) -> FoundData:
     return inspect_collection(collection, base, digests=True)
 
 
-def _make(making: KnownMade, directory: Path, missing: Iterable[FoundFile], follow: Follow) -> None:
+def _make(
+    making: KnownMade, directory: Path, missing: Iterable[FoundFile], follow: Follow
+) -> None:
     """Make files from others, which are fetched if they are not there."""
     for source in making.sources:
         item = inspect_file(directory, source)
@@ -189,7 +193,10 @@ def _require_inside(path: str, member: str, archive: Path) -> None:
 
 
 def _take(
-    members: Mapping[str, Any], targets: Mapping[str, Path], open_member: Callable[[Any], Any], archive: Path
+    members: Mapping[str, Any],
+    targets: Mapping[str, Path],
+    open_member: Callable[[Any], Any],
+    archive: Path,
 ) -> None:
     """Write members of an archive to their targets."""
     for end, target in targets.items():

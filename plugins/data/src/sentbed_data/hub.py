@@ -72,7 +72,11 @@ def is_here(location: str, revision: str | None = None) -> bool:
         return True
     if place.file is not None:
         cache = _cache_directory("HF_HUB_CACHE", "hub")
-        return _has_file(cache / f"datasets--{place.name.replace('/', '--')}", place.file, revision or "main")
+        return _has_file(
+            cache / f"datasets--{place.name.replace('/', '--')}",
+            place.file,
+            revision or "main",
+        )
     name = place.name.replace("/", "___")
     cache = _cache_directory("HF_DATASETS_CACHE", "datasets")
     for directory in (cache / name.lower(), cache / name):
@@ -127,7 +131,9 @@ def hub_file(location: str, revision: str | None) -> Path:
     place = parse(location)
     assert place.file is not None
     with _explained(location, revision):
-        path = hf_hub_download(place.name, place.file, repo_type="dataset", revision=revision)
+        path = hf_hub_download(
+            place.name, place.file, repo_type="dataset", revision=revision
+        )
     return Path(path)
 
 
@@ -164,7 +170,9 @@ def hub_rows(
             yield next(numbers), row
 
 
-def _require_column(name: str, columns: Sequence[str], location: str, revision: str | None) -> None:
+def _require_column(
+    name: str, columns: Sequence[str], location: str, revision: str | None
+) -> None:
     """Raise `DataError` if a data set has no such column, and list its files if they are of several kinds."""
     try:
         position(name, columns, None, None)
@@ -191,7 +199,11 @@ def _explained(location: str, revision: str | None) -> Iterator[None]:
     except Exception as error:
         place = parse(location)
         sentence = explain(
-            _refusal(error, place), place.name, place.file, revision, _files_of(location, revision)
+            _refusal(error, place),
+            place.name,
+            place.file,
+            revision,
+            _files_of(location, revision),
         )
         raise DataError(sentence, location) from error
 
@@ -225,7 +237,11 @@ def _files_of(location: str, revision: str | None) -> FilesOf:
         from huggingface_hub import HfApi
 
         try:
-            return sorted(HfApi().list_repo_files(place.name, repo_type="dataset", revision=revision))
+            return sorted(
+                HfApi().list_repo_files(
+                    place.name, repo_type="dataset", revision=revision
+                )
+            )
         except Exception:  # noqa: BLE001 - the list is a help in a message about another error
             return ()
 

@@ -12,7 +12,18 @@ from sentbed_common import causes_of, hub_problem
 FilesOf: TypeAlias = Callable[[], Sequence[str]]
 """Lists the files of a repository; it may ask the hub."""
 
-DATA_SUFFIXES = (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".txt", ".gz", ".tar", ".zip")
+DATA_SUFFIXES = (
+    ".csv",
+    ".tsv",
+    ".jsonl",
+    ".json",
+    ".parquet",
+    ".arrow",
+    ".txt",
+    ".gz",
+    ".tar",
+    ".zip",
+)
 """Suffixes of files that may hold data."""
 
 REFUSALS = {"GatedRepoError", "RepositoryNotFoundError", "RevisionNotFoundError"}
@@ -34,7 +45,11 @@ MOST_NAMES = 8
 
 
 def explain(
-    error: BaseException, name: str, file: str | None, revision: str | None, files_of: FilesOf
+    error: BaseException,
+    name: str,
+    file: str | None,
+    revision: str | None,
+    files_of: FilesOf,
 ) -> str:
     """Return a sentence on why `file` of the repository `name`, or the data set itself, could not be read.
 
@@ -52,7 +67,11 @@ def explain(
 
     if types & REFUSALS:
         return hub_problem(error, "dataset", name, revision)
-    if "OfflineModeIsEnabled" in types or "OfflineModeIsEnabled" in words or "Couldn't find cache" in words:
+    if (
+        "OfflineModeIsEnabled" in types
+        or "OfflineModeIsEnabled" in words
+        or "Couldn't find cache" in words
+    ):
         if file is not None:
             return hub_problem(error, "dataset", name, revision)
         # `hf download` does not fill the cache of `datasets`.
@@ -65,7 +84,11 @@ def explain(
     if "scripts are no longer supported" in words:
         return _about_a_script(name, words)
     if types & CONNECTION_FAULTS:
-        network = [cause for cause in chain if isinstance(cause, ConnectionError | TimeoutError)]
+        network = [
+            cause
+            for cause in chain
+            if isinstance(cause, ConnectionError | TimeoutError)
+        ]
         return hub_problem([error, *network][-1], "dataset", name, revision)
     if "HfHubHTTPError" in types:
         return f"the hub does not give `{file or name}` ({words:.200}); try again later"
@@ -91,7 +114,10 @@ def named(files: Sequence[str]) -> str:
 
 def is_data_file(file: str) -> bool:
     """Whether a file of a repository may hold data, and is not its description."""
-    return Path(file).suffix.lower() in DATA_SUFFIXES and Path(file).name != "dataset_infos.json"
+    return (
+        Path(file).suffix.lower() in DATA_SUFFIXES
+        and Path(file).name != "dataset_infos.json"
+    )
 
 
 def _about_a_script(name: str, words: str) -> str:

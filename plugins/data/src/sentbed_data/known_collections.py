@@ -17,17 +17,44 @@ _CNSD_STS = "https://raw.githubusercontent.com/shuxinyin/SimCSE-Pytorch/HEAD/dat
 _UN = "https://conferences.unite.un.org/uncorpus"
 
 _3AM_DIGESTS = {
-    "train.en": (23_931, "3b839b554de9aa369a199d1f1e42779a3c9c3491a9396c5b5b1a0bbd815db175"),
-    "train.zh": (23_931, "ef6664af8f0fdfef14ca55ba832b20a73fdcb2576c2de41913f2c53c2f15708d"),
-    "val.en": (1000, "7143a3ba2e84454b72df30e7248cac15168273c0735d0483360e6b2699e9fabd"),
-    "val.zh": (1000, "4bb831d994db78b14a2a652cfc6baad264d9d16ccdc4b5650092f94e3bc6af7d"),
-    "test.en": (1000, "a9706d20793389013cbec6e9a4ee9e7b19472fea7bb48589653daae21e07ae3a"),
-    "test.zh": (1000, "989e2c342f4462bbeae71430ad5d7cc557fdcc3e517fdfb3e20a6d2b35d42a53"),
+    "train.en": (
+        23_931,
+        "3b839b554de9aa369a199d1f1e42779a3c9c3491a9396c5b5b1a0bbd815db175",
+    ),
+    "train.zh": (
+        23_931,
+        "ef6664af8f0fdfef14ca55ba832b20a73fdcb2576c2de41913f2c53c2f15708d",
+    ),
+    "val.en": (
+        1000,
+        "7143a3ba2e84454b72df30e7248cac15168273c0735d0483360e6b2699e9fabd",
+    ),
+    "val.zh": (
+        1000,
+        "4bb831d994db78b14a2a652cfc6baad264d9d16ccdc4b5650092f94e3bc6af7d",
+    ),
+    "test.en": (
+        1000,
+        "a9706d20793389013cbec6e9a4ee9e7b19472fea7bb48589653daae21e07ae3a",
+    ),
+    "test.zh": (
+        1000,
+        "989e2c342f4462bbeae71430ad5d7cc557fdcc3e517fdfb3e20a6d2b35d42a53",
+    ),
 }
 _CNSD_STS_DIGESTS = {
-    "cnsd-sts-train.txt": (5231, "68a8f758d0c678fb12398d1c56220988ef044175b7227147bfa0c8e08edcdb2d"),
-    "cnsd-sts-dev.txt": (1458, "04aca7d45648569ab1e752dc2aa29f432bd3ec610ab7e849df47fdfa9b2ac6a5"),
-    "cnsd-sts-test.txt": (1361, "db7bc060e89b850df2f5250a28ea582452a9df1a9d52e2d94ff0adbf3de4d3fb"),
+    "cnsd-sts-train.txt": (
+        5231,
+        "68a8f758d0c678fb12398d1c56220988ef044175b7227147bfa0c8e08edcdb2d",
+    ),
+    "cnsd-sts-dev.txt": (
+        1458,
+        "04aca7d45648569ab1e752dc2aa29f432bd3ec610ab7e849df47fdfa9b2ac6a5",
+    ),
+    "cnsd-sts-test.txt": (
+        1361,
+        "db7bc060e89b850df2f5250a28ea582452a9df1a9d52e2d94ff0adbf3de4d3fb",
+    ),
 }
 
 
@@ -37,7 +64,11 @@ def _files_with_digests(
     """Return files below `url`, with the numbers of their rows and their digests."""
     files = []
     for name, (rows, digest) in digests.items():
-        files.append(KnownFile(f"{prefix}{name}", rows=rows, sha256=(digest,), url=f"{url}/{name}"))
+        files.append(
+            KnownFile(
+                f"{prefix}{name}", rows=rows, sha256=(digest,), url=f"{url}/{name}"
+            )
+        )
     return tuple(files)
 
 
@@ -55,7 +86,10 @@ KNOWN = (
         summary="SNLI and MNLI in Chinese, of which the translation-pairs paper makes 315,298 triplets: nli, "
         'path = ["data:cnsd/cnsd_snli_v1.0.train.jsonl", "data:cnsd/cnsd_multil_train.jsonl"]',
         places=("cnsd",),
-        files=(KnownFile("cnsd_snli_v1.0.train.jsonl"), KnownFile("cnsd_multil_train.jsonl")),
+        files=(
+            KnownFile("cnsd_snli_v1.0.train.jsonl"),
+            KnownFile("cnsd_multil_train.jsonl"),
+        ),
         source=_CNSD,
         licence="for research only",
         advice=f"{_CNSD} links to the download, of which `cnsd_snli_v1.0.train.jsonl` and "
@@ -89,7 +123,9 @@ KNOWN = (
         places=(".",),
         files=(
             KnownFile(
-                "wiki1m_for_simcse.txt", rows=1_000_000, url=f"{_HUB}/resolve/main/wiki1m_for_simcse.txt"
+                "wiki1m_for_simcse.txt",
+                rows=1_000_000,
+                url=f"{_HUB}/resolve/main/wiki1m_for_simcse.txt",
             ),
         ),
         source=_HUB,

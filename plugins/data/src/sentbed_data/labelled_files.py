@@ -74,7 +74,9 @@ class LabelledFiles(DataSource):
             self._files()
         except DataError as error:
             matches = map(known_file, several(self.path))
-            remedies = dict.fromkeys(collection.remedy for collection, _ in filter(None, matches))
+            remedies = dict.fromkeys(
+                collection.remedy for collection, _ in filter(None, matches)
+            )
             yield "; ".join([str(error), *remedies])
 
     def _files(self) -> list[Path]:
@@ -97,18 +99,31 @@ class LabelledFiles(DataSource):
             if suffix == ".jsonl":
                 rows = jsonl_rows(file, lines, names)
             elif suffix == ".csv":
-                rows = select(file, csv_rows(file, lines), names, True, "quote a text that contains a comma")
+                rows = select(
+                    file,
+                    csv_rows(file, lines),
+                    names,
+                    True,
+                    "quote a text that contains a comma",
+                )
             else:
-                rows = select(file, tsv_rows(lines), names, True, "a text must not contain a tab")
+                rows = select(
+                    file, tsv_rows(lines), names, True, "a text must not contain a tab"
+                )
             empty = True
             for line, values in rows:
                 empty = False
                 texts = {}
                 for value, column, name in zip(values, present, names, strict=True):
                     texts[column.field] = _text(value, column, name, file, line)
-                yield Row(tuple(texts.get(column.field) for column in columns), file, line)
+                yield Row(
+                    tuple(texts.get(column.field) for column in columns), file, line
+                )
             if empty:
-                raise DataError("there are no rows of data; expected at least one; check the file", file)
+                raise DataError(
+                    "there are no rows of data; expected at least one; check the file",
+                    file,
+                )
 
 
 def _column_names(file: Path, encoding: str) -> Sequence[str]:

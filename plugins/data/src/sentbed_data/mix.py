@@ -29,13 +29,17 @@ class Mix(DataSource):
 
     sources: tuple[DataSource, ...] = attrs.field(validator=min_len(2))
     """The sources, at least two: `[{ use = "pairs", ... }, { use = "triplets", ... }]`."""
-    strategy: Literal["proportional", "round-robin", "temperature", "weights"] = "proportional"
+    strategy: Literal["proportional", "round-robin", "temperature", "weights"] = (
+        "proportional"
+    )
     """How the shares are chosen. `proportional`: by size, so that an epoch has every row once. `round-robin`:
     equal, in strict turn. `temperature`: by size ** (1 / temperature). `weights`: those given."""
     temperature: float | None = attrs.field(default=None, validator=optional(ge(1.0)))
     """Temperature for `strategy = "temperature"`, at least 1; 1 is proportional, higher values are more
     uniform."""
-    weights: tuple[float, ...] = attrs.field(default=(), validator=deep_iterable(gt(0.0)))
+    weights: tuple[float, ...] = attrs.field(
+        default=(), validator=deep_iterable(gt(0.0))
+    )
     """Weights for `strategy = "weights"`: one number above 0 for each source; only their ratios count."""
     repeat: bool = True
     """Whether a source with fewer rows than its share starts again within an epoch. An epoch then has as many
@@ -63,15 +67,24 @@ class Mix(DataSource):
             numbers.update(source.traits.numbers)
             if source.traits.fetches:
                 fetches = True
-        return DataTraits(fetches=fetches, numbers=frozenset(numbers.intersection(self.columns)))
+        return DataTraits(
+            fetches=fetches, numbers=frozenset(numbers.intersection(self.columns))
+        )
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""
         if not self.columns:
-            each = "; ".join(f"`{source.name}` has {', '.join(source.columns)}" for source in self.sources)
+            each = "; ".join(
+                f"`{source.name}` has {', '.join(source.columns)}"
+                for source in self.sources
+            )
             yield f"the sources have no column in common: {each}; mix sources of one kind"
         for column in sorted(self.traits.numbers):
-            with_texts = [source.name for source in self.sources if column not in source.traits.numbers]
+            with_texts = [
+                source.name
+                for source in self.sources
+                if column not in source.traits.numbers
+            ]
             if with_texts:
                 yield (
                     f"the column `{column}` holds texts in the source `{with_texts[0]}`, and numbers in "
@@ -83,7 +96,10 @@ class Mix(DataSource):
                 "a source of the mix is a mix itself, whose shares would not be kept; "
                 "put all sources into one, with `weights`"
             )
-        for field, value in (("temperature", self.temperature), ("weights", self.weights or None)):
+        for field, value in (
+            ("temperature", self.temperature),
+            ("weights", self.weights or None),
+        ):
             if self.strategy == field and value is None:
                 yield f'`strategy = "{field}"` needs `{field}`; add it'
             elif self.strategy != field and value is not None:
@@ -98,9 +114,13 @@ class Mix(DataSource):
     def open(self) -> Mixed:
         """Open every source. Raises `DataError` as they do, and if one has no rows."""
         parts = tuple(source.open() for source in self.sources)
-        for number, (source, part) in enumerate(zip(self.sources, parts, strict=True), 1):
+        for number, (source, part) in enumerate(
+            zip(self.sources, parts, strict=True), 1
+        ):
             if not len(part):
-                raise DataError(f"source {number} of the mix, `{source.name}`, has no rows; take it out")
+                raise DataError(
+                    f"source {number} of the mix, `{source.name}`, has no rows; take it out"
+                )
 
         sizes = tuple(map(len, parts))
         mixture = Mixture(
@@ -124,7 +144,9 @@ class Mix(DataSource):
         if self.strategy == "temperature":
             shares = [size ** (1 / (self.temperature or 1.0)) for size in sizes]
         if self.repeat:
-            return tuple(max(1, round(sum(sizes) * share / sum(shares))) for share in shares)
+            return tuple(
+                max(1, round(sum(sizes) * share / sum(shares))) for share in shares
+            )
         scale = min(size / share for size, share in zip(sizes, shares, strict=True))
         # A whole number apart from rounding errors counts as whole.
         return tuple(max(1, int(scale * share * (1 + 1e-12))) for share in shares)
@@ -160,13 +182,17 @@ class Mixed(Dataset):
     @property
     def fingerprint(self) -> str:
         """SHA-256 over the parts' fingerprints, the columns and the mixture."""
-        described = repr(([part.fingerprint for part in self.parts], self.columns, self.mixture))
+        described = repr(
+            ([part.fingerprint for part in self.parts], self.columns, self.mixture)
+        )
         return hashlib.sha256(described.encode()).hexdigest()
 
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> Mapping[str, Sequence[Any]]:
+    def rows(
+        self, indices: Sequence[int], epoch: int = 0
+    ) -> Mapping[str, Sequence[Any]]:
         """Return the values of these rows, by column, as their parts give them in this epoch."""
         places: defaultdict[int, list[int]] = defaultdict(list)
         for place, index in enumerate(indices):

@@ -40,7 +40,9 @@ class Nli(LabelledFiles):
     """Column of the hypothesis; if not given, `sentence2`, `hypothesis`, `text_b` or `sent2`."""
     label: str | None = None
     """Column of the label; if not given, `gold_label` or `label`."""
-    labels: Mapping[str, Literal["entailment", "neutral", "contradiction", "-"]] = attrs.field(factory=dict)
+    labels: Mapping[str, Literal["entailment", "neutral", "contradiction", "-"]] = (
+        attrs.field(factory=dict)
+    )
     """Meaning of the file's labels if they are not these words: `{ 0 = "entailment", 1 = "neutral",
     2 = "contradiction", -1 = "-" }`."""
 
@@ -79,8 +81,14 @@ class Nli(LabelledFiles):
 
     def _labelled(self, left_out: Counter[str]) -> Iterator[tuple[str, str, str]]:
         columns = (
-            Wanted("premise", self.premise, ("sentence1", "premise", "text_a", "sent1")),
-            Wanted("hypothesis", self.hypothesis, ("sentence2", "hypothesis", "text_b", "sent2")),
+            Wanted(
+                "premise", self.premise, ("sentence1", "premise", "text_a", "sent1")
+            ),
+            Wanted(
+                "hypothesis",
+                self.hypothesis,
+                ("sentence2", "hypothesis", "text_b", "sent2"),
+            ),
             Wanted("label", self.label, ("gold_label", "label"), label=True),
         )
         for row in self._rows(columns):
@@ -109,7 +117,15 @@ class Nli(LabelledFiles):
             if "entailment" in of and "contradiction" in of:
                 # The choice for a premise does not depend on other premises or their order.
                 random = Random(f"{self.seed} {premise}")
-                chosen.append((premise, random.choice(of["entailment"]), random.choice(of["contradiction"])))
+                chosen.append(
+                    (
+                        premise,
+                        random.choice(of["entailment"]),
+                        random.choice(of["contradiction"]),
+                    )
+                )
 
-        left_out["premises without entailment or contradiction"] = len(premises) - len(chosen)
+        left_out["premises without entailment or contradiction"] = len(premises) - len(
+            chosen
+        )
         return chosen

@@ -22,7 +22,11 @@ from sentbed_data.wordnet import Lexicon
 TAGGER = "averaged_perceptron_tagger_eng"
 """Name of NLTK's tagger, and of its directory."""
 
-TAGGER_FILES = (f"{TAGGER}.weights.json", f"{TAGGER}.tagdict.json", f"{TAGGER}.classes.json")
+TAGGER_FILES = (
+    f"{TAGGER}.weights.json",
+    f"{TAGGER}.tagdict.json",
+    f"{TAGGER}.classes.json",
+)
 """The files of the tagger."""
 
 MOST = 10
@@ -93,7 +97,9 @@ def find_tagger(tagger: str | None) -> Path:
         place = _tagger_of_nltk()
     for name in TAGGER_FILES:
         if not (place / name).is_file():
-            raise DataError(f"this is no tagger of NLTK: it has no file `{name}`; {_GET_IT}", place)
+            raise DataError(
+                f"this is no tagger of NLTK: it has no file `{name}`; {_GET_IT}", place
+            )
 
     return place
 
@@ -108,7 +114,9 @@ def _tagger_of_nltk() -> Path:
         place = directory / "taggers" / TAGGER
         if place.is_dir():
             return place
-    raise DataError(f"there is no tagger of NLTK in {listed(map(str, directories))}; {_GET_IT}")
+    raise DataError(
+        f"there is no tagger of NLTK in {listed(map(str, directories))}; {_GET_IT}"
+    )
 
 
 def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRules:
@@ -128,6 +136,8 @@ def open_nlpaug(lexicon: Lexicon, rate: float, tagger: str | None) -> NlpaugRule
         loaded.model.weights, loaded.tagdict = dict(weights), dict(tags)
         loaded.classes = loaded.model.classes = set(classes)
     except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"NLTK's tagger cannot be read: {error}; {_GET_IT}", place) from error
+        raise DataError(
+            f"NLTK's tagger cannot be read: {error}; {_GET_IT}", place
+        ) from error
 
     return NlpaugRules(lexicon, loaded, rate, sha256(b"".join(files)).hexdigest())

@@ -15,7 +15,11 @@ from sentbed.protocols import DataSource, DataTraits
 
 from sentbed_data import hub
 from sentbed_data.csv_tsv_jsonl import chomp, codec
-from sentbed_data.file_source_base import must_be_fetched, option_problems, require_readable
+from sentbed_data.file_source_base import (
+    must_be_fetched,
+    option_problems,
+    require_readable,
+)
 from sentbed_data.filtered_table import FilteredTable
 from sentbed_data.known_collections import with_remedy
 from sentbed_data.parquet_arrow import require
@@ -85,7 +89,9 @@ class Nsp(DataSource):
     @property
     def traits(self) -> DataTraits:
         """The papers, and whether the data must be downloaded from the hub."""
-        fetches = any(must_be_fetched(location, self.revision) for location in several(self.path))
+        fetches = any(
+            must_be_fetched(location, self.revision) for location in several(self.path)
+        )
         return DataTraits(cites=("liu2023sentbench", "devlin2019bert"), fetches=fetches)
 
     def check(self) -> Iterator[str]:
@@ -208,7 +214,9 @@ class Nsp(DataSource):
         if self.min_words is None and self.max_words is None:
             return True
         words = count_words(sentence)
-        return (self.min_words or 0) <= words and (self.max_words is None or words <= self.max_words)
+        return (self.min_words or 0) <= words and (
+            self.max_words is None or words <= self.max_words
+        )
 
     def _require(self) -> None:
         if self.format == "text":
@@ -229,11 +237,15 @@ def _text_files(location: str, revision: str | None) -> list[Path]:
         return [place]
     files = sorted(place.glob("*.txt"))
     if not files:
-        raise DataError("the directory has no `.txt` file; name another, or the files", place)
+        raise DataError(
+            "the directory has no `.txt` file; name another, or the files", place
+        )
     return files
 
 
-def _by_document(rows: Iterable[Sequence[str]], column: str, location: str) -> Iterator[list[str]]:
+def _by_document(
+    rows: Iterable[Sequence[str]], column: str, location: str
+) -> Iterator[list[str]]:
     """Yield the texts of each run of `(text, document)` with one document.
 
     Raises:

@@ -100,13 +100,19 @@ class Parallel(DataSource):
             }
             columns = {"anchor": 0, "positive": 1}
             return open_streamed(
-                places, self.columns, columns, lambda counts: self._pairs(places, counts), reading
+                places,
+                self.columns,
+                columns,
+                lambda counts: self._pairs(places, counts),
+                reading,
             )
         left_out: Counter[str] = Counter()
         anchors, positives = collect(self._pairs(places, left_out), 2)
         return FilteredTable({"anchor": anchors, "positive": positives}, left_out)
 
-    def _pairs(self, places: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[str, str]]:
+    def _pairs(
+        self, places: Sequence[Path], left_out: Counter[str]
+    ) -> Iterator[tuple[str, str]]:
         if self.path is None:
             rows = self._lines_of(*places)
         else:
@@ -135,14 +141,21 @@ class Parallel(DataSource):
                 break
 
         if not count:
-            raise DataError("there is no pair of texts; expected at least one; check the file", places[0])
+            raise DataError(
+                "there is no pair of texts; expected at least one; check the file",
+                places[0],
+            )
 
     def _places(self) -> tuple[FilePath, ...]:
         if self.path is not None and self.anchor is None and self.positive is None:
             return (self.path,)
         if self.path is None and self.anchor is not None and self.positive is not None:
             return (self.anchor, self.positive)
-        fields = [name for name in ("anchor", "positive", "path") if getattr(self, name) is not None]
+        fields = [
+            name
+            for name in ("anchor", "positive", "path")
+            if getattr(self, name) is not None
+        ]
         raise DataError(
             f"found {listed(fields) or 'no file'}; give two files, `anchor` and `positive`, or one, `path`"
         )
@@ -152,7 +165,8 @@ class Parallel(DataSource):
         first_file, second_file = files
         first_count = second_count = 0
         lines = zip_longest(
-            numbered_lines(first_file, self.encoding), numbered_lines(second_file, self.encoding)
+            numbered_lines(first_file, self.encoding),
+            numbered_lines(second_file, self.encoding),
         )
         for first, second in lines:
             if first is not None:

@@ -50,7 +50,11 @@ def parquet_rows(path: Path, names: Sequence[str]) -> Rows:
     """Yield the number of each row and its wanted values."""
     from pyarrow import parquet
 
-    readable = foreign(partial(DataError, file=path), "the file cannot be read as Parquet", "write it again")
+    readable = foreign(
+        partial(DataError, file=path),
+        "the file cannot be read as Parquet",
+        "write it again",
+    )
     with readable, parquet.ParquetFile(path) as file:
         columns = file.schema_arrow.names
         for name in names:
@@ -91,7 +95,9 @@ def _unpacked_bytes(column: Any, path: Path) -> int:
     import pyarrow
 
     if pyarrow.types.is_run_end_encoded(column.type):
-        raise DataError("a column is run-end encoded, expected plain texts; write it so", path)
+        raise DataError(
+            "a column is run-end encoded, expected plain texts; write it so", path
+        )
     if pyarrow.types.is_dictionary(column.type):
         lengths = _text_lengths(column.dictionary)
         if lengths is not None:
@@ -112,7 +118,9 @@ def _text_lengths(values: Any) -> Any:
         # Views take 16 bytes each, the first four of which are the length of the text.
         views = np.frombuffer(values.buffers()[1], np.int32)[::4]
         return views[values.offset : values.offset + len(values)].astype(np.int64)
-    if pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(values.type):
+    if pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(
+        values.type
+    ):
         lengths = compute.fill_null(compute.binary_length(values), 0)
         return lengths.to_numpy(zero_copy_only=False).astype(np.int64)
     return None
@@ -147,7 +155,11 @@ def arrow_batches(source: Any) -> tuple[Any, Iterator[Any]]:
 
 def readable_arrow(path: Path) -> AbstractContextManager[None]:
     """Return a context in which whatever pyarrow raises becomes a `DataError` that names the file."""
-    return foreign(partial(DataError, file=path), "the file cannot be read as Arrow IPC", "write it again")
+    return foreign(
+        partial(DataError, file=path),
+        "the file cannot be read as Arrow IPC",
+        "write it again",
+    )
 
 
 def _validated(batch: Any) -> Any:

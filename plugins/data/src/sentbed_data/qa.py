@@ -57,7 +57,10 @@ class Qa(LabelledFiles):
         reason, missing = "wrong answers", sum(map(len, wrong.values()))
         if self.negatives:
             rows = self._with_negatives(pairs, wrong)
-            reason, missing = "right answers to questions without a wrong one", len(pairs) - len(rows)
+            reason, missing = (
+                "right answers to questions without a wrong one",
+                len(pairs) - len(rows),
+            )
         if not rows:
             raise DataError(
                 f"there is no row left: {len(pairs)} answers have the label {self.positive!r}, "
@@ -74,7 +77,9 @@ class Qa(LabelledFiles):
         return (
             Wanted("question", self.question, ("question", "qtext", "query")),
             Wanted("answer", self.answer, ("answer", "atext", "response")),
-            Wanted("label", self.label, ("label",), required=self.negatives, label=True),
+            Wanted(
+                "label", self.label, ("label",), required=self.negatives, label=True
+            ),
         )
 
     def _texts(self, row: Row) -> tuple[str, str, str]:
@@ -91,7 +96,17 @@ class Qa(LabelledFiles):
         right = set(pairs)
         rows: list[tuple[str, ...]] = []
         for question, answer in pairs:
-            choice = [other for other in wrong.get(question, ()) if (question, other) not in right]
+            choice = [
+                other
+                for other in wrong.get(question, ())
+                if (question, other) not in right
+            ]
             if choice:
-                rows.append((question, answer, Random(f"{self.seed} {question} {answer}").choice(choice)))
+                rows.append(
+                    (
+                        question,
+                        answer,
+                        Random(f"{self.seed} {question} {answer}").choice(choice),
+                    )
+                )
         return rows

@@ -81,20 +81,34 @@ def read_rows(
     path = resolve(location, TABLES, revision)
     suffix = suffix_of(location)
     if suffix == PARQUET:
-        return checked(parquet_rows(path, names), names, path, limit, "row ", labels, numbers)
+        return checked(
+            parquet_rows(path, names), names, path, limit, "row ", labels, numbers
+        )
     if suffix == ARROW:
-        return checked(arrow_rows(path, names), names, path, limit, "row ", labels, numbers)
+        return checked(
+            arrow_rows(path, names), names, path, limit, "row ", labels, numbers
+        )
     lines = decoded_lines(path, encoding)
     if suffix == ".jsonl":
         rows = jsonl_rows(path, lines, names)
     elif suffix == ".csv":
-        rows = select(path, csv_rows(path, lines), names, header, "quote a text that contains a comma")
+        rows = select(
+            path,
+            csv_rows(path, lines),
+            names,
+            header,
+            "quote a text that contains a comma",
+        )
     else:
-        rows = select(path, tsv_rows(lines), names, header, "a text must not contain a tab")
+        rows = select(
+            path, tsv_rows(lines), names, header, "a text must not contain a tab"
+        )
     return checked(rows, names, path, limit, None, labels, numbers)
 
 
-def read_columns(location: str, names: Sequence[str], **options: Any) -> list[list[str]]:
+def read_columns(
+    location: str, names: Sequence[str], **options: Any
+) -> list[list[str]]:
     """Return one list of texts for each of `names`, all of equal length; see `read_rows`."""
     return collect(read_rows(location, names, **options), len(names))
 
@@ -109,7 +123,11 @@ def collect(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
 
 
 def read_lines(
-    location: str, *, encoding: str = "utf-8", revision: str | None = None, limit: int | None = None
+    location: str,
+    *,
+    encoding: str = "utf-8",
+    revision: str | None = None,
+    limit: int | None = None,
 ) -> Iterator[str]:
     """Yield the lines of a text file that are not blank, at most `limit`; `revision` is of a file of the hub.
 
@@ -124,7 +142,10 @@ def read_lines(
         yield text
 
     if empty:
-        raise DataError("the file has no text; expected one text a line; check how it was made", path)
+        raise DataError(
+            "the file has no text; expected one text a line; check how it was made",
+            path,
+        )
 
 
 def suffix_of(location: str) -> str:
@@ -148,7 +169,9 @@ def require_format(location: str, suffixes: Sequence[str]) -> None:
         require("pyarrow", suffix.removeprefix("."))
 
 
-def resolve(location: str, suffixes: Sequence[str], revision: str | None = None) -> Path:
+def resolve(
+    location: str, suffixes: Sequence[str], revision: str | None = None
+) -> Path:
     """Return the existing file that `location` names, which has one of `suffixes`.
 
     A file of the hub is downloaded if it is not in the hub's cache, at this revision or the newest one.
@@ -161,7 +184,9 @@ def resolve(location: str, suffixes: Sequence[str], revision: str | None = None)
         return hub.hub_file(location, revision)
     path = locate(location)
     if not path.is_file():
-        raise DataError("this is a directory; expected a file; name the file in it", path)
+        raise DataError(
+            "this is a directory; expected a file; name the file in it", path
+        )
     return path
 
 
@@ -211,7 +236,9 @@ def checked(
         empty = False
         checked_values: list[str | float] = []
         for name, value in zip(names, values, strict=True):
-            checked_value, message = _checked_value(value, name in labels, numbers.get(name))
+            checked_value, message = _checked_value(
+                value, name in labels, numbers.get(name)
+            )
             if message and counted:
                 raise DataError(f"{counted}{number}, column `{name}`: {message}", file)
             if message:
@@ -220,10 +247,15 @@ def checked(
         yield checked_values
 
     if empty:
-        raise DataError("there are no rows of data; expected at least one; check how the file was made", file)
+        raise DataError(
+            "there are no rows of data; expected at least one; check how the file was made",
+            file,
+        )
 
 
-def _checked_value(value: Any, is_label: bool, limits: Range | None) -> tuple[Any, str | None]:
+def _checked_value(
+    value: Any, is_label: bool, limits: Range | None
+) -> tuple[Any, str | None]:
     """Return a text or, where there are `limits`, a number; and what is wrong with it, or None."""
     if is_label and type(value) is int:
         value = str(value)

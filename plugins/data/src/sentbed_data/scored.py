@@ -13,11 +13,22 @@ from sentbed.protocols import DataTraits
 from sentbed_data.csv_tsv_jsonl import Rows, decoded_lines, select, tsv_rows
 from sentbed_data.file_source_base import FileSource
 from sentbed_data.filtered_table import FilteredTable
-from sentbed_data.readers import Range, checked, collect, parse_number, read_rows, resolve
+from sentbed_data.readers import (
+    Range,
+    checked,
+    collect,
+    parse_number,
+    read_rows,
+    resolve,
+)
 from sentbed_data.text_files import several
 from sentbed_data.triplets import few_negatives, negative_columns
 
-_SUFFIXES = {"sts-benchmark": (".csv", ".tsv", ".txt"), "sick": (".tsv", ".txt"), "sts": (".txt",)}
+_SUFFIXES = {
+    "sts-benchmark": (".csv", ".tsv", ".txt"),
+    "sick": (".tsv", ".txt"),
+    "sts": (".txt",),
+}
 _RANGES: Mapping[str, Range] = {
     "table": (0.0, 1.0),
     "sts-benchmark": (0.0, 5.0),
@@ -115,7 +126,9 @@ class Scored(FileSource):
         left_out: dict[str, int] = {}
         columns = collect(self._scored(left_out), len(self.columns))
         if not columns[0]:
-            raise DataError("no pair has a score; expected at least one; check the file", self.path)
+            raise DataError(
+                "no pair has a score; expected at least one; check the file", self.path
+            )
         low, high = self._range
         if self.rescale:
             columns[-1] = [(score - low) / (high - low) for score in columns[-1]]
@@ -149,18 +162,27 @@ class Scored(FileSource):
             yield from self._semeval(path, rows, left_out)
             return
         if self.format == "sick":
-            scored_rows = select(path, rows, _SICK, True, "a text must not contain a tab")
+            scored_rows = select(
+                path, rows, _SICK, True, "a text must not contain a tab"
+            )
         else:
             scored_rows = _benchmark(path, rows)
         names = ("anchor", "positive", "score")
-        yield from checked(scored_rows, names, path, self.limit, None, (), {"score": self._range})
+        yield from checked(
+            scored_rows, names, path, self.limit, None, (), {"score": self._range}
+        )
 
     def _semeval(
-        self, path: Path, rows: Iterator[tuple[int, list[str]]], left_out: dict[str, int]
+        self,
+        path: Path,
+        rows: Iterator[tuple[int, list[str]]],
+        left_out: dict[str, int],
     ) -> Iterator[Sequence[Any]]:
         gold = _gold(path)
         if not gold.is_file():
-            raise DataError("there is no such file; expected one score a line; put it there", gold)
+            raise DataError(
+                "there is no such file; expected one score a line; put it there", gold
+            )
         scores = list(tsv_rows(decoded_lines(gold, self.encoding)))
         pairs = list(rows)
         if len(scores) != len(pairs):
@@ -170,7 +192,9 @@ class Scored(FileSource):
                 gold,
             )
         texts = (_first_two(path, line, fields) for line, fields in pairs)
-        checked_pairs = checked(texts, ("anchor", "positive"), path, self.limit, None, (), {})
+        checked_pairs = checked(
+            texts, ("anchor", "positive"), path, self.limit, None, (), {}
+        )
         for (line, score), pair in zip(scores, checked_pairs, strict=False):
             if not score[0].strip():
                 left_out[_UNSCORED] = left_out.get(_UNSCORED, 0) + 1
@@ -197,7 +221,11 @@ def _benchmark(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Rows:
         yield line, [fields[place] for place in _BENCHMARK]
 
 
-def _first_two(path: Path, line: int, fields: list[str]) -> tuple[int, Sequence[object]]:
+def _first_two(
+    path: Path, line: int, fields: list[str]
+) -> tuple[int, Sequence[object]]:
     if len(fields) < 2:
-        raise DataError("the line has no tab; expected two sentences; correct the line", path, line)
+        raise DataError(
+            "the line has no tab; expected two sentences; correct the line", path, line
+        )
     return line, fields[:2]

@@ -80,7 +80,10 @@ class _OpenFile:
 
     def changed(self) -> DataError:
         """Return the error for a file that has changed."""
-        return DataError("the file changed while it was in use; run again when it is complete", self.path)
+        return DataError(
+            "the file changed while it was in use; run again when it is complete",
+            self.path,
+        )
 
 
 def _state_of(descriptor: int) -> tuple[int, int]:
@@ -103,7 +106,9 @@ class _Column:
 
     def text(self, file: _OpenFile, row: int) -> str:
         """Return one text."""
-        start, end = _PAIRS[self.width].unpack(file.read(self.offsets + row * self.width, 2 * self.width))
+        start, end = _PAIRS[self.width].unpack(
+            file.read(self.offsets + row * self.width, 2 * self.width)
+        )
         return file.read(self.data + start, end - start).decode()
 
     def array(self, file: _OpenFile, first: int, rows: int) -> Any:
@@ -122,7 +127,11 @@ class _Column:
         offsets = np.frombuffer(stored, f"<i{self.width}")
         start, end = int(offsets[0]), int(offsets[-1])
         content = file.read(self.data + start, end - start)
-        buffers = [validity, pyarrow.py_buffer(offsets - offsets[0]), pyarrow.py_buffer(content)]
+        buffers = [
+            validity,
+            pyarrow.py_buffer(offsets - offsets[0]),
+            pyarrow.py_buffer(content),
+        ]
         array = pyarrow.Array.from_buffers(string_type, rows, buffers)
         # Before anything else reads it: offsets that are wrong would be followed anywhere.
         array.validate(full=True)
@@ -206,7 +215,11 @@ class StreamedTable(Dataset):
             for batch in self.batches:
                 for first, rows in batch.slices():
                     try:
-                        values = batch.columns[field].array(self.file, first, rows).to_pylist()
+                        values = (
+                            batch.columns[field]
+                            .array(self.file, first, rows)
+                            .to_pylist()
+                        )
                     except pyarrow.ArrowException as error:
                         raise self.file.changed() from error
                     self.file.require_unchanged()
@@ -255,26 +268,37 @@ def open_streamed(
         _write(cached, len(names), _unchanged(rows(left_out), digests), left_out)
         table = _cached(cached, len(names))
     if table is None:
-        raise RunError(f"cannot read `{cached}`, which was just written; check the disk")
+        raise RunError(
+            f"cannot read `{cached}`, which was just written; check the disk"
+        )
     return StreamedTable(columns, key, *table)
 
 
-def _unchanged(rows: Iterator[Sequence[str]], contents: Mapping[Path, str]) -> Iterator[Sequence[str]]:
+def _unchanged(
+    rows: Iterator[Sequence[str]], contents: Mapping[Path, str]
+) -> Iterator[Sequence[str]]:
     """Yield the rows; raises `DataError` at the end if a file no longer has its hash in `contents`."""
     yield from rows
     for path, content in contents.items():
         if sha256(path) != content:
-            raise DataError("the file changed while it was read; run again when it is complete", path)
+            raise DataError(
+                "the file changed while it was read; run again when it is complete",
+                path,
+            )
 
 
-def _write(path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]) -> None:
+def _write(
+    path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]
+) -> None:
     """Write rows of `width` texts, one record batch at a time, and behind them the counts in `left_out`.
 
     The file appears atomically.
     """
     import pyarrow
 
-    schema = pyarrow.schema([(str(number), pyarrow.string()) for number in range(width)])
+    schema = pyarrow.schema(
+        [(str(number), pyarrow.string()) for number in range(width)]
+    )
     try:
         with atomic_file(path) as stream:
             _write_batches(stream, schema, rows, left_out)
@@ -283,7 +307,9 @@ def _write(path: Path, width: int, rows: Iterator[Sequence[str]], left_out: Mapp
             # Before the file: where a writer is killed in between, the file counts as damaged.
             write_atomic(_hash_of(path), f"{digest.hexdigest()}  {path.name}\n")
     except RunError as error:
-        raise RunError(f"{error}, with the environment variable `{CACHE_VARIABLE}`") from error
+        raise RunError(
+            f"{error}, with the environment variable `{CACHE_VARIABLE}`"
+        ) from error
 
 
 def _hash_of(path: Path) -> Path:
@@ -300,7 +326,10 @@ def _is_intact(path: Path) -> bool:
 
 
 def _write_batches(
-    stream: BinaryIO, schema: Any, rows: Iterator[Sequence[str]], left_out: Mapping[str, int]
+    stream: BinaryIO,
+    schema: Any,
+    rows: Iterator[Sequence[str]],
+    left_out: Mapping[str, int],
 ) -> None:
     import pyarrow
 
@@ -322,18 +351,25 @@ def _write_batches(
 def _batch(rows: Sequence[Sequence[str]], schema: Any) -> Any:
     import pyarrow
 
-    columns = [pyarrow.array(texts, pyarrow.string()) for texts in zip(*rows, strict=True)]
+    columns = [
+        pyarrow.array(texts, pyarrow.string()) for texts in zip(*rows, strict=True)
+    ]
     return pyarrow.record_batch(columns, schema=schema)
 
 
-def _cached(path: Path, width: int) -> tuple[_OpenFile, list[_Batch], dict[str, int]] | None:
+def _cached(
+    path: Path, width: int
+) -> tuple[_OpenFile, list[_Batch], dict[str, int]] | None:
     """Open a cached file; return None if it cannot be read."""
     import pyarrow
 
     try:
         file = _OpenFile.of(path)
         batches = _batches(file, list(map(str, range(width))), sys.maxsize)
-        with pyarrow.OSFile(str(path)) as source, pyarrow.ipc.open_file(source) as reader:
+        with (
+            pyarrow.OSFile(str(path)) as source,
+            pyarrow.ipc.open_file(source) as reader,
+        ):
             last = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
         left_out = json.loads(last.custom_metadata[_LEFT_OUT])
     except (pyarrow.ArrowException, OSError, DataError):
@@ -344,7 +380,9 @@ def _cached(path: Path, width: int) -> tuple[_OpenFile, list[_Batch], dict[str, 
     return file, batches, left_out
 
 
-def _checked(path: Path, names: Sequence[str], limit: int | None) -> tuple[_OpenFile, list[_Batch]] | None:
+def _checked(
+    path: Path, names: Sequence[str], limit: int | None
+) -> tuple[_OpenFile, list[_Batch]] | None:
     """Open an Arrow file and check every text in the wanted fields.
 
     Return None if they cannot be used in place: compressed, not stored as plain strings, or without rows.
@@ -364,7 +402,9 @@ def _checked(path: Path, names: Sequence[str], limit: int | None) -> tuple[_Open
         for batch in batches:
             for first, rows in batch.slices():
                 for name, column in zip(names, batch.columns, strict=True):
-                    _require_texts(column.array(file, first, rows), name, path, start + first)
+                    _require_texts(
+                        column.array(file, first, rows), name, path, start + first
+                    )
             start += batch.rows
 
     return file, batches
@@ -424,8 +464,13 @@ def _require_texts(column: Any, name: str, path: Path, start: int) -> None:
     """Raise `DataError` if a text is missing, blank or has a NUL byte; `start` is the index of the first."""
     from pyarrow import compute
 
-    blank = compute.equal(compute.binary_length(compute.utf8_trim_whitespace(column)), 0)
+    blank = compute.equal(
+        compute.binary_length(compute.utf8_trim_whitespace(column)), 0
+    )
     wrong = compute.or_(blank, compute.match_substring(column, NUL))
     bad = compute.index(compute.fill_null(wrong, True), True).as_py()
     if bad >= 0:
-        raise DataError(f"row {start + bad + 1}, column `{name}`: {fault(column[bad].as_py())}", path)
+        raise DataError(
+            f"row {start + bad + 1}, column `{name}`: {fault(column[bad].as_py())}",
+            path,
+        )

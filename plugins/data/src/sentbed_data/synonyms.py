@@ -113,18 +113,25 @@ class Synonyms(Augmentation):
             )
 
         def replace(text: str, random: Random) -> str:
-            words = [match for match in _WORD.finditer(text) if lexicon.synonyms(match[0])]
+            words = [
+                match for match in _WORD.finditer(text) if lexicon.synonyms(match[0])
+            ]
             if not words:
                 return text
             count = max(1, int(self.rate * len(words) + 0.5))
-            for match in sorted(random.sample(words, count), key=lambda match: match.start(), reverse=True):
+            for match in sorted(
+                random.sample(words, count),
+                key=lambda match: match.start(),
+                reverse=True,
+            ):
                 synonym = random.choice(lexicon.synonyms(match[0]))
                 start, end = match.span()
                 text = text[:start] + synonym + text[end:]
             return text
 
         return self._augmented(
-            replace, f"rate={self.rate} senses={self.senses} lexicon={lexicon.fingerprint}"
+            replace,
+            f"rate={self.rate} senses={self.senses} lexicon={lexicon.fingerprint}",
         )
 
     @staticmethod

@@ -21,7 +21,9 @@ def text_file(location: str) -> Path:
     """Return the file that `location` names. Raises `DataError` if it is missing or a directory."""
     path = locate(location)
     if not path.is_file():
-        raise DataError("this is a directory; expected a file; name the file in it", path)
+        raise DataError(
+            "this is a directory; expected a file; name the file in it", path
+        )
     return path
 
 

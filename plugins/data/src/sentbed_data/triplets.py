@@ -15,7 +15,9 @@ MOST_NEGATIVES = 8
 """Hard negatives of a row that the losses take."""
 
 
-def few_negatives(_: Any, attribute: attrs.Attribute[Any], value: str | tuple[str, ...]) -> None:
+def few_negatives(
+    _: Any, attribute: attrs.Attribute[Any], value: str | tuple[str, ...]
+) -> None:
     """Refuse more hard negatives than the losses take; an attrs validator."""
     if not isinstance(value, str) and len(value) > MOST_NEGATIVES:
         raise ValueError(
@@ -37,7 +39,9 @@ class Triplets(FileSource):
     """Column of the premise."""
     positive: str = "sent1"
     """Column of the entailment."""
-    negative: str | tuple[str, ...] = attrs.field(default="hard_neg", validator=[min_len(1), few_negatives])
+    negative: str | tuple[str, ...] = attrs.field(
+        default="hard_neg", validator=[min_len(1), few_negatives]
+    )
     """Column of the contradiction, or of each of several hard negatives, at most 8:
     `["hard_neg_1", "hard_neg_2"]`."""
 
@@ -56,7 +60,10 @@ class Triplets(FileSource):
 
     def open(self) -> Dataset:
         """Read the file. Raises `DataError` with file and line."""
-        return self._table(self._file_columns, {column: place for place, column in enumerate(self.columns)})
+        return self._table(
+            self._file_columns,
+            {column: place for place, column in enumerate(self.columns)},
+        )
 
 
 def negative_columns(count: int) -> tuple[str, ...]:

@@ -24,7 +24,11 @@ FILES = (
 )
 """The files of WordNet that are read."""
 
-_PLACES = ("/usr/share/wordnet", "/usr/share/nltk_data/corpora/wordnet", "~/nltk_data/corpora/wordnet")
+_PLACES = (
+    "/usr/share/wordnet",
+    "/usr/share/nltk_data/corpora/wordnet",
+    "~/nltk_data/corpora/wordnet",
+)
 
 _GET_IT = (
     "install one (`apt-get install wordnet-base`, or WordNet's `dict` directory from wordnet.princeton.edu) "
@@ -96,7 +100,9 @@ class Lexicon:
         reading = readings[0]
         if foreign or len(readings) > 1:
             reading = max(readings, key=partial(self._frequency, word))
-            most_of_foreign = max((lemma.count() for lemma in _lemmas_of(foreign)), default=-1)
+            most_of_foreign = max(
+                (lemma.count() for lemma in _lemmas_of(foreign)), default=-1
+            )
             if self._frequency(word, reading) <= most_of_foreign:
                 return ()
         synonyms = []
@@ -163,10 +169,14 @@ def find_lexicon(lexicon: str | None) -> Path:
             if (place / "index.noun").is_file():
                 break
         else:
-            raise DataError(f"there is no WordNet in {listed(map(str, places))}; {_GET_IT}")
+            raise DataError(
+                f"there is no WordNet in {listed(map(str, places))}; {_GET_IT}"
+            )
     for name in FILES:
         if not (place / name).is_file():
-            raise DataError(f"this is no WordNet: it has no file `{name}`; {_GET_IT}", place)
+            raise DataError(
+                f"this is no WordNet: it has no file `{name}`; {_GET_IT}", place
+            )
 
     return place
 
@@ -184,16 +194,22 @@ def open_lexicon(lexicon: str | None, senses: int) -> Lexicon:
     try:
         files = {name: (place / name).read_bytes() for name in FILES}
     except OSError as error:
-        raise DataError(f"WordNet's files cannot be read: {error.strerror or error}", place) from error
+        raise DataError(
+            f"WordNet's files cannot be read: {error.strerror or error}", place
+        ) from error
 
     fingerprint = sha256(b"".join(files.values())).hexdigest()
     # Only NLTK's `lexname` shows these names, and Debian leaves them out.
-    files["lexnames"] = b"".join(b"%02d %d 0\n" % (number, number) for number in range(100))
+    files["lexnames"] = b"".join(
+        b"%02d %d 0\n" % (number, number) for number in range(100)
+    )
 
     class Reader(WordNetCorpusReader):  # type: ignore[misc]  # NLTK has no types
         def open(self, file: str) -> Any:
             # Read into memory: NLTK would leave the files open.
-            return nltk.data.SeekableUnicodeStreamReader(BytesIO(files[file]), self._ENCODING)
+            return nltk.data.SeekableUnicodeStreamReader(
+                BytesIO(files[file]), self._ENCODING
+            )
 
         def map_wn(self, version: str = "wordnet") -> None:
             """Do nothing: the map needs a second WordNet, for languages that are not used."""
@@ -212,6 +228,14 @@ def _readable(place: Path) -> Iterator[None]:
 
     try:
         yield
-    except (WordNetError, ValueError, AssertionError, LookupError, StopIteration) as error:
+    except (
+        WordNetError,
+        ValueError,
+        AssertionError,
+        LookupError,
+        StopIteration,
+    ) as error:
         reason = str(error) or type(error).__name__
-        raise DataError(f"WordNet's files cannot be read: {reason}; {_GET_IT}", place) from error
+        raise DataError(
+            f"WordNet's files cannot be read: {reason}; {_GET_IT}", place
+        ) from error

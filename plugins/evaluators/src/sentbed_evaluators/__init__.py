@@ -71,7 +71,8 @@ def evaluators() -> Mapping[str, Lazy]:
             "What encoding the texts of another evaluation takes: columns of cost beside a study's scores.",
         ),
         "throughput": Lazy(
-            "sentbed_evaluators.throughput:Throughput", "Texts per second, by their length in tokens."
+            "sentbed_evaluators.throughput:Throughput",
+            "Texts per second, by their length in tokens.",
         ),
         "memory": Lazy(
             "sentbed_evaluators.memory:Memory",

@@ -56,7 +56,9 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
     for query, (line, of) in grades.items():
         if query not in queries:
             raise DataError(
-                f"query `{query}` is not in `{texts}`; take the two files from the same release", judged, line
+                f"query `{query}` is not in `{texts}`; take the two files from the same release",
+                judged,
+                line,
             )
         positives = {name: grade for name, grade in of.items() if grade > 0}
         positive += len(positives)
@@ -65,7 +67,9 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
                 absent.setdefault(name, query)
                 numbers.setdefault(name, len(numbers))
         if positives:
-            relevant[query] = {numbers[name]: grade for name, grade in positives.items()}
+            relevant[query] = {
+                numbers[name]: grade for name, grade in positives.items()
+            }
     if not any(number < len(documents) for of in relevant.values() for number in of):
         raise DataError(
             f"no judgement says that a document of `{corpus}` is relevant; "
@@ -105,7 +109,11 @@ def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:
     for line, name, row in _rows(path, documents, hashes):
         text = text_of(row, "text", path, line)
         # BEIR's own loader treats a missing title as an empty one.
-        head = text_of(row, "title", path, line) if title and row.get("title") is not None else ""
+        head = (
+            text_of(row, "title", path, line)
+            if title and row.get("title") is not None
+            else ""
+        )
         documents[name] = f"{head} {text}".strip()
     return documents
 
@@ -124,13 +132,19 @@ def _rows(
     for line, row in read_objects(path, hashes=hashes):
         name = text_of(row, "_id", path, line)
         if name in earlier:
-            raise DataError(f"the `_id` {name!r} occurs a second time; remove one of the two", path, line)
+            raise DataError(
+                f"the `_id` {name!r} occurs a second time; remove one of the two",
+                path,
+                line,
+            )
         yield line, name, row
     if not earlier:
         raise DataError("the file is empty; check the download", path)
 
 
-def _read_judgements(path: Path, hashes: Hashes) -> dict[str, tuple[int, dict[str, int]]]:
+def _read_judgements(
+    path: Path, hashes: Hashes
+) -> dict[str, tuple[int, dict[str, int]]]:
     """Return the first line and the grades of documents of each query, in the order of the file."""
     rows = lines(path, hashes=hashes)
     header = next(rows, (1, None))[1]
@@ -150,7 +164,9 @@ def _read_judgements(path: Path, hashes: Hashes) -> dict[str, tuple[int, dict[st
         fields = content.split("\t")
         if len(fields) != len(names):
             raise DataError(
-                f"the line has {len(fields)} columns, the header {len(names)}; repair the line", path, line
+                f"the line has {len(fields)} columns, the header {len(names)}; repair the line",
+                path,
+                line,
             )
         query, document, score = (fields[place] for place in places)
         try:
@@ -171,5 +187,7 @@ def _read_judgements(path: Path, hashes: Hashes) -> dict[str, tuple[int, dict[st
                 line,
             )
     if not judgements:
-        raise DataError("the file has a header and no judgement below it; check the download", path)
+        raise DataError(
+            "the file has a header and no judgement below it; check the download", path
+        )
     return judgements

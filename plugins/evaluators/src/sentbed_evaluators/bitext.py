@@ -94,19 +94,27 @@ class Bitext(Evaluator):
         return Prepared(lists, partial(self._score, first, second, data))
 
     def _score(
-        self, first: Sequence[str], second: Sequence[str], data: Sequence[str], vectors: Vectors
+        self,
+        first: Sequence[str],
+        second: Sequence[str],
+        data: Sequence[str],
+        vectors: Vectors,
     ) -> Evaluation:
         """Search in both directions and score.
 
         Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
-        sides = unit_rows(nonzero(vectors, "first")), unit_rows(nonzero(vectors, "second"))
+        sides = (
+            unit_rows(nonzero(vectors, "first")),
+            unit_rows(nonzero(vectors, "second")),
+        )
         # Each side on its own: two encoders may have collapsed to different directions.
         degenerate = equal_vectors(sides[0]) or equal_vectors(sides[1])
         nearest_of_first, nearest_of_second = self._search(*sides)
         translations = set(zip(first, second, strict=True))
         forward = _flags(
-            (text, second[place]) in translations for text, place in zip(first, nearest_of_first, strict=True)
+            (text, second[place]) in translations
+            for text, place in zip(first, nearest_of_first, strict=True)
         )
         backward = _flags(
             (first[place], text) in translations
@@ -116,7 +124,9 @@ class Bitext(Evaluator):
         protocol: dict[str, Any] = {
             "id": "bitext",
             "similarity": "cosine",
-            "ranked_by": "cosine" if self.score == "cosine" else f"ratio margin, k = {self.neighbours}",
+            "ranked_by": "cosine"
+            if self.score == "cosine"
+            else f"ratio margin, k = {self.neighbours}",
             "split": self.split or default_split,
             "pairs": len(first),
             "equal_texts": "count as found",
@@ -144,9 +154,13 @@ class Bitext(Evaluator):
         return Evaluation(scores, primary=scores[0].value)
 
     def _files(self, pairs: int) -> ParallelFiles:
-        return ParallelFiles(*self.parallel, pairs, pairs, seed=0, encoding=self.encoding)
+        return ParallelFiles(
+            *self.parallel, pairs, pairs, seed=0, encoding=self.encoding
+        )
 
-    def _search(self, first: NDArray[np.float32], second: NDArray[np.float32]) -> tuple[list[int], list[int]]:
+    def _search(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> tuple[list[int], list[int]]:
         """Return the line of the other side found by each line of the first, and by each of the second."""
         k = 1 if self.score == "cosine" else self.neighbours
         forward = nearest(first, in_blocks(second), k)
@@ -161,10 +175,17 @@ def _best_margin(of: Neighbours, others: Neighbours) -> list[int]:
     import numpy as np
 
     # Half of each mean equals the paper's sums over 2k.
-    scale = (of.similarities.mean(axis=1)[:, None] + others.similarities.mean(axis=1)[of.places]) / 2
+    scale = (
+        of.similarities.mean(axis=1)[:, None]
+        + others.similarities.mean(axis=1)[of.places]
+    ) / 2
     # Without any similarity to the neighbours the ratio is meaningless: such a candidate ranks last.
-    margins = np.divide(of.similarities, scale, out=np.full(scale.shape, -np.inf), where=scale > 0)
-    best: list[int] = of.places[np.arange(len(margins)), margins.argmax(axis=1)].tolist()
+    margins = np.divide(
+        of.similarities, scale, out=np.full(scale.shape, -np.inf), where=scale > 0
+    )
+    best: list[int] = of.places[
+        np.arange(len(margins)), margins.argmax(axis=1)
+    ].tolist()
     return best
 
 

@@ -67,7 +67,9 @@ class Fitted:
     """`(penalties,)`: number of rows of `development` classified correctly."""
 
 
-def predict(features: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.int64]:
+def predict(
+    features: NDArray[np.float32], weights: NDArray[np.float32]
+) -> NDArray[np.int64]:
     """Return the class of each row of `features` `(n, width)` under `weights` `(width + 1, classes)`."""
     classes: NDArray[np.int64] = (features @ weights[:-1] + weights[-1]).argmax(axis=1)
     return classes

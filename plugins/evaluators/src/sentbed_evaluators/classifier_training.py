@@ -10,7 +10,13 @@ import attrs
 from sentbed import DataError
 
 from sentbed_evaluators import logistic_regression
-from sentbed_evaluators.classifier_dataclasses import Examples, Fitted, Task, Training, predict
+from sentbed_evaluators.classifier_dataclasses import (
+    Examples,
+    Fitted,
+    Task,
+    Training,
+    predict,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -83,7 +89,9 @@ class Classifier:
         """The number of folds of a cross-validation."""
         return 10 if self.mode == "test" else 5
 
-    def nested(self, data: Examples, classes: int, progress: Progress | None = None) -> Outcome:
+    def nested(
+        self, data: Examples, classes: int, progress: Progress | None = None
+    ) -> Outcome:
         """Nested cross-validation: MR, CR, SUBJ, MPQA.
 
         In each outer fold, an inner cross-validation picks the penalty; then a classifier is trained on all
@@ -98,10 +106,23 @@ class Classifier:
         for train, _ in outer:
             folds = self._folds(data.labels[train])
             inner.append([(train[rows], train[held_out]) for rows, held_out in folds])
-        fits = _Fits(self, "nested", data, data, classes, progress, fits=(self.folds**2, self.folds))
+        fits = _Fits(
+            self,
+            "nested",
+            data,
+            data,
+            classes,
+            progress,
+            fits=(self.folds**2, self.folds),
+        )
         chosen = fits.choose(inner)
         penalties = [penalty for penalty, _ in chosen]
-        last = fits.last([(train, penalty) for (train, _), penalty in zip(outer, penalties, strict=True)])
+        last = fits.last(
+            [
+                (train, penalty)
+                for (train, _), penalty in zip(outer, penalties, strict=True)
+            ]
+        )
         predicted, fold = np.empty((2, len(data)), np.int64)
         accuracies = []
         for number, ((_, test), weights) in enumerate(zip(outer, last, strict=True)):
@@ -111,29 +132,41 @@ class Classifier:
         return Outcome(_rounded(np.mean(accuracies)), development, predicted, fold)
 
     def folded(
-        self, train: Examples, test: Examples, classes: int, progress: Progress | None = None
+        self,
+        train: Examples,
+        test: Examples,
+        classes: int,
+        progress: Progress | None = None,
     ) -> Outcome:
         """Pick the penalty by cross-validation on `train`, then train on all of it: TREC, MRPC."""
         import numpy as np
 
         self._require(train.labels, self.folds)
-        fits = _Fits(self, "folded", train, train, classes, progress, fits=(self.folds, 1))
+        fits = _Fits(
+            self, "folded", train, train, classes, progress, fits=(self.folds, 1)
+        )
         [(penalty, score)] = fits.choose([self._folds(train.labels)])
         [weights] = fits.last([(np.arange(len(train)), penalty)])
         predicted = predict(test.features, weights)
         return Outcome(_percent(predicted == test.labels), score, predicted)
 
-    def chosen(self, train: Examples, classes: int, progress: Progress | None = None) -> Outcome:
+    def chosen(
+        self, train: Examples, classes: int, progress: Progress | None = None
+    ) -> Outcome:
         """Cross-validation on `train`: the accuracy of the best penalty, which `folded` would pick."""
         import numpy as np
 
         self._require(train.labels, self.folds)
         folds = self._folds(train.labels)
-        fits = _Fits(self, "folded", train, train, classes, progress, fits=(self.folds, 0))
+        fits = _Fits(
+            self, "folded", train, train, classes, progress, fits=(self.folds, 0)
+        )
         [(penalty, score)] = fits.choose([folds])
         predicted, fold = np.empty((2, len(train)), np.int64)
         for number, (_, held_out) in enumerate(folds):
-            predicted[held_out] = predict(train.features[held_out], fits.weights(number, penalty))
+            predicted[held_out] = predict(
+                train.features[held_out], fits.weights(number, penalty)
+            )
             fold[held_out] = number
         return Outcome(score, score, predicted, fold)
 
@@ -161,7 +194,9 @@ class Classifier:
 
         self._require(train.labels, 1)
         if not len(development) or not len(test):
-            raise DataError("there is no example to choose by or to score; check the splits of the data")
+            raise DataError(
+                "there is no example to choose by or to score; check the splits of the data"
+            )
         fits = _Fits(self, "split", train, development, classes, progress, fits=(1, 0))
         rows = np.arange(len(train)), np.arange(len(development))
         # SentEval trains the chosen classifier again with the same examples and seed, which gives the same
@@ -202,16 +237,26 @@ class Classifier:
         }
         if self.protocol == "logistic":
             strengths = {kind: list(values) for kind, values in STRENGTHS.items()}
-            return settings | {"solver": "lbfgs", "tolerance": logistic_regression.TOLERANCE, "C": strengths}
+            return settings | {
+                "solver": "lbfgs",
+                "tolerance": logistic_regression.TOLERANCE,
+                "C": strengths,
+            }
         training = attrs.asdict(self.training)
-        return settings | {"penalties": list(PENALTIES), "held_out": HELD_OUT} | training
+        return (
+            settings | {"penalties": list(PENALTIES), "held_out": HELD_OUT} | training
+        )
 
     @property
     def training(self) -> Training:
         """The training settings of the `senteval` protocol."""
         if self.mode == "test":
-            return Training("adam", 64, tenacity=5, epoch_size=4, max_epoch=200, seed=self.seed)
-        return Training("rmsprop", 128, tenacity=3, epoch_size=2, max_epoch=200, seed=self.seed)
+            return Training(
+                "adam", 64, tenacity=5, epoch_size=4, max_epoch=200, seed=self.seed
+            )
+        return Training(
+            "rmsprop", 128, tenacity=3, epoch_size=2, max_epoch=200, seed=self.seed
+        )
 
 
 class _Fits:
@@ -229,17 +274,24 @@ class _Fits:
     ) -> None:
         self._classifier, self._classes = classifier, classes
         self._train, self._development = train, development
-        self._penalties = PENALTIES if classifier.protocol == "senteval" else STRENGTHS[kind]
+        self._penalties = (
+            PENALTIES if classifier.protocol == "senteval" else STRENGTHS[kind]
+        )
         self._progress = progress
         self._total = fits[0] * len(self._penalties) + fits[1]
         self._done = 0
         self._fitted: list[Fitted] = []
 
-    def choose(self, groups: Sequence[Sequence[tuple[Rows, Rows]]]) -> list[tuple[float, float]]:
+    def choose(
+        self, groups: Sequence[Sequence[tuple[Rows, Rows]]]
+    ) -> list[tuple[float, float]]:
         """Return the best penalty of each group of folds, and its accuracy x 100, two decimals."""
         import numpy as np
 
-        tasks = [Task(train, held_out, self._penalties) for train, held_out in chain.from_iterable(groups)]
+        tasks = [
+            Task(train, held_out, self._penalties)
+            for train, held_out in chain.from_iterable(groups)
+        ]
         self._fitted = self._fit(tasks)
         accuracies = []
         for task, fitted in zip(tasks, self._fitted, strict=True):
@@ -255,7 +307,9 @@ class _Fits:
 
     def weights(self, fold: int, penalty: float) -> NDArray[np.float32]:
         """Return the weights that `choose` trained in one fold with one penalty."""
-        weights: NDArray[np.float32] = self._fitted[fold].weights[self._penalties.index(penalty)]
+        weights: NDArray[np.float32] = self._fitted[fold].weights[
+            self._penalties.index(penalty)
+        ]
         return weights
 
     def last(self, tasks: Sequence[tuple[Rows, float]]) -> list[NDArray[np.float32]]:
@@ -276,7 +330,12 @@ class _Fits:
         classifier = self._classifier
         if classifier.protocol == "logistic":
             return logistic_regression.fit(
-                self._train, self._development, self._classes, tasks, classifier.seed, self._advance
+                self._train,
+                self._development,
+                self._classes,
+                tasks,
+                classifier.seed,
+                self._advance,
             )
         from sentbed_evaluators._torch import batched_logistic_regression
 

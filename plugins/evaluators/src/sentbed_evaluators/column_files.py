@@ -72,7 +72,11 @@ class ColumnFile:
                 f"`columns` {fault}, but {count} different columns are needed; "
                 f"give {', '.join(self.meanings)}"
             )
-        wrong = [column for column in self.columns if not (column.isascii() and column.isdigit())]
+        wrong = [
+            column
+            for column in self.columns
+            if not (column.isascii() and column.isdigit())
+        ]
         if not self.header and self._suffix == ".jsonl":
             yield "`header = false` means nothing for a jsonl file, whose keys name the columns; remove it"
         elif not self.header and wrong:
@@ -99,31 +103,54 @@ class ColumnFile:
         for line, row in read(path, hashes):
             yield line, row
         if not line:
-            raise DataError("the file has no pair of sentences; add pairs or check the download", path)
+            raise DataError(
+                "the file has no pair of sentences; add pairs or check the download",
+                path,
+            )
 
-    def _objects(self, path: Path, hashes: Hashes | None) -> Iterator[tuple[int, Sequence[Any]]]:
+    def _objects(
+        self, path: Path, hashes: Hashes | None
+    ) -> Iterator[tuple[int, Sequence[Any]]]:
         for line, row in read_objects(path, self.encoding, hashes):
             texts = [text_of(row, column, path, line) for column in self.columns[:2]]
-            yield line, [*texts, *(value_of(row, column, path, line) for column in self.columns[2:])]
+            yield (
+                line,
+                [
+                    *texts,
+                    *(value_of(row, column, path, line) for column in self.columns[2:]),
+                ],
+            )
 
-    def _fields(self, path: Path, hashes: Hashes | None) -> Iterator[tuple[int, Sequence[str]]]:
+    def _fields(
+        self, path: Path, hashes: Hashes | None
+    ) -> Iterator[tuple[int, Sequence[str]]]:
         numbered_lines = _without_blank_end(lines(path, self.encoding, hashes))
         rows: Iterator[tuple[int, Sequence[str]]]
         if self._suffix == ".csv":
             rows = csv_rows(path, numbered_lines)
         else:
-            rows = ((line, text.split(self.separator or "\t")) for line, text in numbered_lines)
+            rows = (
+                (line, text.split(self.separator or "\t"))
+                for line, text in numbered_lines
+            )
         if self.header:
             names = next(rows, (1, None))[1]
             if names is None:
                 return
-            places, width = [_place(column, names, path) for column in self.columns], len(names)
+            places, width = (
+                [_place(column, names, path) for column in self.columns],
+                len(names),
+            )
         else:
             places = [int(column) for column in self.columns]
             width = max(places) + 1
         for line, row in rows:
             if len(row) < width or (self.header and len(row) > width):
-                expected = f"the header has {width}" if self.header else f"{width} were expected"
+                expected = (
+                    f"the header has {width}"
+                    if self.header
+                    else f"{width} were expected"
+                )
                 raise DataError(
                     f"the row has {len(row)} columns, but {expected}; "
                     f"repair the line, or change `columns` or `separator`",
@@ -133,7 +160,9 @@ class ColumnFile:
             yield line, [row[place] for place in places]
 
 
-def _without_blank_end(numbered_lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+def _without_blank_end(
+    numbered_lines: Iterable[tuple[int, str]],
+) -> Iterator[tuple[int, str]]:
     waiting = []
     for line in numbered_lines:
         waiting.append(line)
@@ -145,7 +174,9 @@ def _without_blank_end(numbered_lines: Iterable[tuple[int, str]]) -> Iterator[tu
 def _place(column: str, names: Sequence[str], path: Path) -> int:
     if names.count(column) != 1:
         if column in names:
-            message = f"column `{column}` is in the header more than once; rename one of them"
+            message = (
+                f"column `{column}` is in the header more than once; rename one of them"
+            )
         else:
             choices = suggest(column, list(filter(None, names)))
             message = f"column `{column}` is not in the header; set `columns` to those of the file.{choices}"

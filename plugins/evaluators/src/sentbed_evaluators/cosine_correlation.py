@@ -44,7 +44,9 @@ def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
     return require_nonzero(vectors[name], vectors.lists[name].both)
 
 
-def require_finite(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
+def require_finite(
+    vectors: NDArray[np.float32], texts: Sequence[str]
+) -> NDArray[np.float32]:
     """Return the vectors of texts, one finite row per text; raises `RunError` otherwise."""
     import numpy as np
 
@@ -65,7 +67,9 @@ def require_finite(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArra
     return vectors
 
 
-def require_nonzero(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArray[np.float32]:
+def require_nonzero(
+    vectors: NDArray[np.float32], texts: Sequence[str]
+) -> NDArray[np.float32]:
     """Return the vectors of texts, one finite row per text, none zero; raises `RunError` naming the sentence.
 
     A zero vector is a sentence that the encoder has lost, which a classifier's score would not show.
@@ -83,7 +87,9 @@ def require_nonzero(vectors: NDArray[np.float32], texts: Sequence[str]) -> NDArr
     return vectors
 
 
-def cosines(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArray[np.float64]:
+def cosines(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> NDArray[np.float64]:
     """Return the cosine of each row pair in float64, `(n,)`; 0 for a zero vector, as in SentEval."""
     import numpy as np
 

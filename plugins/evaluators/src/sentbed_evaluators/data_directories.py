@@ -25,7 +25,11 @@ def data_directory(data_dir: str | None, holds: str, name: str) -> Path:
 
 
 def find_root(
-    data_dir: str | None, places: Sequence[str], entries: Iterable[str], what: str, name: str
+    data_dir: str | None,
+    places: Sequence[str],
+    entries: Iterable[str],
+    what: str,
+    name: str,
 ) -> Path:
     """Return the first of `places` below the data directory that has one of `entries`, files or folders.
 

@@ -22,11 +22,17 @@ _ROUNDING = 1e-6
 """Span of cosines of float32 vectors that is rounding."""
 
 
-def one_class(predicted: NDArray[np.int64], folds: NDArray[np.int64] | None = None) -> str:
+def one_class(
+    predicted: NDArray[np.int64], folds: NDArray[np.int64] | None = None
+) -> str:
     """Return a reason if the predictions are constant, within each of the `folds` if given; else empty."""
     import numpy as np
 
-    parts = [predicted] if folds is None else [predicted[folds == fold] for fold in np.unique(folds)]
+    parts = (
+        [predicted]
+        if folds is None
+        else [predicted[folds == fold] for fold in np.unique(folds)]
+    )
     if any(len(part) and part.min() != part.max() for part in parts):
         return ""
     return "the classifier found one class only"
@@ -69,6 +75,4 @@ def _within(vectors: NDArray[np.float32], span: float) -> str:
     low = float((units @ (mean / np.linalg.norm(mean))).min())
     if low < 1 - span:
         return ""
-    return (
-        f"the vectors have collapsed: all cosines with their mean are above {np.floor(1e4 * low) / 1e4:.4f}"
-    )
+    return f"the vectors have collapsed: all cosines with their mean are above {np.floor(1e4 * low) / 1e4:.4f}"

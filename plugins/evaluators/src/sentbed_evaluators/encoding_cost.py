@@ -94,12 +94,18 @@ class EncodingCost(Evaluator):
                 f"`{self.name}` measures the texts of `{self.texts.name}`, which drives the encoder itself "
                 'and names none; set `texts` to another evaluator, such as `{ use = "senteval-sts" }`'
             )
-        distinct = sorted({text for listed in prepared.lists.values() for text in listed.both})
+        distinct = sorted(
+            {text for listed in prepared.lists.values() for text in listed.both}
+        )
         if not distinct:
-            raise DataError(f"`{self.texts.name}` has no texts to encode; set `texts` to another evaluator")
+            raise DataError(
+                f"`{self.texts.name}` has no texts to encode; set `texts` to another evaluator"
+            )
         count = min(self.sample, len(distinct))
         texts = [distinct[place * len(distinct) // count] for place in range(count)]
-        return DrivesEncoder(lambda encoder: self._evaluate(encoder, texts), lambda: distinct)
+        return DrivesEncoder(
+            lambda encoder: self._evaluate(encoder, texts), lambda: distinct
+        )
 
     def _evaluate(self, encoder: TextEncoder, texts: Sequence[str]) -> Evaluation:
         """Count and time the passes.
@@ -123,7 +129,9 @@ class EncodingCost(Evaluator):
         (watched,) = placed
         seen = watched.tally.over(len(texts))
         encoder.progress(self.name, 1, self.repeats + 2)
-        computed = list(_computed(watched, lambda: alone.encode(texts), encoder.machine, len(texts)))
+        computed = list(
+            _computed(watched, lambda: alone.encode(texts), encoder.machine, len(texts))
+        )
         encoder.progress(self.name, 2, self.repeats + 2)
         wall, busy = [], []
         for done in range(self.repeats):
@@ -153,7 +161,10 @@ class EncodingCost(Evaluator):
 
 
 def _computed(
-    watched: _Watched, encode: Callable[[], object], machine: Mapping[str, Any], texts: int
+    watched: _Watched,
+    encode: Callable[[], object],
+    machine: Mapping[str, Any],
+    texts: int,
 ) -> Iterator[tuple[str, str, float]]:
     """Yield operations, memory and parameters with their units, as far as PyTorch reports them."""
     if watched.module is None:
@@ -167,7 +178,11 @@ def _computed(
         # Other engines run the module by functions of their own.
         if counts.operations:
             yield "operations", "GFLOP", counts.operations / 1e9 / texts
-            yield "memory", "MiB", (counted_pass.weight_bytes(watched.module) + counts.peak) / 2**20
+            yield (
+                "memory",
+                "MiB",
+                (counted_pass.weight_bytes(watched.module) + counts.peak) / 2**20,
+            )
     yield "parameters", "millions", counted_pass.parameters(watched.module) / 1e6
 
 
@@ -209,7 +224,9 @@ class _Watched(PlacedEncoder):
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         return next(self.encode_batches([batch]))
 
-    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(
+        self, batches: Iterable[TokenBatch]
+    ) -> Iterator[NDArray[np.float32]]:
         return self.placed.encode_batches(map(self._count, batches))
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]] | None:

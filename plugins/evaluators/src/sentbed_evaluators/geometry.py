@@ -24,8 +24,18 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.cosine_correlation import finite, zero_vectors
 from sentbed_evaluators.degenerate_scores import collapsed
-from sentbed_evaluators.geometry_measures import distances, mean_cosine, top_singular_share, uniformity
-from sentbed_evaluators.geometry_pairs import GeometryPairs, of_pair_file, of_parallel_files, of_senteval
+from sentbed_evaluators.geometry_measures import (
+    distances,
+    mean_cosine,
+    top_singular_share,
+    uniformity,
+)
+from sentbed_evaluators.geometry_pairs import (
+    GeometryPairs,
+    of_pair_file,
+    of_parallel_files,
+    of_senteval,
+)
 from sentbed_evaluators.line_aligned_pairs import ParallelFiles
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.senteval_sts_files import (
@@ -126,7 +136,9 @@ class Geometry(Evaluator):
     def traits(self) -> EvaluatorTraits:
         """Whether the pairs are a development or training task of SentEval, or files declared as such."""
         files = self.path is not None or self.parallel is not None
-        development = self.split in ("train", "dev") if files else self.task in DEVELOPMENT
+        development = (
+            self.split in ("train", "dev") if files else self.task in DEVELOPMENT
+        )
         cites = ("wang2020alignment", *citations(self.whitening))
         return EvaluatorTraits(cites=cites, development=development, two_sided=True)
 
@@ -139,7 +151,10 @@ class Geometry(Evaluator):
                 hint = suggest(protocol, get_args(Convention))
                 yield f"`{protocol}` is not a protocol of `{self.name}`.{hint}"
         if not self.measures or len(set(self.measures)) != len(self.measures):
-            yield "`measures` is empty or names one twice; give one or more of " + ", ".join(_MEASURES)
+            yield (
+                "`measures` is empty or names one twice; give one or more of "
+                + ", ".join(_MEASURES)
+            )
         for measure in self.measures:
             if measure not in get_args(Measure):
                 yield f"`{measure}` is not a measure of `{self.name}`.{suggest(measure, get_args(Measure))}"
@@ -147,7 +162,11 @@ class Geometry(Evaluator):
             yield from self.whitening.problems()
         if not math.isfinite(self.threshold):
             yield f"`threshold` is {self.threshold!r}; give a finite gold score, such as 4.0"
-        sources = [name for name in ("path", "parallel", "data_dir") if getattr(self, name) is not None]
+        sources = [
+            name
+            for name in ("path", "parallel", "data_dir")
+            if getattr(self, name) is not None
+        ]
         if len(sources) > 1:
             yield f"`{sources[0]}` and `{sources[1]}` exclude each other; remove one"
         if self.parallel is not None:
@@ -187,34 +206,60 @@ class Geometry(Evaluator):
         rows = finite(vectors, "pairs")
         _refuse_zeros(rows, pairs)
         reason = collapsed(rows)
-        scores = [attrs.evolve(score, degenerate=reason) for score in self._by_convention(pairs, rows)]
+        scores = [
+            attrs.evolve(score, degenerate=reason)
+            for score in self._by_convention(pairs, rows)
+        ]
         # Anisotropy says how far vectors have collapsed, and so means something of those that have.
         scores += self._anisotropy(pairs, rows)
-        main = scores[: len({"alignment", "uniformity"}.intersection(self.measures)) or 1]
+        main = scores[
+            : len({"alignment", "uniformity"}.intersection(self.measures)) or 1
+        ]
         return Evaluation(tuple(scores), primary=-sum(score.value for score in main))
 
-    def _by_convention(self, pairs: GeometryPairs, vectors: NDArray[np.float32]) -> Iterator[Score]:
+    def _by_convention(
+        self, pairs: GeometryPairs, vectors: NDArray[np.float32]
+    ) -> Iterator[Score]:
         for convention in self.protocols:
             squared = convention == "wang-isola"
             formulas = _FORMULAS[convention]
             if "alignment" in self.measures:
-                apart = distances(vectors, pairs.positive, len(pairs.first), squared=squared)
+                apart = distances(
+                    vectors, pairs.positive, len(pairs.first), squared=squared
+                )
                 protocol = _protocol(pairs, convention, formulas["alignment"], "L2")
                 items = Items("mean", apart, scale=1.0)
                 value = float(apart.mean())
                 yield Score(
-                    pairs.task, "alignment", value, protocol, items=items, direction="lower", axis="y"
+                    pairs.task,
+                    "alignment",
+                    value,
+                    protocol,
+                    items=items,
+                    direction="lower",
+                    axis="y",
                 )
             if "uniformity" in self.measures:
                 protocol = _protocol(pairs, convention, formulas["uniformity"], "L2")
                 value = uniformity(vectors, squared=squared)
-                yield Score(pairs.task, "uniformity", value, protocol, direction="lower", axis="x")
+                yield Score(
+                    pairs.task,
+                    "uniformity",
+                    value,
+                    protocol,
+                    direction="lower",
+                    axis="x",
+                )
 
-    def _anisotropy(self, pairs: GeometryPairs, vectors: NDArray[np.float32]) -> Iterator[Score]:
+    def _anisotropy(
+        self, pairs: GeometryPairs, vectors: NDArray[np.float32]
+    ) -> Iterator[Score]:
         if "anisotropy" not in self.measures:
             return
         protocol = _protocol(pairs, "anisotropy", "E cos(x,y)", "L2")
-        yield Score(pairs.task, "anisotropy", mean_cosine(vectors), protocol, direction="none")
+        yield Score(
+            pairs.task, "anisotropy", mean_cosine(vectors), protocol, direction="none"
+        )
         protocol = _protocol(pairs, "anisotropy", "s_1^2 / sum s_i^2, uncentred", "no")
         value = top_singular_share(vectors)
         yield Score(pairs.task, "top-singular-share", value, protocol, direction="none")
@@ -223,17 +268,28 @@ class Geometry(Evaluator):
         return PairFile(path, self.columns, self.header, self.separator, self.encoding)
 
     def _parallel(self, files: tuple[FilePath, FilePath]) -> ParallelFiles:
-        return ParallelFiles(*files, self.pairs, self.positives, self.seed, self.encoding)
+        return ParallelFiles(
+            *files, self.pairs, self.positives, self.seed, self.encoding
+        )
 
     def _read(self) -> GeometryPairs:
         for problem in self.check():
             raise DataError(problem)
         if self.parallel is not None:
-            return of_parallel_files(self._parallel(self.parallel), self.task, self.split)
+            return of_parallel_files(
+                self._parallel(self.parallel), self.task, self.split
+            )
         if self.path is not None:
-            pairs = of_pair_file(self._file(self.path), self.task, self.split, self.threshold)
+            pairs = of_pair_file(
+                self._file(self.path), self.task, self.split, self.threshold
+            )
         else:
-            pairs = of_senteval(self.data_dir, self.task or _DEFAULT_TASK, self.threshold, self.check_sizes)
+            pairs = of_senteval(
+                self.data_dir,
+                self.task or _DEFAULT_TASK,
+                self.threshold,
+                self.check_sizes,
+            )
         if "alignment" in self.measures and not pairs.positive:
             raise DataError(
                 f"no pair of `{pairs.task}` has a gold score above `threshold` = {self.threshold:g}; "
@@ -242,7 +298,9 @@ class Geometry(Evaluator):
         return pairs
 
 
-def _protocol(pairs: GeometryPairs, name: str, formula: str, normalised: str) -> dict[str, Any]:
+def _protocol(
+    pairs: GeometryPairs, name: str, formula: str, normalised: str
+) -> dict[str, Any]:
     return {
         "id": name,
         "formula": formula,

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 _BLOCK = 1024
 
 
-def distances(vectors: Rows, positive: Sequence[int], offset: int, *, squared: bool) -> NDArray[np.float64]:
+def distances(
+    vectors: Rows, positive: Sequence[int], offset: int, *, squared: bool
+) -> NDArray[np.float64]:
     """Return the distance of rows `i` and `offset + i` for each `i` in `positive`, after L2 normalisation."""
     import numpy as np
 

@@ -28,7 +28,9 @@ class GeometryPairs:
     """Description of the pairs, for the protocol."""
 
 
-def of_parallel_files(files: ParallelFiles, task: str | None, split: str | None) -> GeometryPairs:
+def of_parallel_files(
+    files: ParallelFiles, task: str | None, split: str | None
+) -> GeometryPairs:
     """Read line-aligned files; the aligned lines are the positive pairs."""
     hashes: Hashes = {}
     first, second = files.read(hashes)
@@ -38,20 +40,33 @@ def of_parallel_files(files: ParallelFiles, task: str | None, split: str | None)
         "split": split or "first lines",
         "data": [hashes[locate(path)] for path in (files.first, files.second)],
     }
-    return GeometryPairs(task or files.task, first, second, range(files.positives), protocol)
+    return GeometryPairs(
+        task or files.task, first, second, range(files.positives), protocol
+    )
 
 
-def of_pair_file(file: PairFile, task: str | None, split: str | None, threshold: float) -> GeometryPairs:
+def of_pair_file(
+    file: PairFile, task: str | None, split: str | None, threshold: float
+) -> GeometryPairs:
     """Read scored pairs; those with a gold score above `threshold` are positive."""
     path = locate(file.path)
     hashes: Hashes = {}
     pairs = file.read(hashes)
     about = {"split": split or "whole file", "data": hashes[path]}
     name = task or Path(path).stem
-    return _scored(name, list(pairs.first), list(pairs.second), list(pairs.scores), threshold, about)
+    return _scored(
+        name,
+        list(pairs.first),
+        list(pairs.second),
+        list(pairs.scores),
+        threshold,
+        about,
+    )
 
 
-def of_senteval(data_dir: FilePath | None, task: str, threshold: float, check_sizes: bool) -> GeometryPairs:
+def of_senteval(
+    data_dir: FilePath | None, task: str, threshold: float, check_sizes: bool
+) -> GeometryPairs:
     """Read a task of SentEval; the pairs with a gold score above `threshold` are positive."""
     pairs = read_task(find_root(data_dir), task, check_sizes)
     first: list[str] = []
@@ -74,4 +89,6 @@ def _scored(
     about: Mapping[str, Any],
 ) -> GeometryPairs:
     positive = [i for i, score in enumerate(scores) if score > threshold]
-    return GeometryPairs(task, first, second, positive, {"positives": f"gold > {threshold:g}", **about})
+    return GeometryPairs(
+        task, first, second, positive, {"positives": f"gold > {threshold:g}", **about}
+    )

@@ -52,13 +52,22 @@ class Task:
 
 def _mnli(dev: str, size: int) -> Task:
     classes = ("contradiction", "entailment", "neutral")
-    return Task("MNLI", ("sentence1", "sentence2"), "gold_label", classes, ((392_702, size),), dev)
+    return Task(
+        "MNLI",
+        ("sentence1", "sentence2"),
+        "gold_label",
+        classes,
+        ((392_702, size),),
+        dev,
+    )
 
 
 TASKS: dict[str, Task] = {
     "CoLA": Task("CoLA", ("3",), "1", _BINARY, ((8_551, 1_043),), header=False),
     "SST-2": Task("SST-2", ("sentence",), "label", _BINARY, ((67_349, 872),)),
-    "MRPC": Task("MRPC", ("#1 String", "#2 String"), "Quality", _BINARY, ((3_668, 408),)),
+    "MRPC": Task(
+        "MRPC", ("#1 String", "#2 String"), "Quality", _BINARY, ((3_668, 408),)
+    ),
     "STS-B": Task("STS-B", ("sentence1", "sentence2"), "score", (), ((5_749, 1_500),)),
     "QQP": Task(
         "QQP",
@@ -70,8 +79,12 @@ TASKS: dict[str, Task] = {
     ),
     "MNLI-m": _mnli("dev_matched.tsv", 9_815),
     "MNLI-mm": _mnli("dev_mismatched.tsv", 9_832),
-    "QNLI": Task("QNLI", ("question", "sentence"), "label", _ENTAILMENT, ((104_743, 5_463),)),
-    "RTE": Task("RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT, ((2_490, 277),)),
+    "QNLI": Task(
+        "QNLI", ("question", "sentence"), "label", _ENTAILMENT, ((104_743, 5_463),)
+    ),
+    "RTE": Task(
+        "RTE", ("sentence1", "sentence2"), "label", _ENTAILMENT, ((2_490, 277),)
+    ),
 }
 """The nine tasks of SentGLUE, in the order of Sentence-T5's table 6. QNLI is the second release."""
 
@@ -184,6 +197,8 @@ def _class(label: str, classes: Sequence[str], file: Path, line: int) -> int:
     if label not in classes:
         expected = ", ".join(f"`{name}`" for name in classes)
         raise DataError(
-            f"the label is {label!r}, but one of {expected} was expected; repair the line", file, line
+            f"the label is {label!r}, but one of {expected} was expected; repair the line",
+            file,
+            line,
         )
     return classes.index(label)

@@ -26,7 +26,9 @@ def read_objects(
 def value_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> Any:
     """Return the value of a key; raises `DataError` if it is missing."""
     if key not in row:
-        raise DataError(f"key `{key}` is missing; add it.{suggest(key, list(row))}", path, line)
+        raise DataError(
+            f"key `{key}` is missing; add it.{suggest(key, list(row))}", path, line
+        )
     return row[key]
 
 
@@ -34,7 +36,11 @@ def text_of(row: Mapping[str, Any], key: str, path: Path, line: int) -> str:
     """Return the text of a key; raises `DataError` if there is none."""
     value = value_of(row, key, path, line)
     if not is_text(value):
-        raise DataError(f"`{key}` is {value!r}, but a text was expected; repair the line", path, line)
+        raise DataError(
+            f"`{key}` is {value!r}, but a text was expected; repair the line",
+            path,
+            line,
+        )
     return value
 
 

@@ -15,19 +15,53 @@ from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 from sentbed_evaluators import glue_files, probing_files, senteval_sts_files
 
 _HUB = "https://huggingface.co/datasets/princeton-nlp/datasets-for-simcse/resolve/main"
-_PROBING = "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing"
+_PROBING = (
+    "https://raw.githubusercontent.com/facebookresearch/SentEval/main/data/probing"
+)
 _GLUE = "https://dl.fbaipublicfiles.com/glue/data"
 _MRPC = "https://dl.fbaipublicfiles.com/senteval/senteval_data"
 
 _GLUE_ARCHIVES = (
-    ("CoLA", "CoLA.zip", "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
-    ("SST-2", "SST-2.zip", "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
-    ("STS-B", "STS-B.zip", "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"),
-    ("QQP", "QQP-clean.zip", "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0"),
-    ("MNLI", "MNLI.zip", "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633"),
-    ("QNLI", "QNLIv2.zip", "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5"),
-    ("RTE", "RTE.zip", "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
-    ("WNLI", "WNLI.zip", "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46"),
+    (
+        "CoLA",
+        "CoLA.zip",
+        "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff",
+    ),
+    (
+        "SST-2",
+        "SST-2.zip",
+        "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa",
+    ),
+    (
+        "STS-B",
+        "STS-B.zip",
+        "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85",
+    ),
+    (
+        "QQP",
+        "QQP-clean.zip",
+        "40e7c862c04eb26ee04b67fd900e76c45c6ba8e6d8fab4f8f1f8072a1a3fbae0",
+    ),
+    (
+        "MNLI",
+        "MNLI.zip",
+        "e7c1d896d26ed6caf700110645df426cc2d8ebf02a5ab743d5a5c68ac1c83633",
+    ),
+    (
+        "QNLI",
+        "QNLIv2.zip",
+        "e634e78627a29adaecd4f955359b22bf5e70f2cbd93b493f2d624138a0c0e5f5",
+    ),
+    (
+        "RTE",
+        "RTE.zip",
+        "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee",
+    ),
+    (
+        "WNLI",
+        "WNLI.zip",
+        "ae0e8e4d16f4d46d4a0a566ec7ecceccfd3fbfaa4a7a4b4e02848c0f2561ac46",
+    ),
 )
 """Folder, archive and digest, as the `datasets` library lists them for its `glue`."""
 
@@ -72,7 +106,10 @@ def _senteval() -> KnownData:
 
 def _probing() -> KnownData:
     # Balancing the classes made files a few rows longer or shorter; a larger gap means truncation.
-    rows = sum(probing_files.SPLITS.values()) - len(probing_files.SPLITS) * probing_files.SLACK
+    rows = (
+        sum(probing_files.SPLITS.values())
+        - len(probing_files.SPLITS) * probing_files.SLACK
+    )
     return KnownData(
         name="senteval-probing",
         summary="the ten probing tasks, 120,000 sentences each, in one file a task; senteval-probing",
@@ -94,19 +131,25 @@ def _glue() -> KnownData:
             "MRPC/msr_paraphrase_train.txt",
             rows=4076,
             header=True,
-            sha256=("60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",),
+            sha256=(
+                "60a9b09084528f0673eedee2b69cb941920f0b8cd0eeccefc464a98768457f89",
+            ),
             url=f"{_MRPC}/msr_paraphrase_train.txt",
         ),
         KnownFile(
             "MRPC/msr_paraphrase_test.txt",
             rows=1725,
             header=True,
-            sha256=("a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784",),
+            sha256=(
+                "a04e271090879aaba6423d65b94950c089298587d9c084bf9cd7439bd785f784",
+            ),
             url=f"{_MRPC}/msr_paraphrase_test.txt",
         ),
         KnownFile(
             "MRPC/dev_ids.tsv",
-            sha256=("971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",),
+            sha256=(
+                "971d7767d81b997fd9060ade0ec23c4fc31cbb226a55d1bd4a1bac474eb81dc7",
+            ),
             url=f"{_GLUE}/mrpc_dev_ids.tsv",
         ),
     )
@@ -128,10 +171,17 @@ def _glue() -> KnownData:
 def split_mrpc(directory: Path) -> Mapping[str, bytes]:
     """Build GLUE's files of MRPC from Microsoft's; the development rows are those of `dev_ids.tsv`."""
     folder = directory / "MRPC"
-    head, *rows = (folder / "msr_paraphrase_train.txt").read_bytes().splitlines(keepends=True)
-    ids = {tuple(line.split(b"\t")[:2]) for line in (folder / "dev_ids.tsv").read_bytes().splitlines()}
+    head, *rows = (
+        (folder / "msr_paraphrase_train.txt").read_bytes().splitlines(keepends=True)
+    )
+    ids = {
+        tuple(line.split(b"\t")[:2])
+        for line in (folder / "dev_ids.tsv").read_bytes().splitlines()
+    }
 
-    tests = (folder / "msr_paraphrase_test.txt").read_bytes().splitlines(keepends=True)[1:]
+    tests = (
+        (folder / "msr_paraphrase_test.txt").read_bytes().splitlines(keepends=True)[1:]
+    )
     numbered = (b"%d\t%s" % (i, row.partition(b"\t")[2]) for i, row in enumerate(tests))
     train, dev = [head], [head]
     for row in rows:
@@ -141,7 +191,8 @@ def split_mrpc(directory: Path) -> Mapping[str, bytes]:
     return {
         "MRPC/train.tsv": b"".join(train),
         "MRPC/dev.tsv": b"".join(dev),
-        "MRPC/test.tsv": b"index\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + b"".join(numbered),
+        "MRPC/test.tsv": b"index\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+        + b"".join(numbered),
     }
 
 

@@ -9,7 +9,12 @@ from pathlib import Path
 import attrs
 from sentbed import DataError, locate
 
-from sentbed_evaluators.text_lines import Hashes, encoding_problems, read_lines, text_file_problems
+from sentbed_evaluators.text_lines import (
+    Hashes,
+    encoding_problems,
+    read_lines,
+    text_file_problems,
+)
 
 
 @attrs.frozen
@@ -31,7 +36,9 @@ class ParallelFiles:
     @property
     def task(self) -> str:
         """The files' names without suffix: a single one if they are equal, such as `val.en` and `val.zh`."""
-        return "-".join(dict.fromkeys(Path(path).stem for path in (self.first, self.second)))
+        return "-".join(
+            dict.fromkeys(Path(path).stem for path in (self.first, self.second))
+        )
 
     def problems(self) -> Iterator[str]:
         """Yield problems that show without reading the files."""
@@ -70,7 +77,9 @@ class ParallelFiles:
         for path, lines, used in ((paths[0], first, left), (paths[1], second, right)):
             for index in used:
                 if not lines[index].strip():
-                    raise DataError("the line is empty; remove it from both files", path, index + 1)
+                    raise DataError(
+                        "the line is empty; remove it from both files", path, index + 1
+                    )
         return [first[i] for i in left], [second[i] for i in right]
 
     def _partners(self, lines: int) -> list[int]:

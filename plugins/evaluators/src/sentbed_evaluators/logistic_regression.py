@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sentbed_evaluators.classifier_dataclasses import Done, Examples, Fitted, Task, predict
+from sentbed_evaluators.classifier_dataclasses import (
+    Done,
+    Examples,
+    Fitted,
+    Task,
+    predict,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +29,12 @@ FLOAT64 = 1 << 30
 
 
 def fit(
-    train: Examples, development: Examples, classes: int, tasks: Sequence[Task], seed: int, done: Done
+    train: Examples,
+    development: Examples,
+    classes: int,
+    tasks: Sequence[Task],
+    seed: int,
+    done: Done,
 ) -> list[Fitted]:
     """Train the classifiers of all tasks; penalties are scikit-learn's C.
 
@@ -41,13 +52,17 @@ def fit(
         wide = 2 * features.nbytes <= FLOAT64
         features = features.astype(np.float64) if wide else features
         tolerance = TOLERANCE if wide else 10 * TOLERANCE
-        model = LogisticRegression(random_state=seed, tol=tolerance, max_iter=ITERATIONS, warm_start=True)
+        model = LogisticRegression(
+            random_state=seed, tol=tolerance, max_iter=ITERATIONS, warm_start=True
+        )
         weights, correct = [], []
         for penalty in task.penalties:
             model.set_params(C=penalty).fit(features, labels)
             weights.append(_weights(model, features.shape[1], classes))
             predicted = predict(development.features[task.development], weights[-1])
-            correct.append(int((predicted == development.labels[task.development]).sum()))
+            correct.append(
+                int((predicted == development.labels[task.development]).sum())
+            )
             done(1)
         fitted.append(Fitted(np.stack(weights), np.array(correct)))
     return fitted
@@ -57,9 +72,14 @@ def _weights(model: object, width: int, classes: int) -> NDArray[np.float32]:
     """Return coefficients and bias by class; a class missing from the labels is never predicted."""
     import numpy as np
 
-    coefficients, bias, seen = (getattr(model, name) for name in ("coef_", "intercept_", "classes_"))
+    coefficients, bias, seen = (
+        getattr(model, name) for name in ("coef_", "intercept_", "classes_")
+    )
     if len(seen) == 2:
-        coefficients, bias = np.concatenate([-coefficients, coefficients]), np.concatenate([-bias, bias])
+        coefficients, bias = (
+            np.concatenate([-coefficients, coefficients]),
+            np.concatenate([-bias, bias]),
+        )
     weights = np.zeros((width + 1, classes), np.float32)
     weights[-1] = -np.inf
     weights[:-1, seen], weights[-1, seen] = coefficients.T, bias

@@ -47,19 +47,28 @@ class Memory(Evaluator):
         return Evaluation(scores, primary=scores[0].value)
 
     def _scores(self, encoder: TextEncoder) -> Iterator[Score]:
-        protocol: dict[str, Any] = {"id": self.name, "unit": "GiB", "machine": dict(encoder.machine)}
+        protocol: dict[str, Any] = {
+            "id": self.name,
+            "unit": "GiB",
+            "machine": dict(encoder.machine),
+        }
         note = ""
         if encoder.device.startswith("cuda"):
             from sentbed_evaluators._torch import device_memory
 
             memory = device_memory.measure()
             device_protocol = {**protocol, "devices": memory.devices}
-            for metric, value in (("device-peak", memory.peak), ("device-held", memory.allocated)):
+            for metric, value in (
+                ("device-peak", memory.peak),
+                ("device-held", memory.allocated),
+            ):
                 yield Score("memory", metric, value, device_protocol, direction="lower")
         else:
             note = f"the device `{encoder.device}` has no memory of its own: there is no `device-peak`"
         if (peak := _process_peak()) is not None:
-            yield Score("memory", "process-peak", peak, protocol, direction="lower", note=note)
+            yield Score(
+                "memory", "process-peak", peak, protocol, direction="lower", note=note
+            )
 
 
 def _process_peak() -> float | None:

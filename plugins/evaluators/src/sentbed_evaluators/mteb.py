@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from itertools import chain
@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from sentbed import DataError, Encoder, RunError
-from sentbed.protocols import DrivesEncoder, Evaluation, Evaluator, EvaluatorTraits, TextEncoder
+from sentbed.protocols import (
+    DrivesEncoder,
+    Evaluation,
+    Evaluator,
+    EvaluatorTraits,
+    TextEncoder,
+)
 
 from sentbed_evaluators.task_suites import average, task_problems
 
@@ -76,7 +82,11 @@ class MTEB(Evaluator):
         if find_spec("mteb") is None:
             yield _NOT_INSTALLED
         if bool(self.tasks) == (self.benchmark is not None):
-            fault = "both `tasks` and `benchmark`" if self.tasks else "neither `tasks` nor `benchmark`"
+            fault = (
+                "both `tasks` and `benchmark`"
+                if self.tasks
+                else "neither `tasks` nor `benchmark`"
+            )
             yield f"found {fault}, expected one of them; name tasks, such as `STSBenchmark`, or a benchmark"
         if self.tasks:
             yield from task_problems(self.tasks, None, self.name)
@@ -127,7 +137,9 @@ class MTEB(Evaluator):
         return Evaluation(scores, primary)
 
 
-def as_mteb_model(encoder: Encoder | TextEncoder, name: str = "sentbed/encoder") -> MTEBModel:
+def as_mteb_model(
+    encoder: Encoder | TextEncoder, name: str = "sentbed/encoder"
+) -> MTEBModel:
     """Return an encoder, such as `sentbed.Encoder.load(...)`, as a model for `mteb.evaluate`.
 
     mteb caches results under `name`, of the form `OWNER/NAME`, and a hash of everything that determines the
@@ -138,7 +150,9 @@ def as_mteb_model(encoder: Encoder | TextEncoder, name: str = "sentbed/encoder")
     from sentbed_evaluators._mteb.adapter import MTEBModel, described
 
     if name.count("/") != 1:
-        raise DataError(f"found the name {name!r}, mteb expects one of the form `OWNER/NAME`")
+        raise DataError(
+            f"found the name {name!r}, mteb expects one of the form `OWNER/NAME`"
+        )
     return MTEBModel(encoder, described(encoder, name))
 
 
@@ -189,7 +203,9 @@ def _undisturbed() -> Iterator[None]:
         stack.enter_context(_without_bars())
         stack.callback(random.setstate, random.getstate())
         stack.callback(np.random.set_state, np.random.get_state())
-        devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+        devices: Iterable[int] = []
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            devices = range(torch.cuda.device_count())
         stack.enter_context(torch.random.fork_rng(devices=devices))
         yield
 

@@ -124,7 +124,9 @@ class NextToken(Evaluator):
         """Read the sentences; raises `DataError`."""
         for problem in self.check():
             raise DataError(problem)
-        texts = self.texts if self.path is None else tuple(read_lines(locate(self.path)))
+        texts = (
+            self.texts if self.path is None else tuple(read_lines(locate(self.path)))
+        )
         return DrivesEncoder(partial(self._evaluate, texts), lambda: texts)
 
     def _evaluate(self, texts: tuple[str, ...], encoder: TextEncoder) -> Evaluation:
@@ -147,10 +149,18 @@ class NextToken(Evaluator):
             logits = encoder.backbone.logits(vectors[start : start + BLOCK])
             blocks.append(_likeliest(logits, min(self.count, logits.shape[1])))
             encoder.progress("next-token", min(start + BLOCK, len(texts)), len(texts))
-        tokens, chances, entropy = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        tokens, chances, entropy = (
+            np.concatenate(part) for part in zip(*blocks, strict=True)
+        )
         words = encoder.backbone.vocabulary
         predictions = tuple(
-            Prediction(text, tuple((words[token], float(chance)) for token, chance in zip(*row, strict=True)))
+            Prediction(
+                text,
+                tuple(
+                    (words[token], float(chance))
+                    for token, chance in zip(*row, strict=True)
+                ),
+            )
             for text, *row in zip(texts, tokens.tolist(), chances.tolist(), strict=True)
         )
         distinct = 100 * len(set(tokens[:, 0].tolist())) / len(texts)
@@ -165,8 +175,22 @@ class NextToken(Evaluator):
         return NextTokenEvaluation(
             scores=(
                 Score(self.name, "distinct", distinct, protocol, direction="none"),
-                Score(self.name, "top-1", 100 * float(top.x.mean()), protocol, items=top, direction="none"),
-                Score(self.name, "entropy", float(entropy.mean()), protocol, items=bits, direction="none"),
+                Score(
+                    self.name,
+                    "top-1",
+                    100 * float(top.x.mean()),
+                    protocol,
+                    items=top,
+                    direction="none",
+                ),
+                Score(
+                    self.name,
+                    "entropy",
+                    float(entropy.mean()),
+                    protocol,
+                    items=bits,
+                    direction="none",
+                ),
             ),
             primary=distinct,
             predictions=predictions,
@@ -183,7 +207,9 @@ def _likeliest(
     highest = scores.max(axis=1, keepdims=True)
     # A logit of minus infinity is that of a token which the model never predicts.
     if not np.isfinite(highest).all():
-        raise RunError("the backbone's logits have NaN or infinite values; run in fp32, or check its weights")
+        raise RunError(
+            "the backbone's logits have NaN or infinite values; run in fp32, or check its weights"
+        )
     scores -= highest
     scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
     chances = np.exp(scores)

@@ -22,7 +22,9 @@ WHITE = {"": "(nothing)", " ": "(space)", "\n": "(line end)"}
 
 def keep(directory: Path, encoder: str, evaluation: NextTokenEvaluation) -> None:
     """Write an encoder's predictions to `next-token/ENCODER-TEXTS.json` of a run directory."""
-    rows = [[prediction.text, prediction.tokens] for prediction in evaluation.predictions]
+    rows = [
+        [prediction.text, prediction.tokens] for prediction in evaluation.predictions
+    ]
     file = _file(directory, encoder, evaluation.scores[0])
     file.parent.mkdir(exist_ok=True)
     write_atomic(file, json.dumps(rows, ensure_ascii=False, indent=1))
@@ -37,11 +39,15 @@ def sections(directory: Path, scores: Sequence[Score]) -> tuple[ReportSection, .
     lists: dict[str, dict[str, Score]] = {}
     for score in scores:
         if score.evaluator == PREDICTIONS:
-            lists.setdefault(score.evaluator_protocol["data"], {}).setdefault(score.encoder, score)
+            lists.setdefault(score.evaluator_protocol["data"], {}).setdefault(
+                score.encoder, score
+            )
     return tuple(_sections(directory, list(lists.values())))
 
 
-def _sections(directory: Path, lists: Sequence[dict[str, Score]]) -> Iterator[ReportSection]:
+def _sections(
+    directory: Path, lists: Sequence[dict[str, Score]]
+) -> Iterator[ReportSection]:
     for number, scores in enumerate(lists, start=1):
         key = "next-token" if number == 1 else f"next-token-{number}"
         columns = ["Sentence"]
@@ -82,7 +88,11 @@ def _heading(encoder: str, score: Score) -> str:
 
 
 def _file(directory: Path, encoder: str, score: Score) -> Path:
-    return directory / PREDICTIONS / f"{encoder}-{score.evaluator_protocol['data'][:12]}.json"
+    return (
+        directory
+        / PREDICTIONS
+        / f"{encoder}-{score.evaluator_protocol['data'][:12]}.json"
+    )
 
 
 def _read(file: Path) -> list[tuple[str, tuple[tuple[str, float], ...]]]:

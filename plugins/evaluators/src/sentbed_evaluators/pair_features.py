@@ -32,5 +32,9 @@ def pair_features(
     if kind == "concatenation":
         return np.concatenate((first, second), axis=1)
     product, distance = first * second, np.abs(first - second)
-    parts = (distance, product) if kind == "senteval" else (first, second, product, distance)
+    parts = (
+        (distance, product)
+        if kind == "senteval"
+        else (first, second, product, distance)
+    )
     return np.concatenate(parts, axis=1)

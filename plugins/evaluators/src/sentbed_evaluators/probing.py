@@ -105,7 +105,8 @@ class SentEvalProbing(Evaluator):
             parts = read_task(file, TASKS[task][1] if self.check_sizes else None)
             tasks[task] = _Read(parts, digest([file]))
         lists = {
-            task: Texts([text for part in read.parts for text in part.texts]) for task, read in tasks.items()
+            task: Texts([text for part in read.parts for text in part.texts])
+            for task, read in tasks.items()
         }
         return Prepared(lists, partial(self._evaluation, tasks))
 
@@ -135,7 +136,9 @@ class SentEvalProbing(Evaluator):
         )
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
         classes = int(train.labels.max()) + 1
-        outcome = classifier.split(train, development, test, classes, part_progress(vectors, task))
+        outcome = classifier.split(
+            train, development, test, classes, part_progress(vectors, task)
+        )
         protocol = {
             "id": f"{self.name}{classifier.suffix}",
             "aggregation": "single",
@@ -152,4 +155,11 @@ class SentEvalProbing(Evaluator):
         right = (outcome.predicted == test.labels).astype(np.float64)
         degenerate = one_class(outcome.predicted)
         items = Items("mean", right)
-        return Score(task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)
+        return Score(
+            task,
+            "accuracy",
+            outcome.accuracy,
+            protocol,
+            items=items,
+            degenerate=degenerate,
+        )

@@ -57,7 +57,11 @@ def find_root(data_dir: str | None) -> Path:
     """Return SentEval's `probing` directory; raises `DataError` if there is none."""
     files = (file for file, _ in TASKS.values())
     return data_directories.find_root(
-        data_dir, (*ROOTS, "../probing"), files, "probing data of SentEval", "senteval-probing"
+        data_dir,
+        (*ROOTS, "../probing"),
+        files,
+        "probing data of SentEval",
+        "senteval-probing",
     )
 
 
@@ -84,7 +88,9 @@ def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:
     return train, development, test
 
 
-def _check_sizes(file: Path, rows: dict[str, list[_Row]], labels: list[str], classes: int | None) -> None:
+def _check_sizes(
+    file: Path, rows: dict[str, list[_Row]], labels: list[str], classes: int | None
+) -> None:
     again = "download it again with `sentbed data get senteval-probing`"
     advice_for_own_data = "or set `check_sizes = false` where it is data of your own"
     for split, expected in SPLITS.items():
@@ -97,7 +103,10 @@ def _check_sizes(file: Path, rows: dict[str, list[_Row]], labels: list[str], cla
             )
     if classes is not None and len(labels) != classes:
         count = Counter(label for _, label, _ in rows["tr"])
-        line, label = min(((n, name) for n, name, _ in rows["tr"]), key=lambda row: (count[row[1]], row[0]))
+        line, label = min(
+            ((n, name) for n, name, _ in rows["tr"]),
+            key=lambda row: (count[row[1]], row[0]),
+        )
         raise DataError(
             f"found {len(labels)} labels, but SentEval's file has {classes}; the rarest, {label!r}, is first "
             f"here; repair the line, {again}, {advice_for_own_data}",
@@ -105,7 +114,9 @@ def _check_sizes(file: Path, rows: dict[str, list[_Row]], labels: list[str], cla
             line,
         )
     if len(labels) < 2:
-        raise DataError(f"all rows of `tr` have the label {labels[0]!r}; a task needs two", file)
+        raise DataError(
+            f"all rows of `tr` have the label {labels[0]!r}; a task needs two", file
+        )
 
 
 def _sort(rows: list[_Row], labels: list[str], file: Path) -> Part:

@@ -70,12 +70,16 @@ class Relatedness:
         """Train on `train`, stop on `development`, and return the expected grade of each pair of `test`."""
         import numpy as np
 
-        from sentbed_evaluators._torch.relatedness_regression import RelatednessRegression
+        from sentbed_evaluators._torch.relatedness_regression import (
+            RelatednessRegression,
+        )
 
         train, development = in_order(train), in_order(development)
         features = features_of(train)
         gold = np.array(development.scores, np.float64)
-        regression = RelatednessRegression(features.shape[1], GRADES, self.seed, self.device)
+        regression = RelatednessRegression(
+            features.shape[1], GRADES, self.seed, self.device
+        )
 
         def advance(epochs: int, most: int) -> None:
             if progress is not None:

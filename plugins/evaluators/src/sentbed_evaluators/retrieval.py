@@ -88,7 +88,9 @@ class Retrieval(Evaluator):
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether the queries are declared as development or training data."""
-        return EvaluatorTraits(development=self.split in ("train", "dev"), two_sided=True)
+        return EvaluatorTraits(
+            development=self.split in ("train", "dev"), two_sided=True
+        )
 
     def check(self) -> Iterator[str]:
         """Yield problems with files and parameters."""
@@ -112,11 +114,17 @@ class Retrieval(Evaluator):
         """Read queries, documents and judgements; raises `DataError` with file and line."""
         collection = self._read()
         documents = collection.documents
-        lists = {"queries": Texts(collection.queries, task=TextTask(self._task, side="query"))}
+        lists = {
+            "queries": Texts(
+                collection.queries, task=TextTask(self._task, side="query")
+            )
+        }
         for start in range(0, len(documents), DOCUMENT_BLOCK):
             # One list per chunk: only one chunk of documents' vectors is held.
             block = documents[start : start + DOCUMENT_BLOCK]
-            lists[f"documents {start}"] = Texts(second=block, task=TextTask(self._task, side="document"))
+            lists[f"documents {start}"] = Texts(
+                second=block, task=TextTask(self._task, side="document")
+            )
         return Prepared(lists, partial(self._score, collection))
 
     def _score(self, collection: Collection, vectors: Vectors) -> Evaluation:
@@ -128,7 +136,10 @@ class Retrieval(Evaluator):
         places = self._search(collection, queries, vectors)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         degenerate = equal_vectors(queries)
-        scores = [attrs.evolve(score, degenerate=degenerate) for score in self._scores(collection, ranking)]
+        scores = [
+            attrs.evolve(score, degenerate=degenerate)
+            for score in self._scores(collection, ranking)
+        ]
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     @property
@@ -138,7 +149,9 @@ class Retrieval(Evaluator):
 
     @property
     def _file(self) -> TextPairFile:
-        return TextPairFile(self.path, self.columns, self.header, self.separator, self.encoding)
+        return TextPairFile(
+            self.path, self.columns, self.header, self.separator, self.encoding
+        )
 
     def _read(self) -> Collection:
         for problem in self.check():
@@ -177,7 +190,9 @@ class Retrieval(Evaluator):
         places = nearest(scaled(queries), chunks(), max(self.k) + 1).places
         excluded = places == own_documents
         order = np.argsort(excluded, axis=1, kind="stable")
-        ranked: NDArray[np.int64] = np.take_along_axis(np.where(excluded, -1, places), order, axis=1)
+        ranked: NDArray[np.int64] = np.take_along_axis(
+            np.where(excluded, -1, places), order, axis=1
+        )
         return ranked[:, : max(self.k)]
 
     def _scores(self, collection: Collection, ranking: Ranking) -> Iterator[Score]:

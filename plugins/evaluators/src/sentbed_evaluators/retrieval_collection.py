@@ -25,7 +25,9 @@ class Collection:
     """Note on the scores, or empty."""
 
 
-def of_pairs(first: Sequence[str], second: Sequence[str], about: Mapping[str, Any]) -> Collection:
+def of_pairs(
+    first: Sequence[str], second: Sequence[str], about: Mapping[str, Any]
+) -> Collection:
     """Make each first sentence a query for its own second sentence.
 
     Equal texts are merged: a query in several pairs has several relevant documents, and a document may be
@@ -34,8 +36,19 @@ def of_pairs(first: Sequence[str], second: Sequence[str], about: Mapping[str, An
     queries: dict[str, dict[int, int]] = {}
     documents: dict[str, int] = {}
     for query, document in zip(first, second, strict=True):
-        queries.setdefault(query, {})[documents.setdefault(document, len(documents))] = 1
-    protocol = {"id": "pair-retrieval", "pairs": len(first), "duplicates": "merged by text", **about}
+        queries.setdefault(query, {})[
+            documents.setdefault(document, len(documents))
+        ] = 1
+    protocol = {
+        "id": "pair-retrieval",
+        "pairs": len(first),
+        "duplicates": "merged by text",
+        **about,
+    }
     return Collection(
-        tuple(queries), tuple(documents), tuple(queries.values()), [-1] * len(queries), protocol
+        tuple(queries),
+        tuple(documents),
+        tuple(queries.values()),
+        [-1] * len(queries),
+        protocol,
     )

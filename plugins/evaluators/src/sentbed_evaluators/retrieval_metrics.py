@@ -34,7 +34,12 @@ class Ranking:
     """`(queries,)`: number of relevant documents, at least 1."""
 
     @classmethod
-    def of(cls, places: NDArray[np.int64], relevant: Sequence[Mapping[int, int]], depth: int) -> Ranking:
+    def of(
+        cls,
+        places: NDArray[np.int64],
+        relevant: Sequence[Mapping[int, int]],
+        depth: int,
+    ) -> Ranking:
         """Return the ranking of documents `(queries, n)`, given the grades (> 0) of the relevant ones.
 
         `depth` is the highest k of any measure; `n` is lower if there are fewer documents.
@@ -43,15 +48,24 @@ class Ranking:
 
         grades = np.zeros((len(places), depth))
         ideal = np.zeros((len(places), depth))
-        for row, (documents, of) in enumerate(zip(places[:, :depth].tolist(), relevant, strict=True)):
+        for row, (documents, of) in enumerate(
+            zip(places[:, :depth].tolist(), relevant, strict=True)
+        ):
             grades[row, : len(documents)] = [of.get(place, 0) for place in documents]
             best = sorted(of.values(), reverse=True)[:depth]
             ideal[row, : len(best)] = best
-        return cls(grades, ideal, np.array([len(of) for of in relevant], dtype=np.float64))
+        return cls(
+            grades, ideal, np.array([len(of) for of in relevant], dtype=np.float64)
+        )
 
     def measure(self, metric: str, k: int) -> Values:
         """Return one of `FORMULAS` for each query, `(queries,)`, up to rank `k`."""
-        by_name = {"ndcg": self.ndcg, "recall": self.recall, "mrr": self.mrr, "map": self.map}
+        by_name = {
+            "ndcg": self.ndcg,
+            "recall": self.recall,
+            "mrr": self.mrr,
+            "map": self.map,
+        }
         return by_name[metric](k)
 
     def ndcg(self, k: int) -> Values:

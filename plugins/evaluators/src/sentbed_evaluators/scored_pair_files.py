@@ -61,7 +61,9 @@ class PairFile(ColumnFile):
                         line,
                     )
                 clusters.append(str(cluster))
-        return ScoredPairs(tuple(first), tuple(second), tuple(scores), clusters=tuple(clusters))
+        return ScoredPairs(
+            tuple(first), tuple(second), tuple(scores), clusters=tuple(clusters)
+        )
 
 
 @attrs.frozen
@@ -72,7 +74,10 @@ class ClusteredPairFile(PairFile):
 
 
 def parse_score(
-    written: object, path: Path, line: int, score_range: tuple[float, float] | None = None
+    written: object,
+    path: Path,
+    line: int,
+    score_range: tuple[float, float] | None = None,
 ) -> float:
     """Return a finite score within its range; raises `DataError` with file and line."""
     try:

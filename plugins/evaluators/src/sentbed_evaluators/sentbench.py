@@ -33,7 +33,10 @@ from sentbed_evaluators.sentbench_sets import (
     data_directory,
     find_files,
 )
-from sentbed_evaluators.sentbench_sets.task_text_vectors import TextVectors, distinct_texts
+from sentbed_evaluators.sentbench_sets.task_text_vectors import (
+    TextVectors,
+    distinct_texts,
+)
 from sentbed_evaluators.task_suites import (
     average,
     classifier_of,
@@ -51,7 +54,14 @@ if TYPE_CHECKING:
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
 
-SINGLE = {"MR": "MR", "CR": "CR", "MPQA": "MPQA", "SUBJ": "SUBJ", "SST": "SST2", "TREC": "TREC"}
+SINGLE = {
+    "MR": "MR",
+    "CR": "CR",
+    "MPQA": "MPQA",
+    "SUBJ": "SUBJ",
+    "SST": "SST2",
+    "TREC": "TREC",
+}
 """The single-sentence tasks in the paper's order -> their names in SentEval."""
 
 TASKS: dict[Paradigm, tuple[str, ...]] = {
@@ -118,7 +128,9 @@ class SentBench(Evaluator):
     mean. The values of the paper's tables 2 and 3 appear to be means of three."""
     set_seed: int = 0
     """Seed of the pairs and triples that are built."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(2)))
+    limit: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(2))
+    )
     """Largest number of pairs in each split, and of triples; default: the paper's sizes."""
     data_dir: FilePath | None = None
     """The directory that holds `styletransfer`, `dbpedia`, `goemotions`, `rocstories`, `commonsenseqa` and
@@ -144,10 +156,16 @@ class SentBench(Evaluator):
         missing = {}
         if "single" in self.paradigms and (single := self._of("single")):
             try:
-                messages = missing_tasks(find_transfer_root(self.data_dir), [SINGLE[task] for task in single])
+                messages = missing_tasks(
+                    find_transfer_root(self.data_dir), [SINGLE[task] for task in single]
+                )
             except DataError as error:
                 messages = {SINGLE[task]: str(error) for task in single}
-            missing = {task: messages[SINGLE[task]] for task in single if SINGLE[task] in messages}
+            missing = {
+                task: messages[SINGLE[task]]
+                for task in single
+                if SINGLE[task] in messages
+            }
         built = self._built()
         base = data_directory(self.data_dir) if built else Path()
         for task in built:
@@ -167,7 +185,10 @@ class SentBench(Evaluator):
                 paradigms.append(paradigm)
                 tasks += present
         return attrs.evolve(
-            self, paradigms=tuple(paradigms), tasks=tuple(dict.fromkeys(tasks)), skip_missing=False
+            self,
+            paradigms=tuple(paradigms),
+            tasks=tuple(dict.fromkeys(tasks)),
+            skip_missing=False,
         )
 
     def _task_problems(self) -> Iterator[str]:
@@ -176,7 +197,9 @@ class SentBench(Evaluator):
         choices = (*SINGLE, *SOURCES)
         yield from task_problems(self.tasks, choices, self.name)
         for task in self.tasks:
-            if task in choices and not any(task in TASKS.get(paradigm, ()) for paradigm in self.paradigms):
+            if task in choices and not any(
+                task in TASKS.get(paradigm, ()) for paradigm in self.paradigms
+            ):
                 yield (
                     f"task `{task}` belongs to none of the paradigms {', '.join(self.paradigms)}; "
                     f"add its paradigm or leave it out"
@@ -204,7 +227,10 @@ class SentBench(Evaluator):
         for problem in self.check():
             raise DataError(problem)
         if self.skip_missing and (missing := self._missing()):
-            rows = {f"sentbench-{paradigm}": self._of(paradigm) for paradigm in self.paradigms}
+            rows = {
+                f"sentbench-{paradigm}": self._of(paradigm)
+                for paradigm in self.paradigms
+            }
 
             def skipped(score: Score) -> tuple[str, ...]:
                 for name, tasks in rows.items():
@@ -218,7 +244,9 @@ class SentBench(Evaluator):
             transfer = read_tasks([SINGLE[task] for task in single], self.data_dir)
         built = [self._sets(task) for task in self._built()]
         lists = transfer_lists(transfer)
-        lists |= {sets.task: Texts(distinct_texts(sets, self.paradigms)) for sets in built}
+        lists |= {
+            sets.task: Texts(distinct_texts(sets, self.paradigms)) for sets in built
+        }
         return Prepared(lists, partial(self._score, transfer, built))
 
     def files(self) -> Iterator[Path]:
@@ -234,7 +262,10 @@ class SentBench(Evaluator):
             yield from find_files(data_directory(self.data_dir), task).all
 
     def _score(
-        self, transfer: Sequence[TransferTask], built: Sequence[BuiltSets], vectors: Vectors
+        self,
+        transfer: Sequence[TransferTask],
+        built: Sequence[BuiltSets],
+        vectors: Vectors,
     ) -> Evaluation:
         """Train and score; raises `RunError` if an embedding is not finite or zero."""
         scores_by_task: dict[tuple[Paradigm, str], Score] = {}
@@ -250,7 +281,9 @@ class SentBench(Evaluator):
         scores: list[Score] = []
         means = []
         for paradigm in self.paradigms:
-            of_paradigm = [scores_by_task[paradigm, task] for task in self._of(paradigm)]
+            of_paradigm = [
+                scores_by_task[paradigm, task] for task in self._of(paradigm)
+            ]
             means.append(sum(score.value for score in of_paradigm) / len(of_paradigm))
             scores += of_paradigm
             if set(self._of(paradigm)) == set(TASKS[paradigm]):
@@ -259,17 +292,28 @@ class SentBench(Evaluator):
 
     def _built(self) -> list[str]:
         """Return the tasks to run with sets that are built here."""
-        return [task for task in SOURCES if any(task in self._of(paradigm) for paradigm in self.paradigms)]
+        return [
+            task
+            for task in SOURCES
+            if any(task in self._of(paradigm) for paradigm in self.paradigms)
+        ]
 
     def _sets(self, task: str) -> BuiltSets:
-        return built_sets(find_files(data_directory(self.data_dir), task), self.set_seed, self.limit)
+        return built_sets(
+            find_files(data_directory(self.data_dir), task), self.set_seed, self.limit
+        )
 
-    def _single(self, tasks: Sequence[TransferTask], vectors: Vectors) -> Iterator[Score]:
+    def _single(
+        self, tasks: Sequence[TransferTask], vectors: Vectors
+    ) -> Iterator[Score]:
         from sentbed_evaluators.transfer import transfer_scores
 
         names = {SINGLE[task]: task for task in self._of("single")}
         classifiers = self._classifiers(vectors)
-        runs = [list(transfer_scores(vectors, tasks, classifier)) for classifier in classifiers]
+        runs = [
+            list(transfer_scores(vectors, tasks, classifier))
+            for classifier in classifiers
+        ]
         for scores in zip(*runs, strict=True):
             if scores[0].metric == "accuracy":
                 score = _mean_of_runs(scores)
@@ -282,14 +326,19 @@ class SentBench(Evaluator):
 
     def _classifiers(self, vectors: Vectors) -> list[Classifier]:
         """Return the classifier of each run."""
-        return [classifier_of(vectors, self.protocol, self.mode, self.seed + run) for run in range(self.runs)]
+        return [
+            classifier_of(vectors, self.protocol, self.mode, self.seed + run)
+            for run in range(self.runs)
+        ]
 
     def _pair(self, vectors: Vectors, sets: BuiltSets, rows: TextVectors) -> Score:
 
         classifiers = self._classifiers(vectors)
         outcomes = []
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
-            train, valid, test = rows.examples(sets.pairs, self.features, Path(directory))
+            train, valid, test = rows.examples(
+                sets.pairs, self.features, Path(directory)
+            )
             for classifier in classifiers:
                 progress = part_progress(vectors, sets.task)
                 if len(valid):
@@ -304,22 +353,30 @@ class SentBench(Evaluator):
             "split": "test",
             "size": "paper" if sizes == paper else "smaller",
             **sizes,
-            "identical": sum(label and first == second for first, second, label in sets.pairs["test"]),
+            "identical": sum(
+                label and first == second for first, second, label in sets.pairs["test"]
+            ),
             "features": FORMULAS[self.features],
             "classifier": classifiers[0].describe(),
             "penalty": "validation set" if len(valid) else "cross-validation on train",
             **sets.describe(),
             "data": sets.pairs_hash,
         }
-        return _mean_of_runs([_pair_score(sets.task, outcome, test, protocol) for outcome in outcomes])
+        return _mean_of_runs(
+            [_pair_score(sets.task, outcome, test, protocol) for outcome in outcomes]
+        )
 
 
-def _pair_score(task: str, outcome: Outcome, test: Examples, protocol: dict[str, Any]) -> Score:
+def _pair_score(
+    task: str, outcome: Outcome, test: Examples, protocol: dict[str, Any]
+) -> Score:
     import numpy as np
 
     items = Items("mean", (outcome.predicted == test.labels).astype(np.float64))
     degenerate = one_class(outcome.predicted)
-    return Score(task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)
+    return Score(
+        task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate
+    )
 
 
 def _mean_of_runs(scores: Sequence[Score]) -> Score:
@@ -333,7 +390,9 @@ def _mean_of_runs(scores: Sequence[Score]) -> Score:
         first,
         value=fmean(score.value for score in scores),
         protocol={**first.protocol, "runs": len(scores)},
-        items=Items("mean", np.mean([score.items.x for score in scores if score.items], axis=0)),
+        items=Items(
+            "mean", np.mean([score.items.x for score in scores if score.items], axis=0)
+        ),
         degenerate=next((score.degenerate for score in scores if score.degenerate), ""),
     )
 
@@ -341,7 +400,9 @@ def _mean_of_runs(scores: Sequence[Score]) -> Score:
 def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
     import numpy as np
 
-    text, right, wrong = (vectors[[triple[side] for triple in sets.triples]] for side in (0, 1, 2))
+    text, right, wrong = (
+        vectors[[triple[side] for triple in sets.triples]] for side in (0, 1, 2)
+    )
     near, far = cosines(text, right), cosines(text, wrong)
     correct = (near > far).astype(np.float64)
     protocol = {
@@ -357,7 +418,16 @@ def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
     ties = int((near == far).sum())
     note = f"{ties} ties, which count as wrong" if ties else ""
     value = 100 * float(correct.mean())
-    items, degenerate = Items("mean", correct), equal_cosines(np.concatenate([near, far]))
+    items, degenerate = (
+        Items("mean", correct),
+        equal_cosines(np.concatenate([near, far])),
+    )
     return Score(
-        sets.task, "contrast-accuracy", value, protocol, items=items, note=note, degenerate=degenerate
+        sets.task,
+        "contrast-accuracy",
+        value,
+        protocol,
+        items=items,
+        note=note,
+        degenerate=degenerate,
     )

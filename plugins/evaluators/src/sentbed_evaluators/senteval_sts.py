@@ -42,7 +42,12 @@ from sentbed_evaluators.senteval_sts_files import (
     read_task,
     task_files,
 )
-from sentbed_evaluators.task_suites import missing_problems, prepare_present, task_problems, tasks_read
+from sentbed_evaluators.task_suites import (
+    missing_problems,
+    prepare_present,
+    task_problems,
+    tasks_read,
+)
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:
@@ -99,7 +104,9 @@ class SentEvalSTS(Evaluator):
     def _missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if there is none at all."""
         root = find_root(self.data_dir)
-        tasks = [task for task in self.tasks if task in TASKS and missing_files(root, task)]
+        tasks = [
+            task for task in self.tasks if task in TASKS and missing_files(root, task)
+        ]
         return {task: missing_message(root, task) for task in tasks}
 
     def prepare(self) -> Prepared:
@@ -115,7 +122,13 @@ class SentEvalSTS(Evaluator):
                 require_varied(subset.scores, source)
         # One list per task: its stored vectors then serve every choice of tasks.
         lists = {
-            task.name: Texts([text for subset in task.subsets for text in (*subset.first, *subset.second)])
+            task.name: Texts(
+                [
+                    text
+                    for subset in task.subsets
+                    for text in (*subset.first, *subset.second)
+                ]
+            )
             for task in tasks
         }
         return whitened(Prepared(lists, partial(_score, tasks)), self.whitening)
@@ -140,7 +153,9 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
             middle, end = start + len(subset), start + 2 * len(subset)
             similarities.append(cosines(rows[start:middle], rows[middle:end]))
             start = end
-        scores += _score_task(task, similarities, zero_note(rows, vectors.lists[task.name].both))
+        scores += _score_task(
+            task, similarities, zero_note(rows, vectors.lists[task.name].both)
+        )
         scatters.append(
             Scatter(
                 title=task.name,
@@ -154,20 +169,38 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
     return Evaluation(tuple(scores), sum(main) / len(main), tuple(scatters))
 
 
-def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str | None) -> Iterator[Score]:
+def _score_task(
+    task: Task, similarities: list[NDArray[np.float64]], zeros: str | None
+) -> Iterator[Score]:
     import numpy as np
 
     sizes = [len(subset) for subset in task.subsets]
     gold = list(chain.from_iterable(subset.scores for subset in task.subsets))
     together = np.concatenate(similarities)
     whole = correlate(gold, together)
-    parts = [correlate(subset.scores, part) for subset, part in zip(task.subsets, similarities, strict=True)]
+    parts = [
+        correlate(subset.scores, part)
+        for subset, part in zip(task.subsets, similarities, strict=True)
+    ]
     values = [part.spearman for part in parts]
     pairs: list[tuple[str, str]] = []
     for subset in task.subsets:
         pairs += zip(subset.first, subset.second, strict=True)
-    items = Items("spearman", np.array(gold, np.float64), levelled(together), clusters=identities(pairs))
-    results = [("spearman", "all" if task.is_yearly else "single", whole.spearman, [whole.note], items)]
+    items = Items(
+        "spearman",
+        np.array(gold, np.float64),
+        levelled(together),
+        clusters=identities(pairs),
+    )
+    results = [
+        (
+            "spearman",
+            "all" if task.is_yearly else "single",
+            whole.spearman,
+            [whole.note],
+            items,
+        )
+    ]
     if task.is_yearly:
         notes = [part.note for part in parts]
         items = attrs.evolve(
@@ -178,7 +211,13 @@ def _score_task(task: Task, similarities: list[NDArray[np.float64]], zeros: str 
         weighted = attrs.evolve(items, weighted=True)
         results += [
             ("spearman-mean", "mean", float(np.mean(values)), notes, items),
-            ("spearman-wmean", "wmean", float(np.average(values, weights=sizes)), notes, weighted),
+            (
+                "spearman-wmean",
+                "wmean",
+                float(np.average(values, weights=sizes)),
+                notes,
+                weighted,
+            ),
         ]
     for metric, aggregation, value, notes, of in results:
         protocol: dict[str, Any] = {

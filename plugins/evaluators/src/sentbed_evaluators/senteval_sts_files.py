@@ -20,7 +20,13 @@ YEARS: dict[str, tuple[str, ...]] = {
     "STS13": ("FNWN", "headlines", "OnWN"),
     "STS14": ("deft-forum", "deft-news", "headlines", "OnWN", "images", "tweet-news"),
     "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
-    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+    "STS16": (
+        "answer-answer",
+        "headlines",
+        "plagiarism",
+        "postediting",
+        "question-question",
+    ),
 }
 """Subsets of the yearly tasks, as SentEval lists them: STS13 is without SMT, whose licence forbids copies."""
 
@@ -31,7 +37,10 @@ SPLITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SICKR": ("test", ("SICK_test_annotated.txt",)),
     "SICKR-dev": ("dev", ("SICK_trial.txt",)),
     "SICKR-train": ("train", ("SICK_train.txt",)),
-    "SICKR-all": ("train+dev+test", ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")),
+    "SICKR-all": (
+        "train+dev+test",
+        ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt"),
+    ),
 }
 """Split and files of the tasks with a single list of pairs."""
 
@@ -53,13 +62,20 @@ SIZES: dict[str, tuple[int, ...]] = {
 }
 """Published numbers of scored pairs, in the order of `YEARS` and of the files in `SPLITS`."""
 
-DEVELOPMENT = frozenset(task for task, (split, _) in SPLITS.items() if split in ("train", "dev"))
+DEVELOPMENT = frozenset(
+    task for task, (split, _) in SPLITS.items() if split in ("train", "dev")
+)
 """Tasks without any pair of the papers' test sets."""
 
 ROOTS = ("senteval/downstream", "downstream", "data/downstream", ".")
 """Possible paths of SentEval's `downstream`, relative to the data directory."""
 
-_FOLDERS = (*(f"STS/{year}-en-test" for year in YEARS), "STS/STSBenchmark", "STSBenchmark", "SICK")
+_FOLDERS = (
+    *(f"STS/{year}-en-test" for year in YEARS),
+    "STS/STSBenchmark",
+    "STSBenchmark",
+    "SICK",
+)
 
 
 @attrs.frozen
@@ -83,14 +99,20 @@ class Task:
 
 def find_root(data_dir: str | None) -> Path:
     """Return the directory that holds `STS` and `SICK`; raises `DataError` if there is none."""
-    return data_directories.find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
+    return data_directories.find_root(
+        data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval"
+    )
 
 
 def task_files(root: Path, task: str) -> tuple[Path, ...]:
     """Return the files of a task, whether they exist or not."""
     if task in YEARS:
         folder = root / "STS" / f"{task}-en-test"
-        return tuple(folder / f"STS.{kind}.{name}.txt" for name in YEARS[task] for kind in ("input", "gs"))
+        return tuple(
+            folder / f"STS.{kind}.{name}.txt"
+            for name in YEARS[task]
+            for kind in ("input", "gs")
+        )
     if task.startswith("SICK"):
         folder = root / "SICK"
     else:
@@ -109,7 +131,10 @@ def missing_message(root: Path, task: str) -> str:
     """Return a message with a task's first missing file and the tasks that are complete."""
     missing = missing_files(root, task)
     more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    present = ", ".join(f"`{name}`" for name in TASKS if not missing_files(root, name)) or "none"
+    present = (
+        ", ".join(f"`{name}`" for name in TASKS if not missing_files(root, name))
+        or "none"
+    )
     return (
         f"task `{task}` needs `{missing[0].relative_to(root).as_posix()}`{more}, missing in `{root}`; "
         "add the files (`sentbed data get senteval`) or leave the task out (`skip_missing = true`); "
@@ -133,11 +158,15 @@ def _read_task(root: Path, task: str, data: str, check_sizes: bool) -> Task:
     files = task_files(root, task)
     hashes: Hashes = {}
     if task in YEARS:
-        subsets = tuple(_read_year(files[i], files[i + 1], hashes) for i in range(0, len(files), 2))
+        subsets = tuple(
+            _read_year(files[i], files[i + 1], hashes) for i in range(0, len(files), 2)
+        )
     else:
         subsets = tuple(_read_split(file, task, hashes) for file in files)
     if digest(files, hashes) != data:
-        raise DataError(f"the files of `{task}` changed while they were read; run again", files[0])
+        raise DataError(
+            f"the files of `{task}` changed while they were read; run again", files[0]
+        )
     sources = files[1::2] if task in YEARS else files
     if check_sizes:
         _require_sizes(task, subsets, sources)
@@ -151,7 +180,9 @@ def _read_task(root: Path, task: str, data: str, check_sizes: bool) -> Task:
     return Task(task, SPLITS[task][0], (pairs,), files[:1], data)
 
 
-def _require_sizes(task: str, subsets: Sequence[ScoredPairs], sources: Sequence[Path]) -> None:
+def _require_sizes(
+    task: str, subsets: Sequence[ScoredPairs], sources: Sequence[Path]
+) -> None:
     """Raise `DataError` if a file has another number of scored pairs than published."""
     for pairs, source, expected in zip(subsets, sources, SIZES[task], strict=True):
         if len(pairs) != expected:
@@ -166,8 +197,12 @@ def _require_sizes(task: str, subsets: Sequence[ScoredPairs], sources: Sequence[
 def _read_split(file: Path, task: str, hashes: Hashes) -> ScoredPairs:
     if task.startswith("SICK"):
         columns = ("sentence_A", "sentence_B", "relatedness_score")
-        return PairFile(str(file), columns, separator="\t", score_range=(1, 5)).read(hashes)
-    layout = PairFile(str(file), ("5", "6", "4"), header=False, separator="\t", score_range=(0, 5))
+        return PairFile(str(file), columns, separator="\t", score_range=(1, 5)).read(
+            hashes
+        )
+    layout = PairFile(
+        str(file), ("5", "6", "4"), header=False, separator="\t", score_range=(0, 5)
+    )
     return layout.read(hashes)
 
 
@@ -196,7 +231,9 @@ def _read_year(texts: Path, gold: Path, hashes: Hashes) -> ScoredPairs:
         kept.append(parse_score(score, gold, line, (0, 5)))
     if not kept:
         raise DataError("none of the pairs has a score; download the file again", gold)
-    return ScoredPairs(tuple(first), tuple(second), tuple(kept), dropped=len(rows) - len(kept))
+    return ScoredPairs(
+        tuple(first), tuple(second), tuple(kept), dropped=len(rows) - len(kept)
+    )
 
 
 def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:

@@ -24,10 +24,22 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.classifier_training import Classifier
-from sentbed_evaluators.cosine_correlation import correlate, cosines, levelled, nonzero, require_varied
+from sentbed_evaluators.cosine_correlation import (
+    correlate,
+    cosines,
+    levelled,
+    nonzero,
+    require_varied,
+)
 from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.feature_table import feature_table
-from sentbed_evaluators.glue_files import TASKS, Rows, find_root, missing_message, read_rows
+from sentbed_evaluators.glue_files import (
+    TASKS,
+    Rows,
+    find_root,
+    missing_message,
+    read_rows,
+)
 from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.relatedness import Relatedness, ScoredPairs
 from sentbed_evaluators.senteval_sts_files import digest
@@ -104,7 +116,9 @@ class SentGLUE(Evaluator):
     """SentEval's settings: `test` for papers, `fast` for prototypes."""
     data_dir: FilePath | None = None
     """GLUE's directory (with `CoLA`, `SST-2`, ...) or the one above `glue`; default: `SENTBED_DATA`."""
-    limit: int | None = attrs.field(default=None, validator=attrs.validators.optional(attrs.validators.ge(1)))
+    limit: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(1))
+    )
     """Largest number of training rows per task, drawn by `seed`; default: all (MNLI has 392,702)."""
     development_share: float = 0.1
     """Share, between 0 and 1, of the training rows of SST-2, QQP, MNLI and QNLI that is held out to choose
@@ -130,7 +144,9 @@ class SentGLUE(Evaluator):
         root = find_root(self.data_dir)
         messages = {}
         for task in self.tasks:
-            if task in TASKS and (message := missing_message(root, task, self._regression)):
+            if task in TASKS and (
+                message := missing_message(root, task, self._regression)
+            ):
                 messages[task] = message
         return messages
 
@@ -247,7 +263,9 @@ class SentGLUE(Evaluator):
         if self._regression:
             regression = Relatedness(self.seed, vectors.device)
             train, held_out, dev = pairs
-            similarities = regression.predict(train, held_out, dev, part_progress(vectors, name))
+            similarities = regression.predict(
+                train, held_out, dev, part_progress(vectors, name)
+            )
             protocol |= {
                 "features": FORMULAS["senteval"],
                 "classifier": regression.describe(),
@@ -260,10 +278,20 @@ class SentGLUE(Evaluator):
         else:
             similarities = cosines(*pairs[-1].vectors)
         correlation = correlate(test.scores, similarities)
-        items = Items("spearman", np.array(test.scores, np.float64), levelled(similarities))
+        items = Items(
+            "spearman", np.array(test.scores, np.float64), levelled(similarities)
+        )
         note, degenerate = correlation.note or "", correlation.degenerate
         value = correlation.spearman
-        return Score(name, "spearman", value, protocol, items=items, note=note, degenerate=degenerate)
+        return Score(
+            name,
+            "spearman",
+            value,
+            protocol,
+            items=items,
+            note=note,
+            degenerate=degenerate,
+        )
 
     def _classify(self, read: _Read, vectors: Vectors) -> dict[str, Score]:
         """Train one classifier, and score it on the development set of each name."""
@@ -288,9 +316,13 @@ class SentGLUE(Evaluator):
             held_out = Examples(features[first:second], labels[first:second])
             test = Examples(features[second:], labels[second:])
             if folded:
-                predicted = classifier.folded(fitted, test, len(task.classes), progress).predicted
+                predicted = classifier.folded(
+                    fitted, test, len(task.classes), progress
+                ).predicted
             else:
-                predicted = classifier.split(fitted, held_out, test, len(task.classes), progress).predicted
+                predicted = classifier.split(
+                    fitted, held_out, test, len(task.classes), progress
+                ).predicted
 
         scores = {}
         for name, rows, end in zip(names, tests, ends, strict=True):
@@ -301,7 +333,9 @@ class SentGLUE(Evaluator):
                 "split": "dev",
                 "features": FORMULAS["infersent"] if len(sides) == 2 else "u",
                 "classifier": classifier.describe(),
-                "penalty": "cross-validation on train" if folded else "held-out part of train",
+                "penalty": "cross-validation on train"
+                if folded
+                else "held-out part of train",
                 "train": first,
                 "held_out": second - first,
                 "test": len(rows),
@@ -322,17 +356,27 @@ class SentGLUE(Evaluator):
 
         order = np.random.default_rng(self.seed).permutation(len(train))[: self.limit]
         held_out = 0 if folded else max(1, round(self.development_share * len(order)))
-        return _take(train, np.sort(order[held_out:])), _take(train, np.sort(order[:held_out]))
+        return _take(train, np.sort(order[held_out:])), _take(
+            train, np.sort(order[:held_out])
+        )
 
 
-def _scored_pairs(parts: Sequence[Rows], vectors: NDArray[np.float32]) -> list[ScoredPairs]:
+def _scored_pairs(
+    parts: Sequence[Rows], vectors: NDArray[np.float32]
+) -> list[ScoredPairs]:
     """Return the pairs of each part, whose texts were encoded one side after the other."""
     pairs = []
     start = 0
     for rows in parts:
         middle, end = start + len(rows), start + 2 * len(rows)
         first, second = rows.sides
-        pairs.append(ScoredPairs((vectors[start:middle], vectors[middle:end]), (first, second), rows.scores))
+        pairs.append(
+            ScoredPairs(
+                (vectors[start:middle], vectors[middle:end]),
+                (first, second),
+                rows.scores,
+            )
+        )
         start = end
     return pairs
 
@@ -355,7 +399,10 @@ def _take(rows: Rows, chosen: NDArray[np.int64]) -> Rows:
 
 
 def _score(
-    name: str, gold: NDArray[np.int64], predicted: NDArray[np.int64], protocol: dict[str, Any]
+    name: str,
+    gold: NDArray[np.int64],
+    predicted: NDArray[np.int64],
+    protocol: dict[str, Any],
 ) -> Score:
     import numpy as np
     from sklearn.metrics import matthews_corrcoef
@@ -364,7 +411,11 @@ def _score(
     if name == "CoLA":
         items = Items("matthews", gold.astype(np.float64), predicted.astype(np.float64))
         value = 100 * float(matthews_corrcoef(gold, predicted))
-        return Score(name, "matthews", value, protocol, items=items, note=note, degenerate=note)
+        return Score(
+            name, "matthews", value, protocol, items=items, note=note, degenerate=note
+        )
     right = (gold == predicted).astype(np.float64)
     value, items = 100 * float(right.mean()), Items("mean", right)
-    return Score(name, "accuracy", value, protocol, items=items, note=note, degenerate=note)
+    return Score(
+        name, "accuracy", value, protocol, items=items, note=note, degenerate=note
+    )

@@ -29,7 +29,11 @@ from sentbed_evaluators.cosine_correlation import (
     require_varied,
     zero_note,
 )
-from sentbed_evaluators.scored_pair_files import ClusteredPairFile, PairFile, ScoredPairs
+from sentbed_evaluators.scored_pair_files import (
+    ClusteredPairFile,
+    PairFile,
+    ScoredPairs,
+)
 from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
@@ -70,7 +74,9 @@ class STS(Evaluator):
     def traits(self) -> EvaluatorTraits:
         """Whether the file is declared as development or training data."""
         development = self.split in ("train", "dev")
-        return EvaluatorTraits(cites=citations(self.whitening), development=development, two_sided=True)
+        return EvaluatorTraits(
+            cites=citations(self.whitening), development=development, two_sided=True
+        )
 
     def check(self) -> Iterator[str]:
         """Yield problems with file and parameters."""
@@ -81,9 +87,13 @@ class STS(Evaluator):
     @property
     def _file(self) -> PairFile:
         if self.cluster is None:
-            return PairFile(self.path, self.columns, self.header, self.separator, self.encoding)
+            return PairFile(
+                self.path, self.columns, self.header, self.separator, self.encoding
+            )
         columns = (*self.columns, self.cluster)
-        return ClusteredPairFile(self.path, columns, self.header, self.separator, self.encoding)
+        return ClusteredPairFile(
+            self.path, columns, self.header, self.separator, self.encoding
+        )
 
     def prepare(self) -> Prepared:
         """Read the pairs; raises `DataError` with file and line."""
@@ -94,7 +104,9 @@ class STS(Evaluator):
         pairs = self._file.read(hashes)
         require_varied(pairs.scores, path)
         texts = {"pairs": Texts(pairs.first, pairs.second)}
-        return whitened(Prepared(texts, partial(self._score, pairs, hashes[path])), self.whitening)
+        return whitened(
+            Prepared(texts, partial(self._score, pairs, hashes[path])), self.whitening
+        )
 
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
         """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""
@@ -134,12 +146,22 @@ class STS(Evaluator):
                     metric,
                     value,
                     {**protocol, "correlation": metric},
-                    items=Items(metric, gold, levelled(similarities), clusters=clusters),
+                    items=Items(
+                        metric, gold, levelled(similarities), clusters=clusters
+                    ),
                     note="; ".join(notes),
                     degenerate=result.degenerate,
                 )
                 for metric, value in metrics
             ),
             primary=result.spearman,
-            scatters=(Scatter(task, "gold score", "cosine", pairs.scores, tuple(map(float, similarities))),),
+            scatters=(
+                Scatter(
+                    task,
+                    "gold score",
+                    "cosine",
+                    pairs.scores,
+                    tuple(map(float, similarities)),
+                ),
+            ),
         )

@@ -68,7 +68,9 @@ def missing_problems(
         yield f"`skip_missing` leaves no task: {messages[0]}"
 
 
-def tasks_read(evaluator: Any, missing: Callable[[], Collection[str]]) -> tuple[str, ...]:
+def tasks_read(
+    evaluator: Any, missing: Callable[[], Collection[str]]
+) -> tuple[str, ...]:
     """Return the tasks that an evaluator with the fields `tasks` and `skip_missing` reads.
 
     `missing` returns those without data, which are left out if it skips them.
@@ -84,7 +86,9 @@ def prepare_present(evaluator: Any, missing: Collection[str]) -> Prepared:
     return with_skipped(prepared, lambda _: tuple(missing))
 
 
-def with_skipped(prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]) -> Prepared:
+def with_skipped(
+    prepared: Prepared, skipped: Callable[[Score], tuple[str, ...]]
+) -> Prepared:
     """Return the evaluation with scores that name the tasks which `skipped` returns for them.
 
     An average that the evaluator gives is over a whole row, and names no tasks.
@@ -109,9 +113,14 @@ def average(scores: Sequence[Score], metric: str, **details: Any) -> Score:
     """
     import numpy as np
 
-    protocol: dict[str, Any] = {"aggregation": "mean", "of": {score.task: score.metric for score in scores}}
+    protocol: dict[str, Any] = {
+        "aggregation": "mean",
+        "of": {score.task: score.metric for score in scores},
+    }
     for key in _PROTOCOL_KEYS:
-        values = {score.task: score.protocol[key] for score in scores if key in score.protocol}
+        values = {
+            score.task: score.protocol[key] for score in scores if key in score.protocol
+        }
         if not values:
             continue
         first = next(iter(values.values()))
@@ -119,7 +128,11 @@ def average(scores: Sequence[Score], metric: str, **details: Any) -> Score:
         protocol[key] = values if differs else first
     x, clusters = [], []
     for score in scores:
-        if score.items is not None and score.items.statistic == "mean" and score.items.groups is None:
+        if (
+            score.items is not None
+            and score.items.statistic == "mean"
+            and score.items.groups is None
+        ):
             x.append(score.items.x)
             if score.items.clusters is not None:
                 clusters.append(score.items.clusters)
@@ -134,11 +147,16 @@ def average(scores: Sequence[Score], metric: str, **details: Any) -> Score:
     reason = ""
     if degenerate:
         reason = f"it includes {degenerate}, where the score is degenerate"
-    return Score("AVG", metric, value, {**protocol, **details}, items=items, degenerate=reason)
+    return Score(
+        "AVG", metric, value, {**protocol, **details}, items=items, degenerate=reason
+    )
 
 
 def classifier_of(
-    vectors: Vectors, protocol: Literal["senteval", "logistic"], mode: Literal["test", "fast"], seed: int
+    vectors: Vectors,
+    protocol: Literal["senteval", "logistic"],
+    mode: Literal["test", "fast"],
+    seed: int,
 ) -> Classifier:
     """Return a classifier on the encoder's device."""
     return Classifier(protocol, mode, seed, vectors.device)

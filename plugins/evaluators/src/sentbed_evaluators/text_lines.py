@@ -52,7 +52,9 @@ class _Hashing(io.BufferedReader):
         return content
 
 
-def lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> Iterator[tuple[int, str]]:
+def lines(
+    path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
+) -> Iterator[tuple[int, str]]:
     r"""Yield number and text of each line, cut at "\n" alone: other separators occur inside sentences.
 
     A byte order mark and the "\r" at the end of a line are left out; an empty file has no lines. After the
@@ -83,7 +85,9 @@ def lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> 
             if hashes is not None:
                 hashes[path] = content.digest.hexdigest()
     except OSError as error:
-        raise DataError(f"the file cannot be read ({error.strerror}); check path and rights", path) from error
+        raise DataError(
+            f"the file cannot be read ({error.strerror}); check path and rights", path
+        ) from error
     except UnicodeDecodeError as error:
         # The bytes of the error begin inside the first unread line.
         raise DataError(
@@ -93,10 +97,14 @@ def lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> 
             number + 1 + error.object.count(b"\n", 0, error.start),
         ) from error
     except UnicodeError as error:
-        raise DataError(f"the file is not {encoding.upper()} ({error}); name its encoding", path) from error
+        raise DataError(
+            f"the file is not {encoding.upper()} ({error}); name its encoding", path
+        ) from error
 
 
-def read_lines(path: Path, encoding: str = "utf-8", hashes: Hashes | None = None) -> list[str]:
+def read_lines(
+    path: Path, encoding: str = "utf-8", hashes: Hashes | None = None
+) -> list[str]:
     """Return the lines of a file that is not empty; see `lines`."""
     texts = [text for _, text in lines(path, encoding, hashes)]
     if not texts:
@@ -108,7 +116,9 @@ def csv_rows(
     path: Path, numbered_lines: Iterable[tuple[int, str]], delimiter: str = ","
 ) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the first line number and the fields of each row, with RFC 4180 quoting."""
-    reader = csv.reader((text + "\n" for _, text in numbered_lines), delimiter=delimiter, strict=True)
+    reader = csv.reader(
+        (text + "\n" for _, text in numbered_lines), delimiter=delimiter, strict=True
+    )
     while True:
         line = reader.line_num + 1
         try:

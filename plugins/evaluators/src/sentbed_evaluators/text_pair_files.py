@@ -22,7 +22,11 @@ class TextPairFile(ColumnFile):
         for line, texts in self.rows(hashes):
             for column, text in zip(self.columns, texts, strict=True):
                 if not text.strip():
-                    raise DataError(f"column `{column}` is empty; remove the pair", locate(self.path), line)
+                    raise DataError(
+                        f"column `{column}` is empty; remove the pair",
+                        locate(self.path),
+                        line,
+                    )
             first.append(texts[0])
             second.append(texts[1])
         return first, second

@@ -48,7 +48,9 @@ class Throughput(Evaluator):
         default=(128,), validator=and_(min_len(1), deep_iterable(ge(SHORTEST)))
     )
     """Tokens per text; at least 16 each. The encoder's own `max_length` does not matter here."""
-    batch_sizes: tuple[int, ...] = attrs.field(default=(), validator=deep_iterable(ge(1)))
+    batch_sizes: tuple[int, ...] = attrs.field(
+        default=(), validator=deep_iterable(ge(1))
+    )
     """Texts per call; the engine may split them into smaller batches. Default: all of `examples`."""
     examples: int = attrs.field(default=256, validator=and_(ge(1), le(len(WORDS) ** 3)))
     """Texts per pass, rounded up to whole batches."""
@@ -69,7 +71,9 @@ class Throughput(Evaluator):
 
     def prepare(self) -> DrivesEncoder:
         """Return a timed evaluation that drives the encoder, and texts with all words for a tokenizer."""
-        return DrivesEncoder(self._evaluate, lambda: texts_of(len(WORDS), max(self.lengths)))
+        return DrivesEncoder(
+            self._evaluate, lambda: texts_of(len(WORDS), max(self.lengths))
+        )
 
     def _evaluate(self, encoder: TextEncoder) -> Evaluation:
         """Encode texts and time it.
@@ -78,7 +82,11 @@ class Throughput(Evaluator):
             RunError: if the encoder's truncation length cannot be set.
             ModelError: if it has too few positions for the length.
         """
-        cases = [(length, size) for length in self.lengths for size in self.batch_sizes or (None,)]
+        cases = [
+            (length, size)
+            for length in self.lengths
+            for size in self.batch_sizes or (None,)
+        ]
         passes = self.warmup + self.repeats
         scores = []
         for place, (length, size) in enumerate(cases):
@@ -94,7 +102,9 @@ class Throughput(Evaluator):
                 for batch in batches:
                     cut.encode(batch)
                 seconds = time.perf_counter() - start
-                encoder.progress("throughput", place * passes + done + 1, len(cases) * passes)
+                encoder.progress(
+                    "throughput", place * passes + done + 1, len(cases) * passes
+                )
                 if done >= self.warmup:
                     rates.append(sum(map(len, batches)) / seconds)
             task = f"length-{length}" + ("" if size is None else f"-batch-{size}")
@@ -112,7 +122,11 @@ class Throughput(Evaluator):
             median = statistics.median(rates)
             # Where the score stands, for a plot over lengths or batches.
             coordinates = ["length"] if size is None else ["length", "batch"]
-            scores.append(Score(task, "examples/s", median, {**protocol, "coordinates": coordinates}))
+            scores.append(
+                Score(
+                    task, "examples/s", median, {**protocol, "coordinates": coordinates}
+                )
+            )
             spread = 100 * (max(rates) - min(rates)) / median
             scores.append(Score(task, "spread", spread, protocol, direction="lower"))
         return Evaluation(tuple(scores), primary=scores[0].value)
@@ -132,5 +146,6 @@ def texts_of(count: int, length: int) -> list[str]:
     words = len(WORDS)
     rest = [WORDS[place % words] for place in range(3, length)]
     return [
-        " ".join([*(WORDS[row // words**place % words] for place in range(3)), *rest]) for row in range(count)
+        " ".join([*(WORDS[row // words**place % words] for place in range(3)), *rest])
+        for row in range(count)
     ]

@@ -94,7 +94,9 @@ class SentEvalTransfer(Evaluator):
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether no test sentence is used."""
-        return EvaluatorTraits(cites=("conneau2018senteval",), development=self.part == "train")
+        return EvaluatorTraits(
+            cites=("conneau2018senteval",), development=self.part == "train"
+        )
 
     def check(self) -> Iterator[str]:
         """Yield unknown or repeated tasks and missing data."""
@@ -133,8 +135,12 @@ class SentEvalTransfer(Evaluator):
         scores = list(transfer_scores(vectors, tasks, classifier))
         main = [score for score in scores if score.metric == "accuracy"]
         if self.part == "all" and set(PAPERS) <= set(self.tasks):
-            scores.append(average([score for score in main if score.task in PAPERS], "accuracy"))
-        return Evaluation(tuple(scores), primary=sum(score.value for score in main) / len(main))
+            scores.append(
+                average([score for score in main if score.task in PAPERS], "accuracy")
+            )
+        return Evaluation(
+            tuple(scores), primary=sum(score.value for score in main) / len(main)
+        )
 
 
 def missing_tasks(root: Path, tasks: Sequence[str]) -> dict[str, str]:
@@ -158,13 +164,19 @@ class TransferTask:
     """Part of the task in `splits`; see `SentEvalTransfer.part`."""
 
 
-def read_tasks(tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True) -> list[TransferTask]:
+def read_tasks(
+    tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True
+) -> list[TransferTask]:
     """Read each task; raises `DataError` with file and line."""
     root = find_transfer_root(data_dir)
-    return [TransferTask(task, *read_transfer(root, task, check_sizes)) for task in tasks]
+    return [
+        TransferTask(task, *read_transfer(root, task, check_sizes)) for task in tasks
+    ]
 
 
-def part_of(task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier) -> TransferTask:
+def part_of(
+    task: TransferTask, part: Literal["train", "held-out"], classifier: Classifier
+) -> TransferTask:
     """Return the part of a task: without its test examples, or with those that `train` does not see."""
     splits = dict(task.splits)
     if "all" in splits:
@@ -188,7 +200,9 @@ def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:
     lists = {}
     for task in tasks:
         for name, split in task.splits.items():
-            lists[f"{task.name} {name}"] = Texts(list(chain.from_iterable(split.sentences)))
+            lists[f"{task.name} {name}"] = Texts(
+                list(chain.from_iterable(split.sentences))
+            )
     return lists
 
 
@@ -201,7 +215,10 @@ def transfer_scores(
     """
     for read in tasks:
         task, splits, data = read.name, read.splits, read.data
-        examples = {name: examples_of(vectors, f"{task} {name}", split) for name, split in splits.items()}
+        examples = {
+            name: examples_of(vectors, f"{task} {name}", split)
+            for name, split in splits.items()
+        }
         progress = part_progress(vectors, task)
         classes = TRANSFER[task].classes
         if "all" in examples:
@@ -209,7 +226,9 @@ def transfer_scores(
             outcome = classifier.nested(examples["all"], classes, progress)
         elif "test" not in examples and "dev" in examples:
             test = chosen_on = "dev"
-            outcome = classifier.split(examples["train"], examples["dev"], examples["dev"], classes, progress)
+            outcome = classifier.split(
+                examples["train"], examples["dev"], examples["dev"], classes, progress
+            )
         elif "test" not in examples:
             test, chosen_on = "train", "cross-validation on train"
             outcome = classifier.chosen(examples["train"], classes, progress)
@@ -220,11 +239,15 @@ def transfer_scores(
             )
         else:
             test, chosen_on = "test", "cross-validation on train"
-            outcome = classifier.folded(examples["train"], examples["test"], classes, progress)
+            outcome = classifier.folded(
+                examples["train"], examples["test"], classes, progress
+            )
         protocol_id = f"senteval-transfer{classifier.suffix}"
         if read.part != "all":
             protocol_id += f"-{read.part}"
-        scored_on = {"all": "nested cross-validation", "train": chosen_on}.get(test, test)
+        scored_on = {"all": "nested cross-validation", "train": chosen_on}.get(
+            test, test
+        )
         protocol: dict[str, Any] = {
             "id": protocol_id,
             "classifier": classifier.describe(),
@@ -237,7 +260,9 @@ def transfer_scores(
         yield from _scores(task, examples[test], outcome, protocol)
         chosen = {**protocol, "split": chosen_on}
         degenerate = one_class(outcome.predicted, outcome.folds)
-        yield Score(task, "dev-accuracy", outcome.development, chosen, degenerate=degenerate)
+        yield Score(
+            task, "dev-accuracy", outcome.development, chosen, degenerate=degenerate
+        )
 
 
 def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
@@ -246,22 +271,39 @@ def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
 
     features = nonzero(vectors, name)
     if len(split.sentences) == 2:
-        features = pair_features(features[: len(split)], features[len(split) :], "senteval")
+        features = pair_features(
+            features[: len(split)], features[len(split) :], "senteval"
+        )
     return Examples(features, np.array(split.labels))
 
 
-def _scores(task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any]) -> Iterator[Score]:
+def _scores(
+    task: str, test: Examples, outcome: Outcome, protocol: dict[str, Any]
+) -> Iterator[Score]:
     import numpy as np
 
     right = (outcome.predicted == test.labels).astype(np.float64)
     items = Items("mean", right, groups=outcome.folds)
     degenerate = one_class(outcome.predicted, outcome.folds)
-    yield Score(task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate)
+    yield Score(
+        task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate
+    )
     if TRANSFER[task].pairs:
-        gold, predicted = test.labels.astype(np.float64), outcome.predicted.astype(np.float64)
+        gold, predicted = (
+            test.labels.astype(np.float64),
+            outcome.predicted.astype(np.float64),
+        )
         note = "" if predicted.any() else "the classifier found no positive pair"
         items = Items("f1", gold, predicted)
-        yield Score(task, "f1", _f1(gold, predicted), protocol, items=items, note=note, degenerate=degenerate)
+        yield Score(
+            task,
+            "f1",
+            _f1(gold, predicted),
+            protocol,
+            items=items,
+            note=note,
+            degenerate=degenerate,
+        )
 
 
 def _f1(gold: NDArray[np.float64], predicted: NDArray[np.float64]) -> float:

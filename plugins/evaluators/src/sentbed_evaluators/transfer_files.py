@@ -55,7 +55,9 @@ def _words(text: str) -> str:
 
 def _one_class_a_file(file: Path, place: int) -> list[Row]:
     # The first file holds class 1. Empty lines count: CR has four of them.
-    rows: list[Row] = [((_words(line),), 1 - place) for _, line in lines(file, "latin-1")]
+    rows: list[Row] = [
+        ((_words(line),), 1 - place) for _, line in lines(file, "latin-1")
+    ]
     return rows
 
 
@@ -64,7 +66,11 @@ def _sst2(file: Path, place: int) -> list[Row]:
     for number, line in lines(file):
         fields = line.strip().split("\t")
         if len(fields) < 2:
-            raise DataError("the line has no tab, expected sentence, tab, label; repair it", file, number)
+            raise DataError(
+                "the line has no tab, expected sentence, tab, label; repair it",
+                file,
+                number,
+            )
         rows.append(((_words(fields[0]),), _label(fields[1], 2, file, number)))
     return rows
 
@@ -104,14 +110,18 @@ def _mrpc(file: Path, place: int) -> list[Row]:
                 file,
                 number,
             )
-        rows.append(((_words(fields[3]), _words(fields[4])), _label(fields[0], 2, file, number)))
+        rows.append(
+            ((_words(fields[3]), _words(fields[4])), _label(fields[0], 2, file, number))
+        )
     return rows
 
 
 def _label(text: str, classes: int, file: Path, number: int) -> int:
     if text not in [str(label) for label in range(classes)]:
         raise DataError(
-            f"found the label {text!r}, expected one of 0 to {classes - 1}; repair the line", file, number
+            f"found the label {text!r}, expected one of 0 to {classes - 1}; repair the line",
+            file,
+            number,
         )
     return int(text)
 
@@ -127,8 +137,12 @@ TRANSFER: dict[str, TransferTask] = {
     "CR": _binary("CR", ("custrev.pos", "custrev.neg"), 3_775),
     "SUBJ": _binary("SUBJ", ("subj.objective", "subj.subjective"), 10_000),
     "MPQA": _binary("MPQA", ("mpqa.pos", "mpqa.neg"), 10_606),
-    "SST2": TransferTask("SST/binary", _SST, {"train": 67_349, "dev": 872, "test": 1_821}, 2, _sst2),
-    "SST5": TransferTask("SST/fine", _SST, {"train": 8_544, "dev": 1_101, "test": 2_210}, 5, _sst5),
+    "SST2": TransferTask(
+        "SST/binary", _SST, {"train": 67_349, "dev": 872, "test": 1_821}, 2, _sst2
+    ),
+    "SST5": TransferTask(
+        "SST/fine", _SST, {"train": 8_544, "dev": 1_101, "test": 2_210}, 5, _sst5
+    ),
     "TREC": TransferTask(
         "TREC",
         {"train": ("train_5500.label",), "test": ("TREC_10.label",)},
@@ -151,13 +165,17 @@ TRANSFER: dict[str, TransferTask] = {
 def find_transfer_root(data_dir: str | None) -> Path:
     """Return SentEval's `downstream` directory; raises `DataError` if it has no transfer task."""
     folders = (task.folder for task in TRANSFER.values())
-    return data_directories.find_root(data_dir, ROOTS, folders, "transfer task of SentEval's", "senteval")
+    return data_directories.find_root(
+        data_dir, ROOTS, folders, "transfer task of SentEval's", "senteval"
+    )
 
 
 def transfer_files(root: Path, name: str) -> tuple[Path, ...]:
     """Return the files of a task, whether they exist or not."""
     task = TRANSFER[name]
-    return tuple(root / task.folder / file for files in task.files.values() for file in files)
+    return tuple(
+        root / task.folder / file for files in task.files.values() for file in files
+    )
 
 
 def missing_transfer(root: Path, name: str) -> str | None:
@@ -165,7 +183,11 @@ def missing_transfer(root: Path, name: str) -> str | None:
     missing = [file for file in transfer_files(root, name) if not file.is_file()]
     if not missing:
         return None
-    present = [other for other in TRANSFER if all(file.is_file() for file in transfer_files(root, other))]
+    present = [
+        other
+        for other in TRANSFER
+        if all(file.is_file() for file in transfer_files(root, other))
+    ]
     return (
         f"task `{name}` needs `{missing[0].relative_to(root).as_posix()}`, missing in `{root}`; add it "
         f"({how_to_get('senteval')}) or leave the task out (`skip_missing = true`); "
@@ -173,7 +195,9 @@ def missing_transfer(root: Path, name: str) -> str | None:
     )
 
 
-def read_transfer(root: Path, name: str, check_sizes: bool = True) -> tuple[dict[str, Split], str]:
+def read_transfer(
+    root: Path, name: str, check_sizes: bool = True
+) -> tuple[dict[str, Split], str]:
     """Return the splits of a task, sorted as SentEval sorts them, and a hash of its files.
 
     Raises `DataError` with file and line; with `check_sizes`, also if a split has another number of
@@ -185,10 +209,13 @@ def read_transfer(root: Path, name: str, check_sizes: bool = True) -> tuple[dict
     splits = {}
     for split, files in task.files.items():
         paths = [root / task.folder / file for file in files]
-        rows = [row for place, path in enumerate(paths) for row in task.read(path, place)]
+        rows = [
+            row for place, path in enumerate(paths) for row in task.read(path, place)
+        ]
         if not rows:
             raise DataError(
-                f"the split has no example; take SentEval's files ({how_to_get('senteval')})", paths[0]
+                f"the split has no example; take SentEval's files ({how_to_get('senteval')})",
+                paths[0],
             )
         if check_sizes and len(rows) != task.sizes[split]:
             raise DataError(
@@ -208,6 +235,8 @@ def read_transfer(root: Path, name: str, check_sizes: bool = True) -> tuple[dict
 
 def _sorted(rows: Sequence[Row]) -> Split:
     """Sort by the number of words of each sentence, then by class: the folds depend on this order."""
-    ordered = sorted(rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1]))
+    ordered = sorted(
+        rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1])
+    )
     sides = zip(*(texts for texts, _ in ordered), strict=True)
     return Split(tuple(sides), tuple(label for _, label in ordered))

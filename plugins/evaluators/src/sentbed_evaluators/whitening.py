@@ -13,7 +13,12 @@ from sentbed.protocols import Evaluation, Prepared, Texts, Vectors
 from sentbed_common import whitening_of
 
 from sentbed_evaluators.cosine_correlation import require_finite
-from sentbed_evaluators.text_lines import Hashes, read_lines, text_file_problems, texts_digest
+from sentbed_evaluators.text_lines import (
+    Hashes,
+    read_lines,
+    text_file_problems,
+    texts_digest,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +67,9 @@ class Whitening:
             lists = {**lists, _FITTED: Texts(texts)}
         return Prepared(lists, partial(self._score, prepared, source))
 
-    def _score(self, prepared: Prepared, source: Mapping[str, Any] | None, vectors: Vectors) -> Evaluation:
+    def _score(
+        self, prepared: Prepared, source: Mapping[str, Any] | None, vectors: Vectors
+    ) -> Evaluation:
         """Whiten and score; raises `RunError` if an embedding is not finite, or `width` is too large."""
         white = _Whitened(
             prepared.lists, vectors.encoder, vectors.second, vectors.device, vectors.progress,
@@ -123,12 +130,18 @@ class _Whitened(Vectors):
 
         texts = self.lists[name].both
         rows = require_finite(self.original[name], texts)
-        fit = self.fits[name] = self.of_file[0] if self.of_file else self._fitted(rows, texts)
+        fit = self.fits[name] = (
+            self.of_file[0] if self.of_file else self._fitted(rows, texts)
+        )
         white: NDArray[np.float32] = ((rows - fit.mean) @ fit.kernel).astype(np.float32)
         return white
 
     def _fitted(self, rows: NDArray[np.float32], texts: list[str]) -> Fit:
-        source = {"fitted_on": "the texts of the task", "texts": len(texts), "data": texts_digest(texts)}
+        source = {
+            "fitted_on": "the texts of the task",
+            "texts": len(texts),
+            "data": texts_digest(texts),
+        }
         return Fit(*fit_whitening(rows, self.width), source)
 
 

@@ -22,30 +22,73 @@ def csv_text(rows: Iterable[Sequence[object]], quoting: int = csv.QUOTE_MINIMAL)
 
 
 def swag(name: str, count: int) -> str:
-    header = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2", "gold-source"]
-    rows: list[Sequence[object]] = [[*header, *(f"ending{i}" for i in range(4)), "label"]]
+    header = [
+        "",
+        "video-id",
+        "fold-ind",
+        "startphrase",
+        "sent1",
+        "sent2",
+        "gold-source",
+    ]
+    rows: list[Sequence[object]] = [
+        [*header, *(f"ending{i}" for i in range(4)), "label"]
+    ]
     for i in range(count):
         endings = [f'"{name}" {i}, ending {j}' for j in range(4)]
-        rows.append([i, "v", i, f"{name} {i} runs. He", f"{name} {i} runs.", "He", "gold", *endings, i % 4])
+        rows.append(
+            [
+                i,
+                "v",
+                i,
+                f"{name} {i} runs. He",
+                f"{name} {i} runs.",
+                "He",
+                "gold",
+                *endings,
+                i % 4,
+            ]
+        )
     return csv_text(rows)
 
 
 def cloze(count: int) -> str:
     header = ["InputStoryid", *(f"InputSentence{i}" for i in range(1, 5))]
-    header += ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2", "AnswerRightEnding"]
+    header += [
+        "RandomFifthSentenceQuiz1",
+        "RandomFifthSentenceQuiz2",
+        "AnswerRightEnding",
+    ]
     rows: list[Sequence[object]] = [header]
     for i in range(count):
         endings = [f"ending {i} {'right' if j == i % 2 else 'wrong'}" for j in range(2)]
-        rows.append([f"id{i}", *(f"Story {i}, part {j}." for j in range(1, 5)), *endings, i % 2 + 1])
+        rows.append(
+            [
+                f"id{i}",
+                *(f"Story {i}, part {j}." for j in range(1, 5)),
+                *endings,
+                i % 2 + 1,
+            ]
+        )
     return csv_text(rows)
 
 
 def questions(name: str, count: int) -> str:
     lines = []
     for i in range(count):
-        choices = [{"label": label, "text": f"{name} {i} answer {label}"} for label in "ABCDE"]
-        question = {"question_concept": "c", "choices": choices, "stem": f"{name} question {i}?"}
-        lines.append(json.dumps({"answerKey": "ABCDE"[i % 5], "id": f"q{i}", "question": question}))
+        choices = [
+            {"label": label, "text": f"{name} {i} answer {label}"} for label in "ABCDE"
+        ]
+        question = {
+            "question_concept": "c",
+            "choices": choices,
+            "stem": f"{name} question {i}?",
+        }
+        lines.append(
+            json.dumps(
+                {"answerKey": "ABCDE"[i % 5], "id": f"q{i}", "question": question}
+            )
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -84,9 +127,13 @@ def data(write: Write, tmp_path: Path) -> Path:
         write(f"d/goemotions/{name}.tsv", emotions(name, count))
     write(f"d/rocstories/{CLOZE}", cloze(20))
     for name, count in (("train", 30), ("valid", 8), ("test", 9)):
-        write(f"d/styletransfer/{name}.modern.nltktok", "".join(f"you {name} {i} .\n" for i in range(count)))
         write(
-            f"d/styletransfer/{name}.original.nltktok", "".join(f"thou {name} {i} .\n" for i in range(count))
+            f"d/styletransfer/{name}.modern.nltktok",
+            "".join(f"you {name} {i} .\n" for i in range(count)),
+        )
+        write(
+            f"d/styletransfer/{name}.original.nltktok",
+            "".join(f"thou {name} {i} .\n" for i in range(count)),
         )
     for name, count in (("train", 30), ("dev", 11)):
         write(f"d/commonsenseqa/{name}_rand_split.jsonl", questions(name, count))

@@ -22,7 +22,9 @@ from sentbed_evaluators.sentbench_sets.sources import Sizes
 
 def choices(count: int, wrong: int, start: int = 0) -> Iterator[Choice]:
     for i in range(start, start + count):
-        yield Choice(f"text {i}", f"right {i}", tuple(f"wrong {i} {j}" for j in range(wrong)))
+        yield Choice(
+            f"text {i}", f"right {i}", tuple(f"wrong {i} {j}" for j in range(wrong))
+        )
 
 
 def labelled(count: int, classes: int, start: int = 0) -> Iterator[Labelled]:
@@ -52,11 +54,16 @@ TABLE_1 = {
 @pytest.mark.parametrize(
     "task",
     [
-        *(pytest.param(task, marks=pytest.mark.slow) for task in ("SWAG", "DBpedia", "GoEmo")),
+        *(
+            pytest.param(task, marks=pytest.mark.slow)
+            for task in ("SWAG", "DBpedia", "GoEmo")
+        ),
         *("ROC", "ST", "CQA"),
     ],
 )
-def test_a_complete_source_gives_the_sizes_of_table_1_with_balanced_labels(task: str) -> None:
+def test_a_complete_source_gives_the_sizes_of_table_1_with_balanced_labels(
+    task: str,
+) -> None:
     stream, held_out, expected = TABLE_1[task]
     rows: list[Row] = list(stream)
     pairs, triples = build_sets(task, iter(rows), iter(rows[-held_out:]), seed=0)
@@ -93,13 +100,19 @@ def test_classes_decide_where_texts_have_them() -> None:
 
 
 def test_classes_of_two_numberings_are_never_compared() -> None:
-    rows = [Labelled(f"{name} {i}", i % 2, name) for name in ("first", "second") for i in range(60)]
+    rows = [
+        Labelled(f"{name} {i}", i % 2, name)
+        for name in ("first", "second")
+        for i in range(60)
+    ]
     pairs, triples = build_sets("DBpedia", rows, rows, seed=0)
     for texts in [*(pair[:2] for split in SPLITS for pair in pairs[split]), *triples]:
         assert len({text.split()[0] for text in texts}) == 1
 
 
-def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row() -> None:
+def test_where_a_source_offers_nothing_else_wrong_is_what_belongs_to_another_row() -> (
+    None
+):
     rows = list(choices(100, 0))
     pairs, triples = build_sets("ST", rows, rows, seed=0)
     for text, other, label in [pair for split in SPLITS for pair in pairs[split]]:
@@ -119,7 +132,9 @@ def test_partners_come_from_the_same_split() -> None:
 
 def test_what_is_right_for_an_equal_text_is_never_wrong() -> None:
     rows = [Choice("Yes .", answer) for answer in ("Ay .", "Yea .", "Yes .")]
-    rows += [Choice(f"Line {i} .", "Ay ." if i % 2 else f"Verse {i} .") for i in range(12)]
+    rows += [
+        Choice(f"Line {i} .", "Ay ." if i % 2 else f"Verse {i} .") for i in range(12)
+    ]
     for seed in range(20):
         for text, right, wrong in build_contrast(rows, seed):
             assert wrong not in (text, right)
@@ -153,7 +168,12 @@ def test_rows_that_repeat_are_taken_last_and_are_in_the_training_set() -> None:
 
 
 def test_rows_with_an_empty_text_are_left_out() -> None:
-    rows: list[Row] = [Labelled(" ", 1), Choice("text", ""), Choice("", "right"), Choice("text", "right")]
+    rows: list[Row] = [
+        Labelled(" ", 1),
+        Choice("text", ""),
+        Choice("", "right"),
+        Choice("text", "right"),
+    ]
     assert choose(rows, 10, seed=0) == [Choice("text", "right")]
 
 
@@ -189,7 +209,8 @@ def test_another_seed_gives_other_sets() -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [[], [Choice("a", "b")], [Labelled("a", 0), Labelled("b", 0), Labelled("c", 0)]]
+    "rows",
+    [[], [Choice("a", "b")], [Labelled("a", 0), Labelled("b", 0), Labelled("c", 0)]],
 )
 def test_too_few_rows_are_an_error(rows: list[Row]) -> None:
     with pytest.raises(TooFewRowsError):

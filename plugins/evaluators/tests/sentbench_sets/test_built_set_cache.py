@@ -8,17 +8,29 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, RunError
-from sentbed_evaluators.sentbench_sets import SOURCES, SPLITS, built_set_cache, built_sets, find_files
+from sentbed_evaluators.sentbench_sets import (
+    SOURCES,
+    SPLITS,
+    built_set_cache,
+    built_sets,
+    find_files,
+)
 
 Write = Callable[[str, str | bytes], Path]
 
 
 def contents(cache: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(cache)): file.read_bytes() for file in cache.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(cache)): file.read_bytes()
+        for file in cache.rglob("*")
+        if file.is_file()
+    }
 
 
 @pytest.mark.parametrize("task", SOURCES)
-def test_every_source_is_built_from_its_own_files(task: str, data: Path, cache: Path) -> None:
+def test_every_source_is_built_from_its_own_files(
+    task: str, data: Path, cache: Path
+) -> None:
     sets = built_sets(find_files(data, task), seed=0)
     for split in SPLITS:
         labels = Counter(label for _, _, label in sets.pairs[split])
@@ -51,7 +63,9 @@ def test_another_seed_limit_or_source_gives_other_sets(data: Path, cache: Path) 
     others.append(built_sets(find_files(data, "CQA"), seed=0))
     assert len({first.pairs_hash, *(sets.pairs_hash for sets in others)}) == 4
     assert len(list(cache.iterdir())) == 4
-    assert "another question?" in {pair[0] for split in SPLITS for pair in others[2].pairs[split]}
+    assert "another question?" in {
+        pair[0] for split in SPLITS for pair in others[2].pairs[split]
+    }
     # The triples are from the other file.
     assert others[2].files["contrast"] == first.files["contrast"]
 
@@ -63,7 +77,11 @@ def test_sets_in_the_cache_are_not_built_again(
     first = built_sets(files, seed=0)
     monkeypatch.setattr(built_set_cache, "build_sets", None)
     again = built_sets(files, seed=0)
-    assert (again.pairs, again.triples, again.files) == (first.pairs, first.triples, first.files)
+    assert (again.pairs, again.triples, again.files) == (
+        first.pairs,
+        first.triples,
+        first.files,
+    )
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "summary", "list"])
@@ -85,18 +103,28 @@ def test_damaged_sets_are_built_again(damage: str, data: Path, cache: Path) -> N
 
 def test_texts_are_as_in_the_file(write: Write, data: Path, cache: Path) -> None:
     path = data / "styletransfer" / "valid.modern.nltktok"
-    path.write_bytes(path.read_bytes().replace(b"you valid 3 .", ' tab\t"quoted" \\ \u2028é\x85 '.encode()))
+    path.write_bytes(
+        path.read_bytes().replace(
+            b"you valid 3 .", ' tab\t"quoted" \\ \u2028é\x85 '.encode()
+        )
+    )
     sets = built_sets(find_files(data, "ST"), seed=0)
     assert ' tab\t"quoted" \\ \u2028é\x85 ' in {text for text, _, _ in sets.triples}
     (directory,) = cache.iterdir()
     lines = (directory / "contrast.jsonl").read_bytes().split(b"\n")
-    assert [json.loads(line) for line in lines[:-1]] == [list(triple) for triple in sets.triples]
+    assert [json.loads(line) for line in lines[:-1]] == [
+        list(triple) for triple in sets.triples
+    ]
 
 
-def test_a_source_that_is_too_small_is_named(write: Write, tmp_path: Path, cache: Path) -> None:
+def test_a_source_that_is_too_small_is_named(
+    write: Write, tmp_path: Path, cache: Path
+) -> None:
     for name in ("train", "dev", "test"):
         write(f"d/goemotions/{name}.tsv", "the same class\t1\tid\nagain\t1\tid\n")
-    with pytest.raises(DataError, match=r"too few for the pairs of `train`; download.*train\.tsv$"):
+    with pytest.raises(
+        DataError, match=r"too few for the pairs of `train`; download.*train\.tsv$"
+    ):
         built_sets(find_files(tmp_path / "d", "GoEmo"), seed=0)
     assert not cache.exists()
 
@@ -126,13 +154,16 @@ def test_a_source_that_changes_while_it_is_read_is_an_error(
 def test_missing_files_are_named_with_how_to_get_them(data: Path) -> None:
     (data / "styletransfer" / "test.original.nltktok").unlink()
     with pytest.raises(
-        DataError, match=r"`ST` needs `test\.original\.nltktok`, missing in .*styletransfer"
+        DataError,
+        match=r"`ST` needs `test\.original\.nltktok`, missing in .*styletransfer",
     ) as error:
         find_files(data, "ST")
     assert "`sentbed data get styletransfer`" in str(error.value)
     for file in (data / "commonsenseqa").iterdir():
         file.unlink()
-    with pytest.raises(DataError, match=r"`train_rand_split\.jsonl` and 1 more, missing"):
+    with pytest.raises(
+        DataError, match=r"`train_rand_split\.jsonl` and 1 more, missing"
+    ):
         find_files(data, "CQA")
 
 
@@ -140,14 +171,21 @@ def test_sources_are_found_under_their_other_names(data: Path) -> None:
     (data / "swag").rename(data / "moved")
     (data / "swagaf").mkdir()
     (data / "moved").rename(data / "swagaf" / "data")
-    assert [file.name for file in find_files(data, "SWAG").pairs] == ["train.csv", "val.csv"]
+    assert [file.name for file in find_files(data, "SWAG").pairs] == [
+        "train.csv",
+        "val.csv",
+    ]
     for old, new in (("train", "train_112"), ("test", "test_56")):
         (data / "dbpedia" / f"{old}.csv").rename(data / "dbpedia" / f"{new}.csv")
     with pytest.raises(DataError, match=r"needs `train\.csv` and 1 more"):
         find_files(data, "DBpedia")
     (data / "dbpedia" / "val_1.csv").write_text('1,"t","c"\n')
     found = find_files(data, "DBpedia")
-    assert [file.name for file in found.pairs] == ["train_112.csv", "val_1.csv", "test_56.csv"]
+    assert [file.name for file in found.pairs] == [
+        "train_112.csv",
+        "val_1.csv",
+        "test_56.csv",
+    ]
     assert [file.name for file in found.contrast] == ["test_56.csv"]
 
 
@@ -160,14 +198,25 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize(
-    "task", ["ST", *(pytest.param(task, marks=pytest.mark.slow) for task in ("GoEmo", "DBpedia"))]
+    "task",
+    [
+        "ST",
+        *(pytest.param(task, marks=pytest.mark.slow) for task in ("GoEmo", "DBpedia")),
+    ],
 )
-def test_real_sources_give_their_sizes_with_balanced_labels(task: str, cache: Path) -> None:
+def test_real_sources_give_their_sizes_with_balanced_labels(
+    task: str, cache: Path
+) -> None:
     root = Path(os.environ.get("SENTBED_DATA", "/"))
     if not (root / SOURCES[task].data).is_dir():
-        pytest.skip(f"needs {SOURCES[task].data}: set SENTBED_DATA to the directory that holds it")
+        pytest.skip(
+            f"needs {SOURCES[task].data}: set SENTBED_DATA to the directory that holds it"
+        )
     sets = built_sets(find_files(root, task), seed=0)
-    assert (*(len(sets.pairs[split]) for split in SPLITS), len(sets.triples)) == EXPECTED[task]
+    assert (
+        *(len(sets.pairs[split]) for split in SPLITS),
+        len(sets.triples),
+    ) == EXPECTED[task]
     pairs = []
     for split in SPLITS:
         labels = Counter(label for _, _, label in sets.pairs[split])

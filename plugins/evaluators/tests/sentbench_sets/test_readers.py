@@ -17,7 +17,9 @@ def test_swag_gives_the_beginning_with_its_endings(data: Path) -> None:
     rows = list(readers.read_swag(data / "swag" / "val.csv"))
     assert len(rows) == 12
     endings = [f'"val" 5, ending {i}' for i in range(4)]
-    assert rows[5] == Choice("val 5 runs. He", endings[1], (endings[0], endings[2], endings[3]))
+    assert rows[5] == Choice(
+        "val 5 runs. He", endings[1], (endings[0], endings[2], endings[3])
+    )
 
 
 def test_rocstories_joins_the_story_and_knows_the_right_ending(data: Path) -> None:
@@ -30,13 +32,17 @@ def test_rocstories_joins_the_story_and_knows_the_right_ending(data: Path) -> No
 
 
 def test_commonsenseqa_gives_the_answer_and_the_distractors(data: Path) -> None:
-    rows = list(readers.read_commonsenseqa(data / "commonsenseqa" / "dev_rand_split.jsonl"))
+    rows = list(
+        readers.read_commonsenseqa(data / "commonsenseqa" / "dev_rand_split.jsonl")
+    )
     others = tuple(f"dev 6 answer {label}" for label in "ACDE")
     assert rows[6] == Choice("dev question 6?", "dev 6 answer B", others)
 
 
 def test_styletransfer_lines_are_aligned(data: Path) -> None:
-    rows = list(readers.read_styletransfer(data / "styletransfer" / "valid.modern.nltktok"))
+    rows = list(
+        readers.read_styletransfer(data / "styletransfer" / "valid.modern.nltktok")
+    )
     assert rows[2] == Choice("you valid 2 .", "thou valid 2 .")
     assert len(rows) == 8
 
@@ -54,13 +60,18 @@ def test_dbpedia_in_its_native_form_gives_the_content(data: Path) -> None:
     assert {row.label for row in rows} == set(range(1, 15))
 
 
-def test_dbpedia_copies_without_titles_are_numberings_of_their_own(write: Write) -> None:
+def test_dbpedia_copies_without_titles_are_numberings_of_their_own(
+    write: Write,
+) -> None:
     plain = write(
-        "train_2.csv", "0,One sentence .\tAnother , with \x85 a comma missing .\n".replace(" ,", "")
+        "train_2.csv",
+        "0,One sentence .\tAnother , with \x85 a comma missing .\n".replace(" ,", ""),
     )
     quoted = write("test_2.csv", '"14","One sentence. ""Another"", here"\n')
     first, second = (next(readers.read_dbpedia(file)) for file in (plain, quoted))
-    assert first == Labelled("One sentence .\tAnother with \x85 a comma missing .", 0, "train_2.csv")
+    assert first == Labelled(
+        "One sentence .\tAnother with \x85 a comma missing .", 0, "train_2.csv"
+    )
     assert second == Labelled('One sentence. "Another", here', 14, "test_2.csv")
 
 
@@ -73,35 +84,82 @@ def test_a_reader_reads_no_further_than_it_is_asked(write: Write) -> None:
 
 HEADER = "startphrase,ending0,ending1,ending2,ending3,label\n"
 STORY = ",".join(
-    [*(f"InputSentence{i}" for i in range(1, 5)), *(f"RandomFifthSentenceQuiz{i}" for i in (1, 2))]
+    [
+        *(f"InputSentence{i}" for i in range(1, 5)),
+        *(f"RandomFifthSentenceQuiz{i}" for i in (1, 2)),
+    ]
 )
 
 
 @pytest.mark.parametrize(
     ("reader", "content", "message"),
     [
-        (readers.read_swag, HEADER + "a,b,c,d,e,4\n", r"`label` is '4', but a number from 0 to 3.*:2$"),
-        (readers.read_swag, HEADER + "a,b,c,d,e,²\n", r"`label` is '²', but a number.*:2$"),
-        (readers.read_swag, HEADER.replace(",label", ""), r"column `label` is missing.*:1$"),
+        (
+            readers.read_swag,
+            HEADER + "a,b,c,d,e,4\n",
+            r"`label` is '4', but a number from 0 to 3.*:2$",
+        ),
+        (
+            readers.read_swag,
+            HEADER + "a,b,c,d,e,²\n",
+            r"`label` is '²', but a number.*:2$",
+        ),
+        (
+            readers.read_swag,
+            HEADER.replace(",label", ""),
+            r"column `label` is missing.*:1$",
+        ),
         (readers.read_swag, "", r"column `startphrase` is missing.*:1$"),
         (readers.read_swag, HEADER + "a,b\n", r"2 columns, but the header has 6.*:2$"),
         (readers.read_swag, HEADER + 'a,"b"x,c,d,e,0\n', r"not valid CSV.*:2$"),
-        (readers.read_rocstories, f"{STORY},AnswerRightEnding\na,b,c,d,e,f,0\n", r"is '0', but.*1 to 2.*:2$"),
-        (readers.read_goemotions, "text\t1,28\tid\n", r"the label id is '28', but.*0 to 27.*:1$"),
-        (readers.read_dbpedia, '15,"t","c"\n', r"the class is '15', but a number from 1 to 14.*:1$"),
-        (readers.read_dbpedia, '0,"t","c"\n', r"the class is '0', but a number from 1 to 14.*:1$"),
+        (
+            readers.read_rocstories,
+            f"{STORY},AnswerRightEnding\na,b,c,d,e,f,0\n",
+            r"is '0', but.*1 to 2.*:2$",
+        ),
+        (
+            readers.read_goemotions,
+            "text\t1,28\tid\n",
+            r"the label id is '28', but.*0 to 27.*:1$",
+        ),
+        (
+            readers.read_dbpedia,
+            '15,"t","c"\n',
+            r"the class is '15', but a number from 1 to 14.*:1$",
+        ),
+        (
+            readers.read_dbpedia,
+            '0,"t","c"\n',
+            r"the class is '0', but a number from 1 to 14.*:1$",
+        ),
         (readers.read_dbpedia, '1,"t","c"\n1,"c"\n', r"the row has 2 columns.*:2$"),
-        (readers.read_dbpedia, b'1,"t","c"\n2,"t","\xe9"\n', r"byte 0xe9, which is not UTF-8.*:2$"),
+        (
+            readers.read_dbpedia,
+            b'1,"t","c"\n2,"t","\xe9"\n',
+            r"byte 0xe9, which is not UTF-8.*:2$",
+        ),
         (readers.read_commonsenseqa, "{\n", r"the line is not valid JSON.*:1$"),
-        (readers.read_commonsenseqa, '["question"]\n', r"a JSON list; expected an object.*:1$"),
-        (readers.read_commonsenseqa, '{"question": "q"}\n', r"no question of CommonsenseQA.*:1$"),
+        (
+            readers.read_commonsenseqa,
+            '["question"]\n',
+            r"a JSON list; expected an object.*:1$",
+        ),
+        (
+            readers.read_commonsenseqa,
+            '{"question": "q"}\n',
+            r"no question of CommonsenseQA.*:1$",
+        ),
         (
             readers.read_commonsenseqa,
             '{"question": {"choices": [{"label": "A", "text": "a"}, {"label": "A", "text": "b"}], '
             '"stem": "q"}, "answerKey": "A"}\n',
             r"two choices have the same label.*:1$",
         ),
-        (readers.read_commonsenseqa, '{"question": {"choices": [], "stem": 1}}\n', r"are not texts.*:1$"),
+        (
+            readers.read_commonsenseqa,
+            '{"question": {"choices": [], "stem": 1}}\n',
+            r"are not texts.*:1$",
+        ),
         (
             readers.read_commonsenseqa,
             '{"question": {"choices": [{"label": "A", "text": "\\ud800"}], "stem": ""}, "answerKey": "A"}\n',
@@ -126,10 +184,16 @@ def test_lines_that_are_not_aligned_are_an_error(write: Write, short: str) -> No
     for kind in ("modern", "original"):
         write(f"train.{kind}.nltktok", "one\n" if kind == short else "one\ntwo\n")
     path = write("other", "").with_name("train.modern.nltktok")
-    with pytest.raises(DataError, match=rf"the file has 1 lines.*train\.{short}\.nltktok$"):
+    with pytest.raises(
+        DataError, match=rf"the file has 1 lines.*train\.{short}\.nltktok$"
+    ):
         list(readers.read_styletransfer(path))
 
 
 def test_a_byte_order_mark_and_dos_line_ends_are_no_text(write: Write) -> None:
-    rows = list(readers.read_goemotions(write("g.tsv", "\ufefffine\t1\tid\r\nbad\t2\tid\r\n".encode())))
+    rows = list(
+        readers.read_goemotions(
+            write("g.tsv", "\ufefffine\t1\tid\r\nbad\t2\tid\r\n".encode())
+        )
+    )
     assert rows == [Labelled("fine", 1), Labelled("bad", 2)]

@@ -34,13 +34,17 @@ class Recorder:
     def folded(self, _: Classifier, *arguments: Any) -> Outcome:
         return self._note("folded", arguments[:2], *arguments[2:])
 
-    def _note(self, kind: str, examples: Sequence[Examples], classes: int, progress: Any) -> Outcome:
+    def _note(
+        self, kind: str, examples: Sequence[Examples], classes: int, progress: Any
+    ) -> Outcome:
         assert classes == 2
         if progress is not None:
             progress(1, 1)
         self.given.append((kind, list(examples)))
         predicted = np.ones(len(examples[-1]), np.int64)
-        return Outcome(round(100 * float(examples[-1].labels.mean()), 2), 0.0, predicted)
+        return Outcome(
+            round(100 * float(examples[-1].labels.mean()), 2), 0.0, predicted
+        )
 
 
 @pytest.fixture
@@ -48,7 +52,9 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder = Recorder()
     for kind in ("split", "folded"):
         method = getattr(recorder, kind)
-        monkeypatch.setattr(Classifier, kind, lambda *arguments, method=method: method(*arguments))
+        monkeypatch.setattr(
+            Classifier, kind, lambda *arguments, method=method: method(*arguments)
+        )
     return recorder
 
 
@@ -91,12 +97,23 @@ def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
 
 @pytest.mark.parametrize(
     ("features", "formula"),
-    [("infersent", "[u, v, u*v, |u-v|]"), ("senteval", "[|u-v|, u*v]"), ("concatenation", "[u, v]")],
+    [
+        ("infersent", "[u, v, u*v, |u-v|]"),
+        ("senteval", "[|u-v|, u*v]"),
+        ("concatenation", "[u, v]"),
+    ],
 )
 def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
-    features: Any, formula: str, data: Path, cache: Path, encoder: Any, recorder: Recorder
+    features: Any,
+    formula: str,
+    data: Path,
+    cache: Path,
+    encoder: Any,
+    recorder: Recorder,
 ) -> None:
-    evaluator = SentBench(paradigms=("pair",), tasks=("CQA",), features=features, data_dir=str(data))
+    evaluator = SentBench(
+        paradigms=("pair",), tasks=("CQA",), features=features, data_dir=str(data)
+    )
     (score,) = evaluator.prepare().evaluate(encoder).scores
     assert len(encoder.calls) == 1
     assert len(set(encoder.calls[0])) == len(encoder.calls[0])
@@ -108,26 +125,41 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
         pairs = sets.pairs[split]
         assert given.labels.tolist() == [label for _, _, label in pairs]
         first, second = (encoder.encode([pair[i] for pair in pairs]) for i in range(2))
-        np.testing.assert_array_equal(given.features, pair_features(first, second, features))
+        np.testing.assert_array_equal(
+            given.features, pair_features(first, second, features)
+        )
     labels = examples[-1].labels
     assert score.items is not None
     assert score.items.x.tolist() == labels.tolist()
     assert score.value == pytest.approx(100 * labels.mean(), abs=0.01)
 
 
-@pytest.mark.parametrize(("paradigm", "task"), [("single", "MR"), ("pair", "CQA"), ("pair", "ROC")])
+@pytest.mark.parametrize(
+    ("paradigm", "task"), [("single", "MR"), ("pair", "CQA"), ("pair", "ROC")]
+)
 def test_a_score_of_several_runs_is_their_mean(
-    paradigm: Any, task: str, data: Path, cache: Path, encoder: Any, monkeypatch: pytest.MonkeyPatch
+    paradigm: Any,
+    task: str,
+    data: Path,
+    cache: Path,
+    encoder: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    split = Split((tuple(f"sentence {i}" for i in range(30)),), tuple(i % 2 for i in range(30)))
+    split = Split(
+        (tuple(f"sentence {i}" for i in range(30)),), tuple(i % 2 for i in range(30))
+    )
     monkeypatch.setattr(transfer, "missing_tasks", lambda root, tasks: {})
     monkeypatch.setattr(sentbench, "find_transfer_root", lambda data_dir: Path())
     # SentEval's files have a fixed size, too large for a unit test.
     small = [transfer.TransferTask("MR", {"all": split}, "hash")]
-    monkeypatch.setattr(transfer, "read_tasks", lambda tasks, data_dir: small[: len(tasks)])
+    monkeypatch.setattr(
+        transfer, "read_tasks", lambda tasks, data_dir: small[: len(tasks)]
+    )
 
     def score(**fields: Any) -> Score:
-        evaluator = SentBench((paradigm,), (task,), "senteval", "fast", data_dir=str(data), **fields)
+        evaluator = SentBench(
+            (paradigm,), (task,), "senteval", "fast", data_dir=str(data), **fields
+        )
         (found,) = evaluator.prepare().evaluate(encoder).scores
         assert found.items is not None
         return found
@@ -137,9 +169,13 @@ def test_a_score_of_several_runs_is_their_mean(
     # Otherwise the mean could be that of one run thrice.
     assert len({run.items.x.tobytes() for run in runs}) > 1
     assert together.value == pytest.approx(sum(run.value for run in runs) / 3)
-    np.testing.assert_allclose(together.items.x, np.mean([run.items.x for run in runs], axis=0))
+    np.testing.assert_allclose(
+        together.items.x, np.mean([run.items.x for run in runs], axis=0)
+    )
     assert together.protocol == {**runs[0].protocol, "runs": 3}
-    assert together.degenerate == next((run.degenerate for run in runs if run.degenerate), "")
+    assert together.degenerate == next(
+        (run.degenerate for run in runs if run.degenerate), ""
+    )
 
 
 def test_positive_test_pairs_with_two_equal_sides_are_counted(
@@ -151,13 +187,18 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
             lines = path.read_text().splitlines()
             assert len(lines) == count
             path.write_text(
-                "".join(f"same {name} {i} .\n" if i % 3 else f"{x}\n" for i, x in enumerate(lines))
+                "".join(
+                    f"same {name} {i} .\n" if i % 3 else f"{x}\n"
+                    for i, x in enumerate(lines)
+                )
             )
     evaluator = SentBench(paradigms=("pair",), tasks=("ST",), data_dir=str(data))
     (score,) = evaluator.prepare().evaluate(encoder).scores
     texts = [
         (first, label)
-        for first, second, label in built_sets(find_files(data, "ST"), seed=0).pairs["test"]
+        for first, second, label in built_sets(find_files(data, "ST"), seed=0).pairs[
+            "test"
+        ]
         if first == second
     ]
     assert texts
@@ -167,7 +208,12 @@ def test_positive_test_pairs_with_two_equal_sides_are_counted(
 
 @pytest.mark.parametrize("task", ["CQA", pytest.param("ROC", marks=pytest.mark.slow)])
 def test_features_on_disk_give_the_same_scores_and_leave_nothing_behind(
-    task: str, data: Path, cache: Path, encoder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    task: str,
+    data: Path,
+    cache: Path,
+    encoder: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -183,7 +229,10 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
     (score,) = (
-        SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data)).prepare().evaluate(encoder).scores
+        SentBench(paradigms=("pair",), tasks=("ROC",), data_dir=str(data))
+        .prepare()
+        .evaluate(encoder)
+        .scores
     )
     ((kind, (train, test)),) = recorder.given
     assert (kind, len(train), len(test)) == ("folded", 31, 9)
@@ -194,10 +243,16 @@ def test_rocstories_has_no_validation_set_and_is_cross_validated(
 def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
-    result = SentBench(paradigms=("pair", "contrast"), data_dir=str(data)).prepare().evaluate(encoder)
+    result = (
+        SentBench(paradigms=("pair", "contrast"), data_dir=str(data))
+        .prepare()
+        .evaluate(encoder)
+    )
     assert [score.task for score in result.scores] == [*PAPER, "AVG"] * 2
     pair, contrast = result.scores[:7], result.scores[7:]
-    assert {(score.metric, score.protocol["id"]) for score in pair} == {("accuracy", "sentbench-pair")}
+    assert {(score.metric, score.protocol["id"]) for score in pair} == {
+        ("accuracy", "sentbench-pair")
+    }
     assert {(score.metric, score.protocol["id"]) for score in contrast} == {
         ("contrast-accuracy", "sentbench-contrast")
     }
@@ -222,15 +277,23 @@ def test_scores_come_in_the_papers_order_with_a_mean_of_each_paradigm(
 
 def test_there_is_no_mean_of_some_tasks(data: Path, cache: Path, encoder: Any) -> None:
     tasks = ("SWAG", "ST")
-    result = SentBench(paradigms=("contrast",), tasks=tasks, data_dir=str(data)).prepare().evaluate(encoder)
+    result = (
+        SentBench(paradigms=("contrast",), tasks=tasks, data_dir=str(data))
+        .prepare()
+        .evaluate(encoder)
+    )
     assert tuple(score.task for score in result.scores) == tasks
-    assert result.primary == pytest.approx(np.mean([score.value for score in result.scores]))
+    assert result.primary == pytest.approx(
+        np.mean([score.value for score in result.scores])
+    )
 
 
 def test_a_protocol_says_what_makes_the_number_comparable(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
-    evaluator = SentBench(("pair", "contrast"), ("GoEmo",), "logistic", set_seed=4, data_dir=str(data))
+    evaluator = SentBench(
+        ("pair", "contrast"), ("GoEmo",), "logistic", set_seed=4, data_dir=str(data)
+    )
     pair, contrast = evaluator.prepare().evaluate(encoder).scores
     sets = built_sets(find_files(data, "GoEmo"), seed=4)
     common = {
@@ -267,7 +330,8 @@ def test_a_real_classifier_learns_what_can_be_learnt(data: Path, cache: Path) ->
 
         def encode(self, texts: Sequence[str]) -> np.ndarray:
             return np.array(
-                [[1.0, 1.0] if "wrong" not in text else [1.0, -1.0] for text in texts], np.float32
+                [[1.0, 1.0] if "wrong" not in text else [1.0, -1.0] for text in texts],
+                np.float32,
             )
 
     evaluator = SentBench(("pair",), ("ROC",), "logistic", "fast", data_dir=str(data))
@@ -281,7 +345,12 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
     def scores(vectors: Any, tasks: Sequence[transfer.TransferTask], *_: Any) -> Any:
         for place, task in enumerate(tasks):
             for metric, value in (("accuracy", 80.0 + place), ("dev-accuracy", 10.0)):
-                yield transfer.Score(task.name, metric, value, {"id": "senteval-transfer", "data": task.name})
+                yield transfer.Score(
+                    task.name,
+                    metric,
+                    value,
+                    {"id": "senteval-transfer", "data": task.name},
+                )
 
     def read(tasks: Sequence[str], data_dir: str | None) -> list[transfer.TransferTask]:
         return [transfer.TransferTask(task, {}, task) for task in tasks]
@@ -291,20 +360,38 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
     monkeypatch.setattr(sentbench, "find_transfer_root", lambda data_dir: Path())
     monkeypatch.setattr(transfer, "read_tasks", read)
     result = SentBench(paradigms=("single",)).prepare().evaluate(encoder)
-    assert [score.task for score in result.scores] == ["MR", "CR", "MPQA", "SUBJ", "SST", "TREC", "AVG"]
+    assert [score.task for score in result.scores] == [
+        "MR",
+        "CR",
+        "MPQA",
+        "SUBJ",
+        "SST",
+        "TREC",
+        "AVG",
+    ]
     assert {(score.metric, score.protocol["id"]) for score in result.scores} == {
         ("accuracy", "sentbench-single")
     }
     assert result.scores[4].protocol["task"] == "SST2"
-    assert [score.value for score in result.scores] == [80.0, 81.0, 82.0, 83.0, 84.0, 85.0, 82.5]
+    assert [score.value for score in result.scores] == [
+        80.0,
+        81.0,
+        82.0,
+        83.0,
+        84.0,
+        85.0,
+        82.5,
+    ]
 
 
-def test_progress_is_told_by_task(data: Path, cache: Path, encoder: Any, recorder: Recorder) -> None:
+def test_progress_is_told_by_task(
+    data: Path, cache: Path, encoder: Any, recorder: Recorder
+) -> None:
     told = []
     encoder.progress = lambda what, done, total: told.append((what, done, total))
-    SentBench(paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)).prepare().evaluate(
-        encoder, progress=encoder.progress
-    )
+    SentBench(
+        paradigms=("pair",), tasks=("CQA", "ROC"), data_dir=str(data)
+    ).prepare().evaluate(encoder, progress=encoder.progress)
     assert told == [("ROC: classifiers", 1, 1), ("CQA: classifiers", 1, 1)]
 
 
@@ -316,14 +403,20 @@ def test_a_vector_that_is_zero_or_not_a_number_is_named(
     with pytest.raises(RunError, match="'ending 3 wrong' is a zero vector"):
         evaluator.prepare().evaluate(table_encoder({"ending 3 wrong": [0.0] * 5}))
     with pytest.raises(RunError, match="'ending 3 wrong' has NaN"):
-        evaluator.prepare().evaluate(table_encoder({"ending 3 wrong": [float("nan")] * 5}))
+        evaluator.prepare().evaluate(
+            table_encoder({"ending 3 wrong": [float("nan")] * 5})
+        )
 
 
-def test_a_broken_file_is_found_before_anything_is_encoded(data: Path, cache: Path, encoder: Any) -> None:
+def test_a_broken_file_is_found_before_anything_is_encoded(
+    data: Path, cache: Path, encoder: Any
+) -> None:
     path = data / "swag" / "val.csv"
     path.write_text(path.read_text() + "1,2,3\n")
     with pytest.raises(DataError, match=r"the row has 3 columns.*val\.csv:14$"):
-        SentBench(paradigms=("contrast",), data_dir=str(data)).prepare().evaluate(encoder)
+        SentBench(paradigms=("contrast",), data_dir=str(data)).prepare().evaluate(
+            encoder
+        )
     assert encoder.calls == []
 
 
@@ -336,16 +429,31 @@ def test_check_names_every_problem(data: Path) -> None:
     )
     problems = list(evaluator.check())
     assert problems[0] == "paradigm `contrast` is listed twice; remove one"
-    assert problems[1] == "`DBPedia` is not a task of `sentbench`. Did you mean `DBpedia`?"
+    assert (
+        problems[1] == "`DBPedia` is not a task of `sentbench`. Did you mean `DBpedia`?"
+    )
     assert problems[2] == "task `ROC` is listed twice; remove one"
-    assert problems[3].startswith("task `MR` belongs to none of the paradigms pair, contrast")
-    assert problems[4].startswith(f"task `SWAG` needs `val.csv`, missing in `{data / 'swag'}`")
+    assert problems[3].startswith(
+        "task `MR` belongs to none of the paradigms pair, contrast"
+    )
+    assert problems[4].startswith(
+        f"task `SWAG` needs `val.csv`, missing in `{data / 'swag'}`"
+    )
     assert "`sentbed data get swag`" in problems[4]
     assert len(problems) == 5
-    assert list(SentBench(paradigms=("contrast",), tasks=("ROC",), data_dir=str(data)).check()) == []
+    assert (
+        list(
+            SentBench(
+                paradigms=("contrast",), tasks=("ROC",), data_dir=str(data)
+            ).check()
+        )
+        == []
+    )
 
 
-def test_check_names_a_paradigm_without_tasks_and_one_that_is_none(no_data: None) -> None:
+def test_check_names_a_paradigm_without_tasks_and_one_that_is_none(
+    no_data: None,
+) -> None:
     (unknown,) = SentBench(paradigms=("pairs",)).check()  # type: ignore[arg-type]
     assert unknown == "`pairs` is not a paradigm of `sentbench`. Did you mean `pair`?"
     assert next(SentBench(paradigms=()).check()).startswith("`paradigms` is empty")
@@ -354,10 +462,14 @@ def test_check_names_a_paradigm_without_tasks_and_one_that_is_none(no_data: None
     assert problems[1].startswith("no data directory is known")
 
 
-def test_real_files_of_senteval_give_a_single_score(encoder: Any, real_data: Path) -> None:
+def test_real_files_of_senteval_give_a_single_score(
+    encoder: Any, real_data: Path
+) -> None:
     if not (real_data / "senteval" / "downstream" / "TREC").is_dir():
         pytest.skip("needs SentEval's TREC")
-    evaluator = SentBench(("single",), ("TREC",), "logistic", "fast", data_dir=str(real_data))
+    evaluator = SentBench(
+        ("single",), ("TREC",), "logistic", "fast", data_dir=str(real_data)
+    )
     (score,) = evaluator.prepare().evaluate(encoder).scores
     assert (score.task, score.protocol["id"], score.protocol["examples"]["test"]) == (
         "TREC",
@@ -369,7 +481,9 @@ def test_real_files_of_senteval_give_a_single_score(encoder: Any, real_data: Pat
 def test_real_sources_are_ranked_as_the_texts_overlap(cache: Path) -> None:
     root = Path(os.environ.get("SENTBED_DATA", "/"))
     if not (root / SOURCES["ST"].data).is_dir():
-        pytest.skip("needs styletransfer: set SENTBED_DATA to the directory that holds it")
+        pytest.skip(
+            "needs styletransfer: set SENTBED_DATA to the directory that holds it"
+        )
 
     class Words:
         """Counts words by length and first letter; what shares words has the greater cosine."""
@@ -381,7 +495,12 @@ def test_real_sources_are_ranked_as_the_texts_overlap(cache: Path) -> None:
                     row[(ord(word[0]) % 30) * 10 + min(len(word), 10) - 1] += 1
             return rows
 
-    (score,) = SentBench(("contrast",), ("ST",), data_dir=str(root)).prepare().evaluate(Words()).scores
+    (score,) = (
+        SentBench(("contrast",), ("ST",), data_dir=str(root))
+        .prepare()
+        .evaluate(Words())
+        .scores
+    )
     assert (score.protocol["size"], score.protocol["test"]) == ("paper", 2500)
     assert 75 < score.value < 100
 
@@ -390,13 +509,17 @@ def test_tasks_and_paradigms_without_data_are_skipped_and_named_row_by_row(
     data: Path, cache: Path, encoder: Any, recorder: Recorder
 ) -> None:
     (data / "swag" / "val.csv").unlink()
-    asked = SentBench(tasks=("MR", "ROC", "SWAG"), data_dir=str(data), skip_missing=True)
+    asked = SentBench(
+        tasks=("MR", "ROC", "SWAG"), data_dir=str(data), skip_missing=True
+    )
     assert list(asked.check()) == []
     scores = asked.prepare().evaluate(encoder).scores
     assert [(score.task, score.metric, score.skipped) for score in scores] == [
         ("ROC", "accuracy", ("SWAG",)),
         ("ROC", "contrast-accuracy", ("SWAG",)),
     ]
-    assert set(asked.files()) == set(SentBench(("pair",), ("ROC",), data_dir=str(data)).files())
+    assert set(asked.files()) == set(
+        SentBench(("pair",), ("ROC",), data_dir=str(data)).files()
+    )
     refused = attrs.evolve(asked, skip_missing=False)
     assert len(list(refused.check())) == 2

@@ -19,9 +19,12 @@ def runtimes() -> Mapping[str, Lazy]:
     """Return the runtimes of this distribution."""
     return {
         "cpu": Lazy(
-            "sentbed_hardware.cpu:Cpu", "PyTorch on the host's processor, in one process or in several."
+            "sentbed_hardware.cpu:Cpu",
+            "PyTorch on the host's processor, in one process or in several.",
         ),
-        "cuda": Lazy("sentbed_hardware.cuda:Cuda", "PyTorch on an NVIDIA GPU, or on several."),
+        "cuda": Lazy(
+            "sentbed_hardware.cuda:Cuda", "PyTorch on an NVIDIA GPU, or on several."
+        ),
     }
 
 

@@ -47,7 +47,10 @@ class AdamW(Optimizer):
         import torch
 
         groups = [
-            {"params": [p for _, p in parameters if p.ndim >= 2], "weight_decay": self.weight_decay},
+            {
+                "params": [p for _, p in parameters if p.ndim >= 2],
+                "weight_decay": self.weight_decay,
+            },
             {"params": [p for _, p in parameters if p.ndim < 2], "weight_decay": 0.0},
         ]
         return torch.optim.AdamW(

@@ -57,7 +57,9 @@ class Cpu(Distributed, PlannedProcessor):
     def traits(self) -> RuntimeTraits:
         """See `RuntimeTraits`; int8 does not train."""
         why = 'nothing is trained in int8; train with `precision = "auto"`, and evaluate the encoder in int8'
-        return attrs.evolve(super().traits, untrainable=why if self.precision == "int8" else None)
+        return attrs.evolve(
+            super().traits, untrainable=why if self.precision == "int8" else None
+        )
 
     def with_threads(self, threads: int) -> Cpu:
         """See `Runtime.with_threads`."""

@@ -60,7 +60,9 @@ class Cuda(Distributed, PlannedAccelerator):
         """Return the TFLOP/s of a GPU in this precision, or None if it lacks it."""
         if precision == "fp16":
             return peak.flops.get("fp16", peak.flops.get("bf16"))
-        return peak.flops.get("tf32" if precision == "fp32" and self.tf32 else precision)
+        return peak.flops.get(
+            "tf32" if precision == "fp32" and self.tf32 else precision
+        )
 
     def device_here(self) -> tuple[str, int | None]:
         """Return name and bytes of memory of the first GPU; raises `RuntimeUnavailableError` without one."""

@@ -63,7 +63,9 @@ class Distributed:
         """
         processes = self.devices * self.nodes
         plain = self.parallel == "ddp" and not getattr(self, "compile", False)
-        return RuntimeTraits(processes=processes, auxiliary=plain, predicts=processes == 1)
+        return RuntimeTraits(
+            processes=processes, auxiliary=plain, predicts=processes == 1
+        )
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the processes of this machine, wait for them and return the exit code of the first.

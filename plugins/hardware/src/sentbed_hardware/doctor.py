@@ -27,7 +27,9 @@ def findings() -> Iterator[Finding]:
         import torch
     except Exception as error:  # noqa: BLE001 - a library that it loads may be missing or broken
         detail = f"torch {version_of('torch')} cannot be imported: {error}"
-        yield Finding("runtimes", "cpu", "no", detail, "`pip install --force-reinstall torch`")
+        yield Finding(
+            "runtimes", "cpu", "no", detail, "`pip install --force-reinstall torch`"
+        )
         return
     yield Finding("runtimes", "cpu", "yes", f"torch {torch.__version__}")
     yield from processor(torch.cpu.get_capabilities())
@@ -40,30 +42,50 @@ def findings() -> Iterator[Finding]:
 def compiling(torch: Any) -> Iterator[Finding]:
     """Yield the requirements of `compile = true`."""
     named = os.environ.get("CXX")
-    compiler = shutil.which(named) if named else shutil.which("g++") or shutil.which("clang++")
+    compiler = (
+        shutil.which(named) if named else shutil.which("g++") or shutil.which("clang++")
+    )
     version = compiler and first_line(compiler, "--version")
     install = "`apt install g++`, or name one: `export CXX=/path/to/clang++`"
-    missing = f"CXX={named} is not there or does not run" if named else "neither g++ nor clang++ is there"
+    missing = (
+        f"CXX={named} is not there or does not run"
+        if named
+        else "neither g++ nor clang++ is there"
+    )
     yield present("compile", "C++ compiler", bool(version), version or missing, install)
     header = Path(sysconfig.get_path("include")) / "Python.h"
-    package = f"`apt install python{sys.version_info.major}.{sys.version_info.minor}-dev`"
+    package = (
+        f"`apt install python{sys.version_info.major}.{sys.version_info.minor}-dev`"
+    )
     yield present("compile", "Python.h", header.is_file(), str(header), package)
     triton = version_of("triton")
     if torch.version.cuda or triton:
         yield present(
-            "compile", "triton", triton is not None, triton or "not installed", "`pip install triton`"
+            "compile",
+            "triton",
+            triton is not None,
+            triton or "not installed",
+            "`pip install triton`",
         )
     if version and header.is_file():
         detail = "compiler and Python.h are there"
         yield Trial("compile", "torch.compile", "yes", detail, attempt=compiled)
     else:
-        yield Finding("compile", "torch.compile", "no", "on processors it needs a C++ compiler and Python.h")
+        yield Finding(
+            "compile",
+            "torch.compile",
+            "no",
+            "on processors it needs a C++ compiler and Python.h",
+        )
 
 
 def compiled() -> Finding:
     """Return whether a small function compiles, with an empty compiler cache."""
     with tempfile.TemporaryDirectory() as directory:
-        variables = {"TORCHINDUCTOR_CACHE_DIR": directory, "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+        variables = {
+            "TORCHINDUCTOR_CACHE_DIR": directory,
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        }
         found = elsewhere(compile_one, COMPILE_SECONDS, **variables)
     detail = f"a small function for {found['device']} in {found['seconds']:.0f} s"
     return Finding("compile", "torch.compile", "yes", detail)
@@ -94,9 +116,18 @@ def processes(torch: Any) -> Iterator[Finding]:
         return
     there = importlib.util.find_spec("torch.distributed.run") is not None
     yield present(
-        "processes", "torchrun", there, shutil.which("torchrun") or "python -m torch.distributed.run"
+        "processes",
+        "torchrun",
+        there,
+        shutil.which("torchrun") or "python -m torch.distributed.run",
     )
-    yield present("processes", "gloo", distributed.is_gloo_available(), "between processors")
+    yield present(
+        "processes", "gloo", distributed.is_gloo_available(), "between processors"
+    )
     nccl = distributed.is_nccl_available()
-    detail = f"{'.'.join(map(str, torch.cuda.nccl.version()))}, between GPUs" if nccl else lacking
+    detail = (
+        f"{'.'.join(map(str, torch.cuda.nccl.version()))}, between GPUs"
+        if nccl
+        else lacking
+    )
     yield present("processes", "nccl", nccl, detail, "as for the runtime `cuda`")

@@ -13,11 +13,24 @@ from typing import Any
 from sentbed_common import Finding
 
 INSTRUCTIONS = (
-    *("avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "amx_fp16"),
+    *(
+        "avx2",
+        "avx512_f",
+        "avx512_vnni",
+        "avx512_bf16",
+        "avx512_fp16",
+        "amx_int8",
+        "amx_bf16",
+        "amx_fp16",
+    ),
     *("neon", "sve", "sve2", "bf16", "i8mm"),
 )
 """Instruction sets that matter for matrix products, by torch's names."""
-KERNELS = {"flash": "FLASH_ATTENTION", "memory-efficient": "EFFICIENT_ATTENTION", "cudnn": "CUDNN_ATTENTION"}
+KERNELS = {
+    "flash": "FLASH_ATTENTION",
+    "memory-efficient": "EFFICIENT_ATTENTION",
+    "cudnn": "CUDNN_ATTENTION",
+}
 """Names of the fused kernels of `scaled_dot_product_attention`, with torch's names."""
 CAPABILITIES = {"bf16": (8, 0), "fp16": (7, 0), "tf32": (8, 0)}
 """Lowest compute capability at which tensor cores support a precision (CUDA C++ Programming Guide)."""
@@ -39,19 +52,39 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     from sentbed_hardware._torch.cpu import BF16_INSTRUCTIONS
 
     name = _processor_name() or capabilities.get("cpu_name", "unknown")
-    sets = [instruction for instruction in INSTRUCTIONS if capabilities.get(instruction)]
-    yield Finding("devices", "cpu", "yes", f"{name}: {', '.join(sets) or 'no wide instructions'}")
-    found = [instruction for instruction in BF16_INSTRUCTIONS if capabilities.get(instruction)]
+    sets = [
+        instruction for instruction in INSTRUCTIONS if capabilities.get(instruction)
+    ]
+    yield Finding(
+        "devices", "cpu", "yes", f"{name}: {', '.join(sets) or 'no wide instructions'}"
+    )
+    found = [
+        instruction
+        for instruction in BF16_INSTRUCTIONS
+        if capabilities.get(instruction)
+    ]
     lacking = f"emulated, without {' and '.join(BF16_INSTRUCTIONS)}; the runtime `cpu` takes fp32"
     yield Finding("precisions", "cpu fp32", "yes")
-    yield Finding("precisions", "cpu bf16", "yes" if found else "limited", ", ".join(found) or lacking)
+    yield Finding(
+        "precisions",
+        "cpu bf16",
+        "yes" if found else "limited",
+        ", ".join(found) or lacking,
+    )
 
 
 def _processor_name() -> str | None:
     """Return the processor's name according to Linux."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.is_file() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+    return next(
+        (
+            line.partition(":")[2].strip()
+            for line in lines
+            if line.startswith("model name")
+        ),
+        None,
+    )
 
 
 def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
@@ -65,14 +98,26 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
             warnings.simplefilter("always")
             try:
                 with sdpa_kernel(getattr(SDPBackend, backend)):
-                    torch.nn.functional.scaled_dot_product_attention(query, query, query)
+                    torch.nn.functional.scaled_dot_product_attention(
+                        query, query, query
+                    )
             except (RuntimeError, AttributeError) as error:
                 # Warnings explain why a kernel cannot be used; the error says only that none could.
-                reasons = [str(warning.message).partition(" (Trigger")[0] for warning in said]
-                yield Finding("attention", f"{device} {name}", "no", "; ".join(reasons) or str(error))
+                reasons = [
+                    str(warning.message).partition(" (Trigger")[0] for warning in said
+                ]
+                yield Finding(
+                    "attention",
+                    f"{device} {name}",
+                    "no",
+                    "; ".join(reasons) or str(error),
+                )
             else:
                 yield Finding(
-                    "attention", f"{device} {name}", "yes", f"in {str(dtype).removeprefix('torch.')}"
+                    "attention",
+                    f"{device} {name}",
+                    "yes",
+                    f"in {str(dtype).removeprefix('torch.')}",
                 )
 
 
@@ -82,7 +127,13 @@ def cuda(torch: Any) -> Iterator[Finding]:
         yield from _cuda(torch)
     except RuntimeError as error:
         # A device that is full, in use or broken must not hide the others.
-        yield Finding("devices", "cuda", "no", str(error).partition("\n")[0], "`nvidia-smi` shows its state")
+        yield Finding(
+            "devices",
+            "cuda",
+            "no",
+            str(error).partition("\n")[0],
+            "`nvidia-smi` shows its state",
+        )
 
 
 def _cuda(torch: Any) -> Iterator[Finding]:
@@ -90,7 +141,9 @@ def _cuda(torch: Any) -> Iterator[Finding]:
     driver = f"NVIDIA driver {version}" if version else "no NVIDIA driver found"
     if not (torch.version.cuda or torch.version.hip):
         detail = f"torch {torch.__version__} is built for processors only; {driver}"
-        remedy = CUDA_BUILD if version else f"on a machine with an NVIDIA GPU, {CUDA_BUILD}"
+        remedy = (
+            CUDA_BUILD if version else f"on a machine with an NVIDIA GPU, {CUDA_BUILD}"
+        )
         yield Finding("runtimes", "cuda", "no", detail, remedy)
         return
     with warnings.catch_warnings(record=True) as said:
@@ -100,7 +153,13 @@ def _cuda(torch: Any) -> Iterator[Finding]:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         reasons = [str(warning.message) for warning in said]
         reasons += [] if visible is None else [f"CUDA_VISIBLE_DEVICES={visible}"]
-        detail = "; ".join([f"torch is built for {build_of(torch)}", driver, *(reasons or ["no device"])])
+        detail = "; ".join(
+            [
+                f"torch is built for {build_of(torch)}",
+                driver,
+                *(reasons or ["no device"]),
+            ]
+        )
         yield Finding("runtimes", "cuda", "no", detail, _remedy(torch, detail, version))
         return
     count = torch.cuda.device_count()
@@ -111,17 +170,23 @@ def _cuda(torch: Any) -> Iterator[Finding]:
         device = torch.cuda.get_device_properties(index)
         capability = f"compute capability {device.major}.{device.minor}"
         memory = f"{device.total_memory / 2**30:.1f} GiB"
-        yield Finding("devices", f"cuda:{index}", "yes", f"{device.name}, {memory}, {capability}")
+        yield Finding(
+            "devices", f"cuda:{index}", "yes", f"{device.name}, {memory}, {capability}"
+        )
         kinds.setdefault(device.name, index)
     for index in kinds.values():
         yield from _precisions(torch, index)
         bf16 = torch.cuda.get_device_capability(index) >= (8, 0)
-        yield from attention(torch, f"cuda:{index}", torch.bfloat16 if bf16 else torch.float16)
+        yield from attention(
+            torch, f"cuda:{index}", torch.bfloat16 if bf16 else torch.float16
+        )
 
 
 def _remedy(torch: Any, detail: str, driver: str | None) -> str:
     if "too old" in detail:
-        return f"update the NVIDIA driver, or take a torch for an older CUDA: {CUDA_BUILD}"
+        return (
+            f"update the NVIDIA driver, or take a torch for an older CUDA: {CUDA_BUILD}"
+        )
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return "`unset CUDA_VISIBLE_DEVICES`"
     if driver or torch.version.hip:
@@ -132,7 +197,9 @@ def _remedy(torch: Any, detail: str, driver: str | None) -> str:
 def _driver() -> str | None:
     """Return the version of the NVIDIA driver."""
     program = shutil.which("nvidia-smi")
-    return program and first_line(program, "--query-gpu=driver_version", "--format=csv,noheader")
+    return program and first_line(
+        program, "--query-gpu=driver_version", "--format=csv,noheader"
+    )
 
 
 def _precisions(torch: Any, index: int) -> Iterator[Finding]:
@@ -140,19 +207,28 @@ def _precisions(torch: Any, index: int) -> Iterator[Finding]:
     capability = torch.cuda.get_device_capability(index)
     if torch.version.hip:
         detail = f"as {build_of(torch)} has it"
-        yield from (Finding("precisions", f"cuda:{index} {name}", "yes", detail) for name in ("bf16", "fp16"))
+        yield from (
+            Finding("precisions", f"cuda:{index} {name}", "yes", detail)
+            for name in ("bf16", "fp16")
+        )
         return
     for name, least in CAPABILITIES.items():
         detail = f"compute capability {capability[0]}.{capability[1]}"
         fits = capability >= least
-        detail += "" if fits else f", tensor cores compute it from {least[0]}.{least[1]} on"
-        yield Finding("precisions", f"cuda:{index} {name}", "yes" if fits else "limited", detail)
+        detail += (
+            "" if fits else f", tensor cores compute it from {least[0]}.{least[1]} on"
+        )
+        yield Finding(
+            "precisions", f"cuda:{index} {name}", "yes" if fits else "limited", detail
+        )
 
 
 def first_line(*command: str) -> str | None:
     """Return the first line that a command prints, or None if it fails or takes longer than 20 s."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=20, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     lines = done.stdout.splitlines() if done.returncode == 0 else []

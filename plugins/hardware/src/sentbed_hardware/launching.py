@@ -19,7 +19,9 @@ PATIENCE = 7 * 24 * 3600
 kills them."""
 
 
-def launch(command: Sequence[str], devices: int, nodes: int, rendezvous: str | None) -> int:
+def launch(
+    command: Sequence[str], devices: int, nodes: int, rendezvous: str | None
+) -> int:
     """Run `command` in every process of this machine; see `Distributed` and its method `launch`.
 
     This is `torchrun`, called in this process: it prints no traceback of its own, and knows how each ended.
@@ -30,7 +32,10 @@ def launch(command: Sequence[str], devices: int, nodes: int, rendezvous: str | N
         raise RuntimeUnavailableError(
             "this PyTorch is built without `torch.distributed`; set `devices` and `nodes` to 1"
         )
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing import (
+        DefaultLogsSpecs,
+        SignalException,
+    )
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -80,13 +85,20 @@ def launch(command: Sequence[str], devices: int, nodes: int, rendezvous: str | N
 
 def _code_of(failures: dict[int, Any]) -> int:
     """Return the exit code of the first process, or that of a failure; name those that were killed."""
-    killed = {rank: -failure.exitcode for rank, failure in failures.items() if failure.exitcode < 0}
+    killed = {
+        rank: -failure.exitcode
+        for rank, failure in failures.items()
+        if failure.exitcode < 0
+    }
     first = failures.get(0)
     for rank, number in killed.items():
         # The signals that end the others after a failure are not worth a message.
         if number != signal.SIGTERM:
             out = " (is the machine out of memory?)" if number == signal.SIGKILL else ""
-            print(f"process {rank} was ended by {signal.Signals(number).name}{out}", file=sys.stderr)
+            print(
+                f"process {rank} was ended by {signal.Signals(number).name}{out}",
+                file=sys.stderr,
+            )
     if first is None:
         return FAILED
     return 128 - first.exitcode if first.exitcode < 0 else int(first.exitcode)

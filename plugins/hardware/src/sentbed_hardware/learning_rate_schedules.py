@@ -26,7 +26,11 @@ def _warm(step: int, warmup: float, total_steps: int) -> float:
 
 def _left(step: int, start: float, total_steps: int) -> float:
     """Return the share of the steps from `start` to the end that is left at `step`."""
-    return max(0.0, (total_steps - step) / max(1e-12, total_steps - start)) if step > start else 1.0
+    return (
+        max(0.0, (total_steps - step) / max(1e-12, total_steps - start))
+        if step > start
+        else 1.0
+    )
 
 
 @attrs.frozen
@@ -89,7 +93,9 @@ class Cosine(Schedule):
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in [0, 1]."""
         left = _left(step, _span(self.warmup, total_steps), total_steps)
-        decayed = self.floor + (1 - self.floor) * (1 + math.cos(math.pi * (1 - left))) / 2
+        decayed = (
+            self.floor + (1 - self.floor) * (1 + math.cos(math.pi * (1 - left))) / 2
+        )
         return _warm(step, self.warmup, total_steps) * decayed
 
 

@@ -43,7 +43,14 @@ CUDA = (
 def find(name: str, table: tuple[Peak, ...]) -> Peak | None:
     """Return the kind of device with this name, or None if the table has none."""
     whole = r"(?<![a-z0-9])(?:{})(?![0-9])"
-    return next((peak for peak in table if re.search(whole.format(peak.pattern), name, re.IGNORECASE)), None)
+    return next(
+        (
+            peak
+            for peak in table
+            if re.search(whole.format(peak.pattern), name, re.IGNORECASE)
+        ),
+        None,
+    )
 
 
 def known(table: tuple[Peak, ...]) -> str:

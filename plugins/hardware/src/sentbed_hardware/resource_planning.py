@@ -31,7 +31,9 @@ class TorchPlanned(PlannedRuntime):
 
         return sketch_pooler(pooler, width)
 
-    def sketch_loss(self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
+    def sketch_loss(
+        self, loss: Loss, width: int, batch_size: int, columns: frozenset[str]
+    ) -> Sketch:
         """Return the sketch of a loss over vectors of this width."""
         from sentbed_hardware._torch.resource_planning import sketch_loss
 
@@ -90,7 +92,9 @@ class PlannedAccelerator(TorchPlanned):
         """Return name and bytes of memory of this machine's device, or raise `RuntimeUnavailableError`."""
 
 
-def planned_device(parameters: Any, name: str, memory: int | None, peak: Peak | None) -> Device:
+def planned_device(
+    parameters: Any, name: str, memory: int | None, peak: Peak | None
+) -> Device:
     """Return the device of a runtime for a plan; of an unpublished one (`peak` is None) no speed is known."""
     precision = parameters.precision
     if precision == "auto":

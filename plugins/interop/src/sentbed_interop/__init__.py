@@ -34,7 +34,8 @@ def importers() -> Mapping[str, Lazy]:
     """Return the importers of this distribution."""
     return {
         "peft": Lazy(
-            "sentbed_interop.from_peft:FromPEFT", "A LoRA adapter trained with peft, on its base model."
+            "sentbed_interop.from_peft:FromPEFT",
+            "A LoRA adapter trained with peft, on its base model.",
         ),
         "sentence-transformers": Lazy(
             "sentbed_interop.from_sentence_transformers:FromSentenceTransformers",
@@ -52,7 +53,8 @@ def commands() -> Mapping[str, Lazy]:
     """Return the commands `export` and `import`."""
     return {
         "export": Lazy(
-            "sentbed_interop.export_and_import_commands:export", "Write an encoder for another library."
+            "sentbed_interop.export_and_import_commands:export",
+            "Write an encoder for another library.",
         ),
         "import": Lazy(
             "sentbed_interop.export_and_import_commands:import_",

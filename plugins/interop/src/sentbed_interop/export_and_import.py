@@ -11,7 +11,14 @@ from sentbed import Encoder
 from sentbed.errors import ModelError, RecipeError, RunError, listed
 from sentbed.helpers import reason_of, write_directory
 from sentbed.protocols import Exporter, Importer, Runtime
-from sentbed.tools import ENCODER_FILE, Document, Plugins, apply_overrides, load_plugins, structure
+from sentbed.tools import (
+    ENCODER_FILE,
+    Document,
+    Plugins,
+    apply_overrides,
+    load_plugins,
+    structure,
+)
 
 from sentbed_interop.merged_adapters import save_merged
 
@@ -49,13 +56,25 @@ def export_encoder(
     target = _new(output)
     if to is None:
         if overrides:
-            raise RunError("without `--to` there is nothing to set; take `--set` out, or name an exporter")
-        save_merged(Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code), target)
+            raise RunError(
+                "without `--to` there is nothing to set; take `--set` out, or name an exporter"
+            )
+        save_merged(
+            Encoder.load(
+                encoder, runtime, plugins, trust_remote_code=trust_remote_code
+            ),
+            target,
+        )
         return ()
     exporter: Exporter = _component(_To, "--to", to, overrides, plugins)
-    loaded = Encoder.load(encoder, runtime, plugins, trust_remote_code=trust_remote_code)
+    loaded = Encoder.load(
+        encoder, runtime, plugins, trust_remote_code=trust_remote_code
+    )
     notes: list[str] = []
-    write_directory(target.resolve(), lambda directory: notes.extend(exporter.write(loaded, directory) or ()))
+    write_directory(
+        target.resolve(),
+        lambda directory: notes.extend(exporter.write(loaded, directory) or ()),
+    )
     return tuple(notes)
 
 
@@ -79,7 +98,9 @@ def import_encoder(
     try:
         exists = path.exists()
     except OSError as error:
-        raise ModelError(f"`{source}` cannot be a path: {error.strerror}; check the path") from error
+        raise ModelError(
+            f"`{source}` cannot be a path: {error.strerror}; check the path"
+        ) from error
 
     if not exists:
         raise ModelError(f"`{source}` does not exist; check the path")
@@ -93,7 +114,9 @@ def import_encoder(
 def _recogniser(source: Path, plugins: Plugins) -> str:
     """Return the name of the only importer that recognises `source`; raises `ModelError`."""
     if (source / ENCODER_FILE).is_file():
-        raise ModelError(f"`{source}` is already an encoder of sentbed; use it as it is")
+        raise ModelError(
+            f"`{source}` is already an encoder of sentbed; use it as it is"
+        )
     names = plugins.names("importer")
     recognising, unasked = [], ""
     for name in names:
@@ -135,14 +158,18 @@ def _new(output: str | Path) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         taken = False
     except OSError as error:
-        raise RunError(f"`{output}` cannot be a path: {error.strerror}; check the path") from error
+        raise RunError(
+            f"`{output}` cannot be a path: {error.strerror}; check the path"
+        ) from error
 
     if taken:
         raise RunError(f"`{output}` is not empty; name a new directory")
     return target
 
 
-def _component(cls: type[Any], option: str, name: str, overrides: Sequence[str], plugins: Plugins) -> Any:
+def _component(
+    cls: type[Any], option: str, name: str, overrides: Sequence[str], plugins: Plugins
+) -> Any:
     """Return the component that `option` names, with its fields set; raises `RunError`."""
     for text in overrides:
         field, equals, _ = text.partition("=")
@@ -152,10 +179,14 @@ def _component(cls: type[Any], option: str, name: str, overrides: Sequence[str],
     try:
         document = apply_overrides(Document({"use": name}), overrides)
     except RecipeError as error:
-        raise RunError("; ".join(f"`--set`: {problem.message}" for problem in error.problems)) from error
+        raise RunError(
+            "; ".join(f"`--set`: {problem.message}" for problem in error.problems)
+        ) from error
 
     data = {"part": document.data}
-    request, problems = structure(data, cls, document, plugins, Path.cwd(), (("part",), ()))
+    request, problems = structure(
+        data, cls, document, plugins, Path.cwd(), (("part",), ())
+    )
     if problems:
         messages = []
         for problem in problems:

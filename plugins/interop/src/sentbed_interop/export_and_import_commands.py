@@ -13,11 +13,18 @@ _set = set_option(
 @click.command()
 @click.argument("encoder", type=click.Path(file_okay=False))
 @click.argument("output", type=click.Path(file_okay=False))
-@click.option("--to", help="An exporter by name; see `sentbed plugins`. An encoder of sentbed if left out.")
+@click.option(
+    "--to",
+    help="An exporter by name; see `sentbed plugins`. An encoder of sentbed if left out.",
+)
 @_set
 @trust_option
 def export(
-    encoder: str, output: str, to: str | None, overrides: tuple[str, ...], trust_remote_code: bool
+    encoder: str,
+    output: str,
+    to: str | None,
+    overrides: tuple[str, ...],
+    trust_remote_code: bool,
 ) -> None:
     """Write the encoder in ENCODER to the new directory OUTPUT, for another library.
 
@@ -25,7 +32,9 @@ def export(
     """
     from sentbed_interop.export_and_import import export_encoder
 
-    for note in export_encoder(encoder, output, to, overrides, trust_remote_code=trust_remote_code):
+    for note in export_encoder(
+        encoder, output, to, overrides, trust_remote_code=trust_remote_code
+    ):
         echo(f"note: {note}", err=True)
     echo(output)
 
@@ -33,9 +42,15 @@ def export(
 @click.command("import")
 @click.argument("source", type=click.Path())
 @click.argument("output", type=click.Path(file_okay=False))
-@click.option("--from", "from_", help="An importer by name; found by looking at SOURCE if left out.")
+@click.option(
+    "--from",
+    "from_",
+    help="An importer by name; found by looking at SOURCE if left out.",
+)
 @_set
-def import_(source: str, output: str, from_: str | None, overrides: tuple[str, ...]) -> None:
+def import_(
+    source: str, output: str, from_: str | None, overrides: tuple[str, ...]
+) -> None:
     """Make an encoder of what another library wrote to SOURCE, in the new directory OUTPUT."""
     from sentbed_interop.export_and_import import import_encoder
 

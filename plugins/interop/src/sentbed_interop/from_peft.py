@@ -15,7 +15,12 @@ if TYPE_CHECKING:
     from sentbed import Encoder
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-POOLERS: Mapping[str, str] = {"bert": "mean", "t5": "mean", "opt": "prompt-eol", "causal": "prompt-eol"}
+POOLERS: Mapping[str, str] = {
+    "bert": "mean",
+    "t5": "mean",
+    "opt": "prompt-eol",
+    "causal": "prompt-eol",
+}
 """Default pooler of each backbone."""
 LOCAL = ("pkg:", "data:", ".", "/", "~")
 """Prefixes of locations that are not hub ids."""
@@ -42,7 +47,9 @@ class FromPEFT(Importer):
 
     def recognises(self, source: Path) -> bool:
         """Whether it is a directory with an adapter, and not one of sentence-transformers."""
-        return (source / ADAPTER_CONFIG).is_file() and not (source / "modules.json").is_file()
+        return (source / ADAPTER_CONFIG).is_file() and not (
+            source / "modules.json"
+        ).is_file()
 
     def read(self, source: Path) -> Encoder:
         """Return the encoder.
@@ -51,7 +58,11 @@ class FromPEFT(Importer):
             ModelError: if the base model is unavailable, if the adapter is pickled or does more than a
                 LoRA, or if pooler and model do not fit together.
         """
-        from sentbed_interop._torch.importer_common import backbone_for, encoder_of, read_json
+        from sentbed_interop._torch.importer_common import (
+            backbone_for,
+            encoder_of,
+            read_json,
+        )
 
         config = read_json(source / ADAPTER_CONFIG)
         base, revision = self._base(config, source)
@@ -61,7 +72,11 @@ class FromPEFT(Importer):
         if revision is not None:
             backbone["revision"] = revision
         pooler = self.pooler or POOLERS[kind]
-        table = {"backbone": backbone, "pooler": {"use": pooler}, "max_length": self.max_length}
+        table = {
+            "backbone": backbone,
+            "pooler": {"use": pooler},
+            "max_length": self.max_length,
+        }
         return encoder_of(table, source)
 
     def _base(self, config: Mapping[str, Any], source: Path) -> tuple[str, str | None]:
@@ -109,11 +124,20 @@ def _config_file(base: str, revision: str | None) -> Path:
     if base.startswith(LOCAL):
         return locate(base) / "config.json"
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+    )
 
     try:
         return Path(hf_hub_download(base, "config.json", revision=revision))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+    except (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        OSError,
+    ) as error:
         raise ModelError(
             f"the hub gives no model `{base}`, which the adapter belongs to: {str(error).splitlines()[0]}; "
             "check the network, or name a copy: `--set base=./MODEL`"

@@ -125,7 +125,9 @@ class FromSentenceTransformers(Importer):
         module: Any = encoder.placed.module
         if modules.mlp is not None:
             set_linear(module.pooler.dense, *dense_weights(modules.mlp.directory))
-        linears = [part for part in module.projection.modules() if hasattr(part, "in_features")]
+        linears = [
+            part for part in module.projection.modules() if hasattr(part, "in_features")
+        ]
         for linear, dense in zip(linears, modules.dense, strict=True):
             set_linear(linear, *dense_weights(dense.directory))
         encoder.placed.weights_changed()  # type: ignore[attr-defined]
@@ -133,7 +135,11 @@ class FromSentenceTransformers(Importer):
 
     def _prompts(self, source: Path) -> tuple[dict[str, Any], str | None]:
         """Return the folder's prompts by name, and the name of that for all texts, or None."""
-        from sentbed_interop._torch.importer_common import read_json, read_setting, require_supported
+        from sentbed_interop._torch.importer_common import (
+            read_json,
+            read_setting,
+            require_supported,
+        )
 
         file = source / SETTINGS
         config = {}
@@ -147,10 +153,14 @@ class FromSentenceTransformers(Importer):
             )
         require_supported(config, SUPPORTED, file)
         prompts = read_setting(config, "prompts", dict, file) or {}
-        return prompts, self.prompt or read_setting(config, "default_prompt_name", str, file)
+        return prompts, self.prompt or read_setting(
+            config, "default_prompt_name", str, file
+        )
 
 
-def _default_prompt(source: Path, prompts: Mapping[str, Any], name: str | None, modules: Any) -> str:
+def _default_prompt(
+    source: Path, prompts: Mapping[str, Any], name: str | None, modules: Any
+) -> str:
     """Return the text before each sentence, which may be empty."""
     from sentbed_interop._torch.importer_common import read_setting
 
@@ -217,14 +227,22 @@ def _head(modules: Any) -> dict[str, Any]:
         *hidden, last = modules.dense
         head |= {"projection": last.width, "bias": last.bias}
         if hidden:
-            head |= {"hidden": [layer.width for layer in hidden], "activation": modules.activation}
+            head |= {
+                "hidden": [layer.width for layer in hidden],
+                "activation": modules.activation,
+            }
     return head
 
 
 def _prompt_record(source: Path) -> dict[str, Any] | None:
     """Return the prompt's record that `sentbed export` wrote; None if there is none."""
     from sentbed_interop._torch.importer_common import read_json
-    from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, PREFIX, SUFFIX
+    from sentbed_interop._torch.sentence_transformers_names import (
+        OWN,
+        OWN_FILE,
+        PREFIX,
+        SUFFIX,
+    )
 
     file = source / OWN / OWN_FILE
     if file.is_file():
@@ -266,7 +284,9 @@ def _with_record(table: dict[str, Any], source: Path, model: Path) -> Encoder:
             if (source / OWN / name).exists():
                 content = read_file(source / OWN / name, LARGEST_JSON)
                 (Path(copy) / name).write_bytes(content)
-        encoder = encoder_of({**table, "backbone": {**table["backbone"], "model": copy}}, source)
+        encoder = encoder_of(
+            {**table, "backbone": {**table["backbone"], "model": copy}}, source
+        )
 
     backbone = attrs.evolve(encoder.recipe.backbone, model=place)  # type: ignore[misc]
     encoder.recipe = attrs.evolve(encoder.recipe, backbone=backbone)
@@ -284,7 +304,9 @@ def _require_right(model: Path) -> None:
         side = read_setting(read_json(config_file), "truncation_side", str, config_file)
     if side is None and whole_file.is_file():
         file = whole_file
-        truncation = read_setting(read_json(whole_file), "truncation", dict, whole_file) or {}
+        truncation = (
+            read_setting(read_json(whole_file), "truncation", dict, whole_file) or {}
+        )
         side = read_setting(truncation, "direction", str, whole_file)
     if side is not None and side.lower() != "right":
         raise ModelError(
@@ -297,7 +319,9 @@ def _attention(backbone: str, config: Mapping[str, Any]) -> dict[str, str]:
     """Return the field of a decoder that attends in both directions."""
     if backbone not in ("causal", "opt"):
         return {}
-    if config.get("is_causal") is False or config.get("use_bidirectional_attention") in (True, "all"):
+    if config.get("is_causal") is False or config.get(
+        "use_bidirectional_attention"
+    ) in (True, "all"):
         return {"attention": "bidirectional"}
     return {}
 
@@ -320,7 +344,9 @@ def _limit(settings: Mapping[str, Any], config: Mapping[str, Any], model: Path) 
     limit: float | None = read_setting(settings, "max_seq_length", int, model)
     if limit is None:
         limit = _tokenizer_limit(model)
-        positions = read_setting(config, "max_position_embeddings", int, model / "config.json")
+        positions = read_setting(
+            config, "max_position_embeddings", int, model / "config.json"
+        )
         if positions is not None and positions > 0:
             limit = min(limit, positions)
     if not 2 <= limit < NO_LIMIT:
@@ -355,7 +381,9 @@ def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
     if prompt is None:
         return limit
     # Around an empty text the prompt's own tokens may be others.
-    template = int(encoder.tokenizer().encode(["a"], 99).lengths[0]) - _own_tokens(encoder, "a")
+    template = int(encoder.tokenizer().encode(["a"], 99).lengths[0]) - _own_tokens(
+        encoder, "a"
+    )
     if template + 2 > limit:
         raise ModelError(
             f"the prompt of `{source}` has {template} tokens, and an input {limit}: too few are left "
@@ -363,7 +391,9 @@ def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
         )
 
     texts = [" ".join([text] * limit) for text in SENTENCES]
-    expected = tokenizer.encode([prompt.template.prefix + text for text in texts], limit)
+    expected = tokenizer.encode(
+        [prompt.template.prefix + text for text in texts], limit
+    )
     # A text's first word may have more tokens alone than after the prompt.
     best_length, most_equal = 0, -1
     for change in (0, 1, -1, 2, -2, 3):
@@ -379,7 +409,9 @@ def _left_for_sentence(encoder: Encoder, limit: int, source: Path) -> int:
 
 def _own_tokens(encoder: Encoder, text: str) -> int:
     tokenizer = encoder.backbone.tokenizer
-    return int(tokenizer.encode([text], 99).lengths[0] - tokenizer.encode([""], 99).lengths[0])
+    return int(
+        tokenizer.encode([text], 99).lengths[0] - tokenizer.encode([""], 99).lengths[0]
+    )
 
 
 def _equal_rows(tokens: TokenIds, expected: TokenIds) -> int:

@@ -21,7 +21,12 @@ class SentbedEmbeddings(Embeddings):
     weights out.
     """
 
-    def __init__(self, encoder: str | Path, precision: str = "fp32", trust_remote_code: bool = False) -> None:
+    def __init__(
+        self,
+        encoder: str | Path,
+        precision: str = "fp32",
+        trust_remote_code: bool = False,
+    ) -> None:
         self._held = LazyEncoder(encoder, precision, trust_remote_code)
         # A directory without encoder is refused here, not at the first text.
         _ = self._held.encoder

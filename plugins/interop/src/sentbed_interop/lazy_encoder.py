@@ -21,7 +21,9 @@ class LazyEncoder:
     place: str = attrs.field(converter=str)
     precision: str
     trust_remote_code: bool = False
-    _loaded: Encoder | None = attrs.field(default=None, init=False, eq=False, repr=False)
+    _loaded: Encoder | None = attrs.field(
+        default=None, init=False, eq=False, repr=False
+    )
 
     @property
     def encoder(self) -> Encoder:
@@ -30,10 +32,14 @@ class LazyEncoder:
 
         if self._loaded is None:
             runtime = {"use": "cpu", "precision": self.precision}
-            self._loaded = Encoder.load(self.place, runtime, trust_remote_code=self.trust_remote_code)
+            self._loaded = Encoder.load(
+                self.place, runtime, trust_remote_code=self.trust_remote_code
+            )
         return self._loaded
 
-    def at(self, place: str | Path, precision: str, trust_remote_code: bool) -> LazyEncoder:
+    def at(
+        self, place: str | Path, precision: str, trust_remote_code: bool
+    ) -> LazyEncoder:
         """Return this object if it has that path and these options, else a new one."""
         other = LazyEncoder(place, precision, trust_remote_code)
         if self == other:

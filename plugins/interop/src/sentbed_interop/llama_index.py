@@ -40,7 +40,14 @@ class SentbedEmbedding(BaseEmbedding):
         **options: Any,
     ) -> None:
         named = {"encoder": str(encoder), "precision": precision}
-        super().__init__(**{"model_name": str(encoder), "embed_batch_size": BATCH, **options, **named})
+        super().__init__(
+            **{
+                "model_name": str(encoder),
+                "embed_batch_size": BATCH,
+                **options,
+                **named,
+            }
+        )
         self._held = LazyEncoder(encoder, precision, trust_remote_code)
         # A directory without encoder is refused here, not at the first text.
         _ = self._held.encoder
@@ -51,7 +58,9 @@ class SentbedEmbedding(BaseEmbedding):
         return "SentbedEmbedding"
 
     def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        self._held = self._held.at(self.encoder, self.precision, self._held.trust_remote_code)
+        self._held = self._held.at(
+            self.encoder, self.precision, self._held.trust_remote_code
+        )
         vectors: list[list[float]] = self._held.encoder.encode(texts).tolist()
         return vectors
 

@@ -111,7 +111,9 @@ def _sections_of_run(encoder: Encoder, record: RunRecord | None) -> dict[str, An
         "before": any(score.encoder.endswith(START) for score in record.scores),
         "protocols": list(_protocols(record.scores)),
         "training": list(_training(record)),
-        "versions": _versions(record.manifest, _distributions(recipe or encoder.recipe)),
+        "versions": _versions(
+            record.manifest, _distributions(recipe or encoder.recipe)
+        ),
         "citations": "\n\n".join(bibliography(encoder.recipe, recipe)),
         "uncited": recipe is None,
     }
@@ -122,7 +124,10 @@ def _environment() -> Any:
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_escaped
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_escaped,
     )
     environment.filters |= {"code": _code, "table": _table}
     return environment
@@ -149,16 +154,24 @@ def _code(text: str, language: str) -> Markup:
 
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, 1 + longest)
-    return Markup("{0}{1}\n{2}\n{0}").format(Markup(fence), language, Markup(text.rstrip()))
+    return Markup("{0}{1}\n{2}\n{0}").format(
+        Markup(fence), language, Markup(text.rstrip())
+    )
 
 
-def _table(heading: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()) -> Markup:
+def _table(
+    heading: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    numbers: Sequence[int] = (),
+) -> Markup:
     from markupsafe import Markup
 
     escaped_rows = []
     for row in rows:
         escaped_rows.append([escape(str(cell)) for cell in row])
-    return Markup(markdown_table([escape(name) for name in heading], escaped_rows, numbers))
+    return Markup(
+        markdown_table([escape(name) for name in heading], escaped_rows, numbers)
+    )
 
 
 def recipe_table(encoder: Encoder, record: RunRecord | None) -> dict[str, Any]:
@@ -228,7 +241,9 @@ def _facts(encoder: Encoder) -> Iterator[tuple[str, object]]:
             yield f"prompt, {name}", value
 
 
-def _front(encoder: Encoder, record: RunRecord | None, title: str, stated: Stated) -> str:
+def _front(
+    encoder: Encoder, record: RunRecord | None, title: str, stated: Stated
+) -> str:
     """Return the front matter, which the hub reads."""
     from huggingface_hub import ModelCardData
 
@@ -253,7 +268,11 @@ def _front(encoder: Encoder, record: RunRecord | None, title: str, stated: State
         language=list(stated.languages) or None,
         library_name=library,
         pipeline_tag="sentence-similarity",
-        tags=list(dict.fromkeys([library, "sentbed", "sentence-similarity", "feature-extraction"])),
+        tags=list(
+            dict.fromkeys(
+                [library, "sentbed", "sentence-similarity", "feature-extraction"]
+            )
+        ),
         base_model=base_model,
         datasets=datasets or None,
         model_name=model_name,
@@ -273,7 +292,9 @@ def _results(record: RunRecord) -> Iterator[Any]:
         split = None
         if "split" in protocol:
             split = shown(protocol["split"])
-        dataset_type = re.sub(r"[^\w.-]+", "-", score.task.lower(), flags=re.ASCII).strip("-")
+        dataset_type = re.sub(
+            r"[^\w.-]+", "-", score.task.lower(), flags=re.ASCII
+        ).strip("-")
         yield EvalResult(
             task_type=TASKS.get(score.metric, "feature-extraction"),
             task_name=score.evaluator,
@@ -320,7 +341,9 @@ def _score_rows(scores: Sequence[Score]) -> Iterator[tuple[object, ...]]:
 
 def _protocols(scores: Sequence[Score]) -> Iterator[str]:
     """Yield the entries that scores of an evaluator and metric share; what is scored twice stands apart."""
-    groups: defaultdict[tuple[str, str, str, int], list[dict[str, str]]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str, int], list[dict[str, str]]] = defaultdict(
+        list
+    )
     times: Counter[tuple[str, str, str, str, str]] = Counter()
     for score in scores:
         about = (score.evaluator, score.metric, score.protocol_name)
@@ -391,7 +414,9 @@ def _short(digest: Any) -> str:
     return shown(plain(digest))[:12]
 
 
-def _versions(manifest: Mapping[str, Any], installed: Mapping[str, str]) -> list[tuple[str, str]]:
+def _versions(
+    manifest: Mapping[str, Any], installed: Mapping[str, str]
+) -> list[tuple[str, str]]:
     """Return distributions with their versions: those in the run's manifest, where it has them."""
     versions = {"sentbed": __version__, **installed}
     for plugin in manifest.get("plugins", ()):

@@ -38,7 +38,10 @@ class SentbedVectorizer(
     """
 
     def __init__(
-        self, encoder: str | Path = "encoder", precision: str = "fp32", trust_remote_code: bool = False
+        self,
+        encoder: str | Path = "encoder",
+        precision: str = "fp32",
+        trust_remote_code: bool = False,
     ) -> None:
         self.encoder = encoder
         self.precision = precision
@@ -56,7 +59,9 @@ class SentbedVectorizer(
 
     def _encoder(self) -> Encoder:
         options = self.encoder, self.precision, self.trust_remote_code
-        self._held: LazyEncoder = getattr(self, "_held", LazyEncoder(*options)).at(*options)
+        self._held: LazyEncoder = getattr(self, "_held", LazyEncoder(*options)).at(
+            *options
+        )
         return self._held.encoder
 
     @property
@@ -77,13 +82,17 @@ def _texts(texts: Any) -> list[str]:
     """Return a list of the texts in a list, an array or a column; raises `ValueError` or `TypeError`."""
     dimensions = getattr(texts, "ndim", 1)
     if isinstance(texts, str) or dimensions == 0:
-        raise ValueError("expected a sequence of texts, found one value; put it in a list")
+        raise ValueError(
+            "expected a sequence of texts, found one value; put it in a list"
+        )
     if isinstance(texts, Mapping | Set) or not isinstance(texts, Iterable):
         raise TypeError(
             f"expected a sequence of texts, found {type(texts).__name__}; give a list, an array or a column"
         )
     if dimensions != 1:
-        raise ValueError(f"expected a sequence of texts, found {dimensions} dimensions; name one column")
+        raise ValueError(
+            f"expected a sequence of texts, found {dimensions} dimensions; name one column"
+        )
     strings = []
     for row, text in enumerate(texts):
         if not isinstance(text, str):

@@ -123,7 +123,9 @@ def parts_of(record: RunRecord) -> Any:
     from sentbed.tools import Document, load_plugins, structure_recipe
 
     try:
-        return structure_recipe(Document(dict(record.recipe)), load_plugins(), Path.cwd(), look=False)
+        return structure_recipe(
+            Document(dict(record.recipe)), load_plugins(), Path.cwd(), look=False
+        )
     except RecipeError:
         return None
 
@@ -135,7 +137,14 @@ def _read(directory: Path) -> tuple[dict[str, Any], dict[str, Any], list[Score]]
         recipe = _read_toml(directory / RECIPE)
         scores = [read_score(record) for record in report["scores"]]
         _require_keys(report, recipe)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, DataError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        DataError,
+    ) as error:
         raise RunError(
             f"`{directory}` is not a run directory (it has no `{REPORT}` and `{RECIPE}` that can be read: "
             f"{type(error).__name__}: {error}); name one"
@@ -160,7 +169,9 @@ def _require_keys(report: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
-    table: dict[str, Any] = with_absolute_paths(tomllib.loads(read_file(file).decode()), file.parent)
+    table: dict[str, Any] = with_absolute_paths(
+        tomllib.loads(read_file(file).decode()), file.parent
+    )
     return table
 
 
@@ -235,4 +246,7 @@ def _same_weights(source: Path | None, saved: Path) -> bool | None:
 
 
 def _weights(directory: Path) -> dict[str, str]:
-    return {str(file.relative_to(directory)): sha256(file) for file in directory.rglob("*.safetensors")}
+    return {
+        str(file.relative_to(directory)): sha256(file)
+        for file in directory.rglob("*.safetensors")
+    }

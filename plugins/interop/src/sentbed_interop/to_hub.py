@@ -30,7 +30,9 @@ def _languages(value: str | Sequence[str]) -> tuple[str, ...]:
 def _are_languages(_: Any, __: Any, value: str | Sequence[str]) -> None:
     for code in _languages(value):
         if not re.fullmatch("[a-z]{2,3}|multilingual|code", code):
-            raise ValueError(f"{code!r} is no language; write ISO 639 codes such as `en`, or `multilingual`")
+            raise ValueError(
+                f"{code!r} is no language; write ISO 639 codes such as `en`, or `multilingual`"
+            )
 
 
 def _is_license(_: Any, __: Any, value: str | None) -> None:
@@ -59,7 +61,9 @@ class ToHub(Exporter):
     license: str | None = attrs.field(default=None, validator=_is_license)
     """The hub's word for the licence, such as `apache-2.0`. Where left out, the card says that one is to be
     chosen: the weights below and the data have terms of their own."""
-    language: str | tuple[str, ...] = attrs.field(default=(), converter=_languages, validator=_are_languages)
+    language: str | tuple[str, ...] = attrs.field(
+        default=(), converter=_languages, validator=_are_languages
+    )
     """The languages of the texts, as ISO 639 codes (`en`), or `multilingual`; not stated if omitted."""
 
     def write(self, encoder: Encoder, directory: Path) -> Iterable[str]:
@@ -77,15 +81,21 @@ class ToHub(Exporter):
 
         record = record_of(encoder, self.run)
         refused, differences = _write_layout(encoder, directory)
-        write_atomic(directory / "recipe.toml", tomli_w.dumps(recipe_table(encoder, record)))
-        stated = Stated(self.title, self.license, tuple(self.language), refused, differences)
+        write_atomic(
+            directory / "recipe.toml", tomli_w.dumps(recipe_table(encoder, record))
+        )
+        stated = Stated(
+            self.title, self.license, tuple(self.language), refused, differences
+        )
         write_atomic(directory / README, render(encoder, record, stated))
         if refused is not None:
             return (f"sentence-transformers cannot load it: {refused}",)
         return differences
 
 
-def _write_layout(encoder: Encoder, directory: Path) -> tuple[str | None, tuple[str, ...]]:
+def _write_layout(
+    encoder: Encoder, directory: Path
+) -> tuple[str | None, tuple[str, ...]]:
     """Write the encoder.
 
     Returns why it is not in sentence-transformers' format, or None, and its differences in that format.

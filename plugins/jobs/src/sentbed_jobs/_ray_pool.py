@@ -63,9 +63,19 @@ class RayPool:
             descriptions: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
             nodes = [node["Resources"] for node in descriptions if node["Alive"]]
             need = reserved(nodes, self.workers, self.cpus, self.gpus)
-            actor = ray.remote(_Actor).options(max_restarts=0, max_task_retries=0, **need)
+            actor = ray.remote(_Actor).options(
+                max_restarts=0, max_task_retries=0, **need
+            )
             transport = _Actors(actor, start, need["num_cpus"])
-            yield from run_pool(transport, self.workers, tasks, self.retries, on_progress, self.say, on_death)
+            yield from run_pool(
+                transport,
+                self.workers,
+                tasks,
+                self.retries,
+                on_progress,
+                self.say,
+                on_death,
+            )
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -123,7 +133,10 @@ def reserved(
         if _places(nodes, cpus_of_actor, gpus) >= workers:
             return {"num_cpus": cpus_of_actor, "num_gpus": gpus}
 
-    sizes = [f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs" for node in nodes]
+    sizes = [
+        f"{int(node.get('CPU', 0))} CPUs and {int(node.get('GPU', 0))} GPUs"
+        for node in nodes
+    ]
     raise RuntimeUnavailableError(
         f"Ray has machines with {', '.join(sizes) or 'nothing'}; there is no place for {workers} workers "
         f"with {cpus or 1} CPUs and {gpus} GPUs each; take fewer workers, or give each less"

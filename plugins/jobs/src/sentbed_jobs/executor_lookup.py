@@ -26,7 +26,9 @@ def executor_of(
     try:
         executor: Executor = component_of(Executor, table, plugins)
     except RecipeError as error:
-        messages = [f"the executor `{name}`: {problem.message}" for problem in error.problems]
+        messages = [
+            f"the executor `{name}`: {problem.message}" for problem in error.problems
+        ]
         raise RunError("; ".join(messages)) from error
 
     pool: TaskPool = executor.build(say)

@@ -19,7 +19,17 @@ import attrs
 from sentbed.helpers import usable_cores
 from sentbed_common import OnDeath, OnProgress, Start
 
-from sentbed_jobs.pool_loop import RETRIES, Died, Event, Progress, Result, Say, Task, TaskRunner, run_pool
+from sentbed_jobs.pool_loop import (
+    RETRIES,
+    Died,
+    Event,
+    Progress,
+    Result,
+    Say,
+    Task,
+    TaskRunner,
+    run_pool,
+)
 
 PATIENCE = 30.0
 """Seconds that workers have to save unfinished work and clean up when they are ended."""
@@ -48,7 +58,15 @@ class LocalPool:
         if self.workers > 1:
             threads = self.cpus or max(1, usable_cores() // self.workers)
             transport = _Processes(start, threads, [*range(self.workers)], self.gpus)
-            yield from run_pool(transport, self.workers, tasks, self.retries, on_progress, self.say, on_death)
+            yield from run_pool(
+                transport,
+                self.workers,
+                tasks,
+                self.retries,
+                on_progress,
+                self.say,
+                on_death,
+            )
         elif tasks:
             function = start(self.cpus)
             for task in tasks:
@@ -86,7 +104,11 @@ class _Processes:
         """Return the variable that shows a worker its own GPUs only."""
         if not self.gpus:
             return {}
-        visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        visible = [
+            name
+            for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+            if name
+        ]
         first = slot * self.gpus
         names = [str(number) for number in range(first, first + self.gpus)]
         if visible:
@@ -169,7 +191,9 @@ def _work(
         with suppress(EOFError, OSError):
             while True:
                 task = connection.recv()
-                connection.send(runner.run(task, lambda amount: connection.send(Progress(amount))))
+                connection.send(
+                    runner.run(task, lambda amount: connection.send(Progress(amount)))
+                )
     except KeyboardInterrupt:
         sys.exit(1)
     finally:

@@ -19,9 +19,13 @@ def executors() -> Mapping[str, Lazy]:
     """Return the executors of this distribution."""
     return {
         "local": Lazy(
-            "sentbed_jobs.local:Local", "This process, or, with several workers, processes of this machine."
+            "sentbed_jobs.local:Local",
+            "This process, or, with several workers, processes of this machine.",
         ),
-        "ray": Lazy("sentbed_jobs.ray:Ray", "Actors of Ray, on this machine or on those of a cluster."),
+        "ray": Lazy(
+            "sentbed_jobs.ray:Ray",
+            "Actors of Ray, on this machine or on those of a cluster.",
+        ),
     }
 
 

@@ -111,10 +111,14 @@ def run_pool(
                             say(f"a worker {how}; {task}: done again by a new one")
                             waiting.appendleft(number)
                             continue
-                        died = f"{deaths[number]} workers died of it, the last one {how}"
+                        died = (
+                            f"{deaths[number]} workers died of it, the last one {how}"
+                        )
                         advice = "look at this part, and at the memory"
                         if on_death is None:
-                            raise RunError(f"{task}: {died}; what the others have finished is kept; {advice}")
+                            raise RunError(
+                                f"{task}: {died}; what the others have finished is kept; {advice}"
+                            )
                         yield task, on_death(task, f"{died}; {advice}")
                     case Done(result):
                         if waiting:
@@ -134,7 +138,9 @@ class TaskRunner(Generic[Task, Result]):
 
     start: Start[Task, Result]
     threads: int | None
-    _function: Callable[[Task, Tell], Result] | None = attrs.field(default=None, init=False)
+    _function: Callable[[Task, Tell], Result] | None = attrs.field(
+        default=None, init=False
+    )
 
     def run(self, task: Task, tell: Tell) -> Done | Failed:
         """Return the result of a task, or its exception."""

@@ -55,7 +55,8 @@ def losses() -> Mapping[str, Lazy]:
             "Another loss on the first d components of every vector, summed over several d.",
         ),
         "sum": Lazy(
-            "sentbed_losses.weighted_sum:WeightedSum", "A weighted sum of losses over the same batch."
+            "sentbed_losses.weighted_sum:WeightedSum",
+            "A weighted sum of losses over the same batch.",
         ),
         "spread-out": Lazy(
             "sentbed_losses.spread_out:SpreadOut",
@@ -74,7 +75,8 @@ def losses() -> Mapping[str, Lazy]:
             "The squared difference of a row's margin and the margin that a teacher gave it.",
         ),
         "gist": Lazy(
-            "sentbed_losses.gist:Gist", "InfoNCE whose false negatives a teacher finds (GISTEmbed)."
+            "sentbed_losses.gist:Gist",
+            "InfoNCE whose false negatives a teacher finds (GISTEmbed).",
         ),
         "mntp": Lazy(
             "sentbed_losses.mntp:MNTP",

@@ -10,7 +10,11 @@ from attrs.validators import ge, gt
 from sentbed.protocols import Loss, LossTraits
 
 from sentbed_losses.columns import HARD_NEGATIVES
-from sentbed_losses.temperature import LearnableTemperature, positive_temperature, temperature_module
+from sentbed_losses.temperature import (
+    LearnableTemperature,
+    positive_temperature,
+    temperature_module,
+)
 
 
 @attrs.frozen
@@ -20,7 +24,9 @@ class Contrastive(Loss):
     papers: ClassVar[tuple[str, ...]]
     """Keys of the papers that introduced the loss."""
 
-    temperature: float | LearnableTemperature = attrs.field(default=0.05, validator=positive_temperature)
+    temperature: float | LearnableTemperature = attrs.field(
+        default=0.05, validator=positive_temperature
+    )
     """The divisor of the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. A table learns its
     logarithm: `{ initial = 1.0, min = 0.01, max = 100.0 }`, which are the defaults. The value is clamped to
     the bounds, but the gradient ignores them, so that the parameter can return from a bound."""
@@ -53,7 +59,11 @@ class Contrastive(Loss):
     def check(self) -> Iterator[str]:
         """Yield what is wrong with these fields together."""
         threshold = self.false_negative_threshold
-        if threshold is not None and self.similarity == "cosine" and not -1 < threshold < 1:
+        if (
+            threshold is not None
+            and self.similarity == "cosine"
+            and not -1 < threshold < 1
+        ):
             yield (
                 f"`false_negative_threshold` is {threshold!r}, and a cosine lies between -1 and 1; "
                 "choose a number in between, such as 0.9, or take it out"
@@ -73,7 +83,9 @@ class Contrastive(Loss):
         return LossTraits(
             cites=self.papers,
             needs=frozenset({"anchor", "positive"}),
-            takes=frozenset() if self.hard_negatives == "none" else frozenset(HARD_NEGATIVES),
+            takes=frozenset()
+            if self.hard_negatives == "none"
+            else frozenset(HARD_NEGATIVES),
             compares_texts=self.mask_duplicates,
         )
 

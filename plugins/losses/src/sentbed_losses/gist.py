@@ -10,7 +10,11 @@ from sentbed.protocols import LossTraits, Module
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.teacher_base import Taught, teachers
-from sentbed_losses.temperature import LearnableTemperature, positive_temperature, temperature_module
+from sentbed_losses.temperature import (
+    LearnableTemperature,
+    positive_temperature,
+    temperature_module,
+)
 
 
 @attrs.frozen
@@ -30,7 +34,9 @@ class Gist(Taught):
 
     name: ClassVar[str] = "gist"
 
-    temperature: float | LearnableTemperature = attrs.field(default=0.01, validator=positive_temperature)
+    temperature: float | LearnableTemperature = attrs.field(
+        default=0.01, validator=positive_temperature
+    )
     """The divisor of the cosines, > 0; a table learns it, as in `info-nce`."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
     """How far below the own pair's cosine the threshold lies, >= 0."""
@@ -71,4 +77,6 @@ class Gist(Taught):
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the number of negatives in a denominator from which the teacher takes none out."""
         others = 1 + self.contrast_anchors + self.contrast_positives
-        return others * (batch_size - 1) + batch_size * len(columns & set(HARD_NEGATIVES))
+        return others * (batch_size - 1) + batch_size * len(
+            columns & set(HARD_NEGATIVES)
+        )

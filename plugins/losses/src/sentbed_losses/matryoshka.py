@@ -68,7 +68,10 @@ class Matryoshka(Nested):
 
         Metrics: the inner loss at each dimension as its number, and its own metrics as `DIMENSION.METRIC`.
         """
-        from sentbed_losses._torch.matryoshka import MatryoshkaLoss, StatefulMatryoshkaLoss
+        from sentbed_losses._torch.matryoshka import (
+            MatryoshkaLoss,
+            StatefulMatryoshkaLoss,
+        )
 
         largest = max(self.dimensions)
         if largest > width:

@@ -54,7 +54,9 @@ class MNTP(Loss):
         """Return `module(inputs) -> LossOutput`; its metric `accuracy` is the share of tokens predicted."""
         from sentbed_losses._torch.mntp import MNTPLoss
 
-        return MNTPLoss(probability=self.probability, masked=self.masked, random=self.random)
+        return MNTPLoss(
+            probability=self.probability, masked=self.masked, random=self.random
+        )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield a problem if a frozen encoder reads the texts: nothing would be trained."""

@@ -36,7 +36,9 @@ class Momentum(Queue):
     @property
     def traits(self) -> LossTraits:
         """Return the traits of `queue`, with positives encoded by the moving average."""
-        return attrs.evolve(super().traits, momentum=self.momentum, keys=frozenset({"positive"}))
+        return attrs.evolve(
+            super().traits, momentum=self.momentum, keys=frozenset({"positive"})
+        )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield nothing: the moving average may belong to a tower that is trained."""

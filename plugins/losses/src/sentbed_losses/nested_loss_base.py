@@ -17,13 +17,17 @@ def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
     for each in traits:
         takes = None if takes is None or each.takes is None else takes | each.takes
     return LossTraits(
-        cites=tuple(dict.fromkeys((*cites, *(key for each in traits for key in each.cites)))),
+        cites=tuple(
+            dict.fromkeys((*cites, *(key for each in traits for key in each.cites)))
+        ),
         needs=needs,
         takes=None if takes is None else takes - needs,
         classes=next((each.classes for each in traits if each.classes), ()),
         numbers=frozenset[str]().union(*(each.numbers for each in traits)),
         compares_texts=any(each.compares_texts for each in traits),
-        momentum=next((each.momentum for each in traits if each.momentum is not None), None),
+        momentum=next(
+            (each.momentum for each in traits if each.momentum is not None), None
+        ),
         stateful=any(each.stateful for each in traits),
         keys=frozenset[str]().union(*(each.keys for each in traits)),
         targets=frozenset[str]().union(*(each.targets for each in traits)),
@@ -55,13 +59,20 @@ def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
                 "gradient, and the other losses of the sum would be given those vectors; train with "
                 f"`{loss.name}` alone, or take `info-nce` for it"
             )
-    classes = dict.fromkeys((loss.name, loss.traits.classes) for loss in losses if LABEL in loss.traits.needs)
+    classes = dict.fromkeys(
+        (loss.name, loss.traits.classes)
+        for loss in losses
+        if LABEL in loss.traits.needs
+    )
     if len({names for _, names in classes}) > 1:
         each = "; ".join(f"`{name}` has {', '.join(names)}" for name, names in classes)
         yield f"the losses have different `classes`: {each}; give them the same, in one order"
     for one in losses:
         for other in losses:
-            texts = other.traits.needs | (other.traits.takes or frozenset()) - other.traits.numbers
+            texts = (
+                other.traits.needs
+                | (other.traits.takes or frozenset()) - other.traits.numbers
+            )
             for column in sorted(one.traits.numbers & texts - other.traits.numbers):
                 yield (
                     f"the column `{column}` holds numbers for the loss `{one.name}`, and texts for "

@@ -29,9 +29,16 @@ class Ranking(Loss):
         """Return the columns the loss takes: scored pairs, or rows with hard negatives."""
         if self.rows == "scored":
             needs = frozenset({"anchor", "positive", SCORE})
-            return LossTraits(cites=self.papers, needs=needs, takes=frozenset(), numbers=frozenset({SCORE}))
+            return LossTraits(
+                cites=self.papers,
+                needs=needs,
+                takes=frozenset(),
+                numbers=frozenset({SCORE}),
+            )
         needs = frozenset({"anchor", "positive", "negative"})
-        return LossTraits(cites=self.papers, needs=needs, takes=frozenset(HARD_NEGATIVES) - needs)
+        return LossTraits(
+            cites=self.papers, needs=needs, takes=frozenset(HARD_NEGATIVES) - needs
+        )
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return 0: pairs are compared with pairs, not anchors with candidates."""

@@ -76,7 +76,12 @@ class Queue(Contrastive):
 
         if self.size == 0:
             return InfoNCELoss(**self.module_arguments(), counts_negatives=True)
-        return QueueLoss(**self.module_arguments(), width=width, size=self.size, in_batch=self.in_batch)
+        return QueueLoss(
+            **self.module_arguments(),
+            width=width,
+            size=self.size,
+            in_batch=self.in_batch,
+        )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield why the memory cannot work in a stage with these batches and these `fixed` columns."""
@@ -97,4 +102,6 @@ class Queue(Contrastive):
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
         """Return the largest number of negatives in a denominator, memory included."""
-        return (super().negatives(batch_size, columns) if self.in_batch else 0) + self.size
+        return (
+            super().negatives(batch_size, columns) if self.in_batch else 0
+        ) + self.size

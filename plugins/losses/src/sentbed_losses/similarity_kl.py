@@ -35,7 +35,9 @@ class SimilarityKL(Taught):
     negatives, of which there must be one."""
     temperature: float = attrs.field(default=0.05, validator=fixed_temperature)
     """Divisor of the student's similarities, > 0."""
-    teacher_temperature: float | None = attrs.field(default=None, validator=optional(fixed_temperature))
+    teacher_temperature: float | None = attrs.field(
+        default=None, validator=optional(fixed_temperature)
+    )
     """Divisor of the teacher's similarities, > 0; default: `temperature`."""
     similarity: Literal["cosine", "dot"] = "cosine"
     """`cosine`, or the plain dot product."""
@@ -43,7 +45,11 @@ class SimilarityKL(Taught):
     @property
     def traits(self) -> LossTraits:
         """Return the columns the loss takes: texts, and the same from a teacher."""
-        own = {"anchor", "positive", *(("negative",) if self.candidates == "row" else ())}
+        own = {
+            "anchor",
+            "positive",
+            *(("negative",) if self.candidates == "row" else ()),
+        }
         needs = frozenset(own)
         takes = frozenset(HARD_NEGATIVES) - needs
         return LossTraits(

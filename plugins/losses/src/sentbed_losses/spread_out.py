@@ -27,7 +27,9 @@ class SpreadOut(Loss):
 
     name: ClassVar[str] = "spread-out"
 
-    columns: tuple[str, ...] = attrs.field(default=("anchor", "positive"), validator=min_len(1))
+    columns: tuple[str, ...] = attrs.field(
+        default=("anchor", "positive"), validator=min_len(1)
+    )
     """Columns of texts whose vectors are spread out, each by itself."""
     mean_weight: float = attrs.field(default=1.0, validator=ge(0))
     """Weight of the squared mean, >= 0."""
@@ -46,7 +48,11 @@ class SpreadOut(Loss):
     @property
     def traits(self) -> LossTraits:
         """Return the columns the loss takes: those of `columns`."""
-        return LossTraits(cites=("zhang2017spreadout",), needs=frozenset(self.columns), takes=frozenset())
+        return LossTraits(
+            cites=("zhang2017spreadout",),
+            needs=frozenset(self.columns),
+            takes=frozenset(),
+        )
 
     def build(self, width: int) -> Module:
         """Return `module(vectors) -> LossOutput`.

@@ -21,7 +21,9 @@ class Taught(Loss):
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield which of a teacher's columns the stage would train."""
-        for column in sorted(name for name in self.traits.needs if name.startswith(TEACHER)):
+        for column in sorted(
+            name for name in self.traits.needs if name.startswith(TEACHER)
+        ):
             if column not in fixed:
                 yield (
                     f"the loss `{self.name}` takes the column `{column}` from a teacher, and this stage "

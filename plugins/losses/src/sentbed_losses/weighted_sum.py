@@ -48,7 +48,10 @@ class WeightedSum(Nested):
         Metrics: `NAME` of each loss, without its weight, and its own as `NAME.METRIC`; the second of one
         name is `NAME-2`.
         """
-        from sentbed_losses._torch.weighted_sum import StatefulWeightedSumLoss, WeightedSumLoss
+        from sentbed_losses._torch.weighted_sum import (
+            StatefulWeightedSumLoss,
+            WeightedSumLoss,
+        )
 
         seen: Counter[str] = Counter()
         losses: dict[str, Module] = {}
@@ -59,7 +62,9 @@ class WeightedSum(Nested):
             name = loss.name if number == 1 else f"{loss.name}-{number}"
             losses[name] = inner_module(loss, width)
             traits = loss.traits
-            columns.append(None if traits.takes is None else traits.needs | traits.takes)
+            columns.append(
+                None if traits.takes is None else traits.needs | traits.takes
+            )
         module = StatefulWeightedSumLoss if self.traits.stateful else WeightedSumLoss
         return module(
             losses,

@@ -13,5 +13,9 @@ sentbed_api = "3.0"
 @hookimpl
 def runtimes() -> Mapping[str, Lazy]:
     """Return the runtime of this distribution."""
-    summary = "ONNX Runtime on the host's processor, for encoding alone, in fp32 or int8."
-    return {"onnxruntime": Lazy("sentbed_onnxruntime.onnx_runtime:OnnxRuntime", summary)}
+    summary = (
+        "ONNX Runtime on the host's processor, for encoding alone, in fp32 or int8."
+    )
+    return {
+        "onnxruntime": Lazy("sentbed_onnxruntime.onnx_runtime:OnnxRuntime", summary)
+    }

@@ -70,7 +70,9 @@ class ClsMLP(Pooler):
         from sentbed_poolers._torch.cls_mlp import MLPPooling, start_from_file
         from sentbed_poolers._torch.first import FirstPooling
 
-        module = MLPPooling(FirstPooling(), width, self.trained_width(width), self.mlp_only_train)
+        module = MLPPooling(
+            FirstPooling(), width, self.trained_width(width), self.mlp_only_train
+        )
         if self.mlp is not None:
             start_from_file(module.dense, self.mlp)
         return module

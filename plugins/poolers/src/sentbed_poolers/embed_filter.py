@@ -82,7 +82,9 @@ class EmbedFilter(Transform):
                 "states of the last layer, such as `prompt-eol` or `mean`"
             )
         if not np.isfinite(embedding).all():
-            raise ModelError("the model's output embedding has NaN or infinite values; fetch the model again")
+            raise ModelError(
+                "the model's output embedding has NaN or infinite values; fetch the model again"
+            )
         # W^T W has the right singular vectors, needs no memory for U, and float64 is exact enough for its
         # squared singular values.
         squares = np.zeros((width, width))

@@ -16,7 +16,9 @@ class First(Pooler):
     """
 
     name: ClassVar[str] = "first"
-    traits = PoolerTraits(cites=("ni2022sentencet5",), needs=frozenset({"bidirectional"}), pooling="cls")
+    traits = PoolerTraits(
+        cites=("ni2022sentencet5",), needs=frozenset({"bidirectional"}), pooling="cls"
+    )
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

@@ -37,4 +37,6 @@ class LatentAttention(Pooler):
         """Return `module(TokenStates) -> (batch, width)`."""
         from sentbed_poolers._torch.latent_attention import LatentAttentionPooling
 
-        return LatentAttentionPooling(width, self.latents, self.heads, self.head_width or width)
+        return LatentAttentionPooling(
+            width, self.latents, self.heads, self.head_width or width
+        )

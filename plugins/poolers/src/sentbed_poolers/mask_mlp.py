@@ -45,7 +45,12 @@ class MaskMLP(Mask):
         if self.mlp_only_train:
             at_test = "mask"
         new_layer = not (self.mlp_only_train or self.pretrained or self.mlp)
-        return attrs.evolve(super().traits, at_test=at_test, pretrained=self.pretrained, new_layer=new_layer)
+        return attrs.evolve(
+            super().traits,
+            at_test=at_test,
+            pretrained=self.pretrained,
+            new_layer=new_layer,
+        )
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`.
@@ -56,7 +61,9 @@ class MaskMLP(Mask):
         from sentbed_poolers._torch.cls_mlp import MLPPooling, start_from_file
         from sentbed_poolers._torch.given_state import GivenState
 
-        module = MLPPooling(GivenState("mask_state", self.name), width, width, self.mlp_only_train)
+        module = MLPPooling(
+            GivenState("mask_state", self.name), width, width, self.mlp_only_train
+        )
         if self.mlp is not None:
             start_from_file(module.dense, self.mlp)
         return module

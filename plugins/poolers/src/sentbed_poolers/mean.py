@@ -16,7 +16,9 @@ class Mean(Pooler):
     """
 
     name: ClassVar[str] = "mean"
-    traits = PoolerTraits(cites=("ni2022sentencet5", "reimers2019sbert"), pooling="mean")
+    traits = PoolerTraits(
+        cites=("ni2022sentencet5", "reimers2019sbert"), pooling="mean"
+    )
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`."""

@@ -16,7 +16,9 @@ class MeanFirstLast(Pooler):
     """
 
     name: ClassVar[str] = "mean-first-last"
-    traits = PoolerTraits(cites=("gao2021simcse", "su2021whitening"), needs=frozenset({"layers"}))
+    traits = PoolerTraits(
+        cites=("gao2021simcse", "su2021whitening"), needs=frozenset({"layers"})
+    )
 
     first: Literal["layer-1", "embeddings"] = "layer-1"
     """The layer that counts as the first: the first transformer layer, as in BERT-whitening and in SimCSE's

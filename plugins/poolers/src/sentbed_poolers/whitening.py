@@ -9,7 +9,14 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import DataError, ModelError
 from sentbed.helpers import returned
-from sentbed.protocols import LABEL, BuiltBackbone, ComponentTraits, Dataset, DataSource, Transform
+from sentbed.protocols import (
+    LABEL,
+    BuiltBackbone,
+    ComponentTraits,
+    Dataset,
+    DataSource,
+    Transform,
+)
 from sentbed_common import whitening_of
 
 if TYPE_CHECKING:
@@ -69,7 +76,10 @@ class Whitening(Transform):
         dataset = returned(self.data.open(), Dataset, self.data, "open")
         texts = list(dataset.texts(self._columns(dataset.columns)))
         if self.max_texts is not None and len(texts) > self.max_texts:
-            texts = [texts[number * len(texts) // self.max_texts] for number in range(self.max_texts)]
+            texts = [
+                texts[number * len(texts) // self.max_texts]
+                for number in range(self.max_texts)
+            ]
         distinct = len(set(texts))
         if distinct <= width:
             raise DataError(
@@ -98,7 +108,9 @@ class Whitening(Transform):
 
     def _columns(self, columns: Sequence[str]) -> list[str]:
         """Return the columns of texts."""
-        return [name for name in columns if name not in {LABEL, *self.data.traits.numbers}]
+        return [
+            name for name in columns if name not in {LABEL, *self.data.traits.numbers}
+        ]
 
 
 def _too_many(dimensions: int | None, width: int) -> str:

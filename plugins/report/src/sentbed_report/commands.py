@@ -10,9 +10,15 @@ from sentbed.tools import echo
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="RUN RUN [RUN ...]", type=click.Path(file_okay=False))
+@click.argument(
+    "runs", nargs=-1, metavar="RUN RUN [RUN ...]", type=click.Path(file_okay=False)
+)
 @click.option(
-    "--encoder", "encoders", multiple=True, metavar="NAME", help="Of every run; given again, of each run."
+    "--encoder",
+    "encoders",
+    multiple=True,
+    metavar="NAME",
+    help="Of every run; given again, of each run.",
 )
 @click.option(
     "--resamples",
@@ -23,10 +29,16 @@ from sentbed.tools import echo
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
-    "--out", type=click.Path(file_okay=False), help="Write tables and a report into this directory."
+    "--out",
+    type=click.Path(file_okay=False),
+    help="Write tables and a report into this directory.",
 )
 def compare(
-    runs: Sequence[str], encoders: tuple[str, ...], resamples: int, as_json: bool, out: str | None
+    runs: Sequence[str],
+    encoders: tuple[str, ...],
+    resamples: int,
+    as_json: bool,
+    out: str | None,
 ) -> None:
     """Compare runs and studies on all scores that they share: difference, interval and p-value.
 
@@ -38,7 +50,11 @@ def compare(
     """
     from sentbed.errors import RunError
 
-    from sentbed_report.run_comparison import compared_encoders, difference_table, scoring_remarks
+    from sentbed_report.run_comparison import (
+        compared_encoders,
+        difference_table,
+        scoring_remarks,
+    )
     from sentbed_report.study.build_summary_tables import summarise
     from sentbed_report.study.exports import to_json, write_exports
     from sentbed_report.study.read_study_directory import is_study
@@ -52,14 +68,20 @@ def compare(
     if len(runs) < 2 and not study:
         raise click.UsageError("name two runs or more, or a study")
     if encoders and (study or len(encoders) not in (1, len(runs))):
-        raise click.UsageError("`--encoder` is for runs: give it once for all of them, or once for each")
+        raise click.UsageError(
+            "`--encoder` is for runs: give it once for all of them, or once for each"
+        )
     if encoders:
         data = compared_encoders(directories, encoders, base)
     else:
-        data = runs_as_study(directories, base, is_row_each=len(runs) == 2 and base is None and not study)
+        data = runs_as_study(
+            directories, base, is_row_each=len(runs) == 2 and base is None and not study
+        )
     summaries = summarise(data, resamples=resamples)
     if not summaries:
-        raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
+        raise RunError(
+            "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
+        )
     if as_json:
         echo(to_json(data, summaries), nl=False)
     else:
@@ -85,9 +107,17 @@ def compare(
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(file_okay=False))
 @click.option("--evaluator", help="Only the scores of this evaluator.")
-@click.option("--protocol", help="Only the scores of this protocol id, or with ENTRY=VALUE.")
-@click.option("--metric", help="Only the scores of this metric, such as `uniformity` or `f1`.")
-@click.option("--axes", metavar="A,B", help="Of a study: labels of B across, of A down, by the last column.")
+@click.option(
+    "--protocol", help="Only the scores of this protocol id, or with ENTRY=VALUE."
+)
+@click.option(
+    "--metric", help="Only the scores of this metric, such as `uniformity` or `f1`."
+)
+@click.option(
+    "--axes",
+    metavar="A,B",
+    help="Of a study: labels of B across, of A down, by the last column.",
+)
 @click.option(
     "--format",
     "form",
@@ -124,12 +154,16 @@ def table(
     from sentbed_report.tables.markdown import to_markdown
     from sentbed_report.tables.terminal import to_text
 
-    summaries = selected_tables([Path(run) for run in runs], evaluator, protocol, metric)
+    summaries = selected_tables(
+        [Path(run) for run in runs], evaluator, protocol, metric
+    )
     tables = named_tables(summaries)
     if axes is not None:
         names = [name.strip() for name in axes.split(",")]
         if len(names) != 2:
-            raise click.UsageError("`--axes` takes two axes, as `--axes pooler,temperature`")
+            raise click.UsageError(
+                "`--axes` takes two axes, as `--axes pooler,temperature`"
+            )
         tables = [pivoted(summary, names) for summary in summaries]
     if form == "csv":
         echo(to_long_csv(tables) if len(tables) > 1 else to_csv(tables[0]), nl=False)
@@ -137,5 +171,10 @@ def table(
         records = plain([to_records(of_form) for of_form in tables])
         echo(json.dumps(records, indent=2, ensure_ascii=False))
     else:
-        formats = {"text": to_text, "markdown": to_markdown, "latex": to_latex, "html": to_html}
+        formats = {
+            "text": to_text,
+            "markdown": to_markdown,
+            "latex": to_latex,
+            "html": to_html,
+        }
         echo("\n".join(map(formats[form], tables)), nl=False)

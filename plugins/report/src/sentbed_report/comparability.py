@@ -33,7 +33,10 @@ def protocol_entries(score: Score) -> dict[str, str]:
 
     If both parts have a name, the encoder's entry is `encoder.NAME`.
     """
-    entries = {str(name): shown(value) for name, value in plain(score.evaluator_protocol).items()}
+    entries = {
+        str(name): shown(value)
+        for name, value in plain(score.evaluator_protocol).items()
+    }
     if score.note:
         entries["note"] = score.note
     for name, value in plain(score.protocol["encoder"]).items():
@@ -41,7 +44,9 @@ def protocol_entries(score: Score) -> dict[str, str]:
     return entries
 
 
-def unlike(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def unlike(
+    first: Mapping[str, Any], second: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
     """Yield the path of every entry in which two protocols differ, and `VALUE against VALUE`."""
     for name in dict.fromkeys([*first, *second]):
         value, other = first.get(name), second.get(name)

@@ -43,7 +43,9 @@ def with_decided_split(score: Score, decided: Collection[str]) -> Score:
     `decided` are hashes of data that were declared as development data, by which a study may decide.
     """
     part = score.evaluator_protocol
-    if str(part.get("split", "")) not in UNDECLARED or data_of(score).isdisjoint(decided):
+    if str(part.get("split", "")) not in UNDECLARED or data_of(score).isdisjoint(
+        decided
+    ):
         return score
     part = {**part, "split": DECIDED}
     protocol = {**score.protocol, "evaluator": part} if score.evaluator else part

@@ -13,6 +13,10 @@ def degenerate_of(score: Score) -> str:
     if score.degenerate:
         return score.degenerate
     predictions = None if score.items is None else score.items.y
-    if predictions is not None and len(predictions) > 1 and predictions.min() == predictions.max():
+    if (
+        predictions is not None
+        and len(predictions) > 1
+        and predictions.min() == predictions.max()
+    ):
         return "all predictions are the same"
     return ""

@@ -133,7 +133,11 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    for size, unit, part, smaller in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+    for size, unit, part, smaller in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
         if whole >= size:
             rest = whole % size // part
             return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
@@ -143,7 +147,11 @@ def duration(seconds: float) -> str:
 def moment(iso: str) -> str:
     """Return an ISO 8601 time to the minute, or the text itself where it is not one."""
     try:
-        return datetime.fromisoformat(iso).isoformat(sep=" ", timespec="minutes").replace("+00:00", " UTC")
+        return (
+            datetime.fromisoformat(iso)
+            .isoformat(sep=" ", timespec="minutes")
+            .replace("+00:00", " UTC")
+        )
     except ValueError:
         return iso
 
@@ -171,7 +179,11 @@ def expected_verdict(row: ExpectedRow) -> str:
         return "met" if row.met else "not met"
     if row.found is not None:
         return "contradicted" if row.contradicted else "to compare"
-    return "not measured" if row.fits < 2 else f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
+    return (
+        "not measured"
+        if row.fits < 2
+        else f"fits {row.fits} scores: say which (TASK/METRIC@PROTOCOL)"
+    )
 
 
 def expected_kind(row: ExpectedRow) -> str:
@@ -190,6 +202,12 @@ def tolerance_text(row: ExpectedRow) -> str | None:
 
 def expected_digits(row: ExpectedRow) -> int:
     """Return decimals to print for an expected number: as many as in the recipe, from 2 to 6."""
-    stated = (Decimal(repr(float(n))).normalize() for n in (row.value, row.tolerance) if n is not None)
-    decimals = [-int(number.as_tuple().exponent) for number in stated if number.is_finite()]
+    stated = (
+        Decimal(repr(float(n))).normalize()
+        for n in (row.value, row.tolerance)
+        if n is not None
+    )
+    decimals = [
+        -int(number.as_tuple().exponent) for number in stated if number.is_finite()
+    ]
     return min(6, max([2, *decimals]))

@@ -48,7 +48,9 @@ class PeakMemory:
 
 def _peak(process: Path) -> int | None:
     try:
-        high_water_mark = re.search(r"^VmHWM:\s*(\d+) kB", (process / "status").read_text(), re.MULTILINE)
+        high_water_mark = re.search(
+            r"^VmHWM:\s*(\d+) kB", (process / "status").read_text(), re.MULTILINE
+        )
     except OSError:
         high_water_mark = None
     if high_water_mark is not None:

@@ -23,8 +23,13 @@ required = True
 def commands() -> Mapping[str, Lazy]:
     """Return `compare` and `table`."""
     return {
-        "compare": Lazy("sentbed_report.commands:compare", "Compare runs on all scores that they share."),
-        "table": Lazy("sentbed_report.commands:table", "Print the scores of runs as papers do."),
+        "compare": Lazy(
+            "sentbed_report.commands:compare",
+            "Compare runs on all scores that they share.",
+        ),
+        "table": Lazy(
+            "sentbed_report.commands:table", "Print the scores of runs as papers do."
+        ),
     }
 
 
@@ -37,7 +42,8 @@ def recipe_tables() -> Mapping[str, Lazy]:
             "`[bootstrap]`: confidence intervals and paired comparisons of encoders; off if absent.",
         ),
         "report": Lazy(
-            "sentbed_report.report_config:ReportTable", "`[report]`: what the page of a run shows."
+            "sentbed_report.report_config:ReportTable",
+            "`[report]`: what the page of a run shows.",
         ),
     }
 
@@ -75,7 +81,9 @@ def write_report(run: Run, data: ReportData) -> Path:
         data = attrs.evolve(data, scores=attach_items(run.directory, data.scores))
     except RunError as error:
         data = attrs.evolve(data, warnings=(*data.warnings, str(error)))
-    report = RunReport(**{field.name: getattr(data, field.name) for field in attrs.fields(ReportData)})
+    report = RunReport(
+        **{field.name: getattr(data, field.name) for field in attrs.fields(ReportData)}
+    )
     if (rule := run.recipe.table(Bootstrap)) is not None:
         seed = derive(run.recipe.run.seed, "bootstrap")
         drawn = bootstrapped(data.scores, rule.resamples, rule.confidence, seed)

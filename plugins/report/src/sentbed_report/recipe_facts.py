@@ -45,7 +45,9 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
     encoders = _table(data.get("encoders"))
     if not encoders:
         # `[encoder]` is short for `[encoders.encoder]`, as it is called where recipes differ.
-        yield from _facts_of_encoder(data.get("encoder"), "", ["encoder", "encoders.encoder"])
+        yield from _facts_of_encoder(
+            data.get("encoder"), "", ["encoder", "encoders.encoder"]
+        )
     for name, encoder in encoders.items():
         of = f" of {name}" if len(encoders) > 1 else ""
         yield from _facts_of_encoder(encoder, of, [f"encoders.{name}"])
@@ -55,7 +57,11 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str]]]:
         for index, stage in enumerate(map(_table, stages)):
             name = stage.get("name", index)
             of = f" of {name}" if len(stages) > 1 else ""
-            yield f"loss{of}", str(_table(stage.get("loss")).get("use", "")), [f"stage.{name}.loss.use"]
+            yield (
+                f"loss{of}",
+                str(_table(stage.get("loss")).get("use", "")),
+                [f"stage.{name}.loss.use"],
+            )
     yield "seed", str(_table(data.get("run")).get("seed", "")), ["run.seed"]
 
 
@@ -69,8 +75,16 @@ def _facts_of_encoder(
     if backbone.get("init") == "random":
         parts.append("random weights")
     model = ", ".join(str(part) for part in parts if part)
-    yield f"model{of}", model, [f"{place}.backbone.{key}" for place in places for key in _MODEL]
-    yield f"pooler{of}", str(pooler.get("use", "")), [f"{place}.pooler.use" for place in places]
+    yield (
+        f"model{of}",
+        model,
+        [f"{place}.backbone.{key}" for place in places for key in _MODEL],
+    )
+    yield (
+        f"pooler{of}",
+        str(pooler.get("use", "")),
+        [f"{place}.pooler.use" for place in places],
+    )
 
 
 def _table(value: Any) -> Mapping[str, Any]:

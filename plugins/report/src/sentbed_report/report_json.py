@@ -50,7 +50,9 @@ def printable_data(value: Any) -> Any:
     if isinstance(value, list):
         return [printable_data(item) for item in value]
     if isinstance(value, dict):
-        return {_printable_text(key): printable_data(item) for key, item in value.items()}
+        return {
+            _printable_text(key): printable_data(item) for key, item in value.items()
+        }
     return value
 
 
@@ -68,7 +70,9 @@ def to_json(data: RunReport) -> str:
     if data.bootstrap is not None:
         more["scores"] = [
             {**score_record(score), "interval": interval}
-            for score, interval in zip(data.scores, data.bootstrap.intervals, strict=True)
+            for score, interval in zip(
+                data.scores, data.bootstrap.intervals, strict=True
+            )
         ]
         more["bootstrap"] = _bootstrap(data.bootstrap)
     if data.ranking is not None:
@@ -121,10 +125,14 @@ def read_score(record: Mapping[str, Any]) -> Score:
     """
     names = {name: record[name] for name in ("task", "metric", "encoder", "evaluator")}
     protocol = record["protocol"]
-    if not isinstance(protocol, dict) or not all(isinstance(name, str) for name in names.values()):
+    if not isinstance(protocol, dict) or not all(
+        isinstance(name, str) for name in names.values()
+    ):
         raise TypeError("a score without names or protocol")
     value = math.nan if record["value"] is None else float(record["value"])
-    if not isinstance(protocol["encoder"], dict) or not isinstance(protocol["evaluator"], dict):
+    if not isinstance(protocol["encoder"], dict) or not isinstance(
+        protocol["evaluator"], dict
+    ):
         raise TypeError("a score without the protocol of its encoder or evaluator")
     if record["direction"] not in get_args(Direction):
         raise TypeError("a score that does not say which way is better")

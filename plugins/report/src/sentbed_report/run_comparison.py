@@ -17,7 +17,9 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Header, Row, Table
 
 
-def compared_encoders(runs: Sequence[Path], encoders: Sequence[str], base: Path | None) -> StudyData:
+def compared_encoders(
+    runs: Sequence[Path], encoders: Sequence[str], base: Path | None
+) -> StudyData:
     """Return an encoder of each run as a study, whose cells are called `RUN/ENCODER`.
 
     `encoders` names one for all runs, or one for each; a run may be given twice. Places are relative to
@@ -28,15 +30,21 @@ def compared_encoders(runs: Sequence[Path], encoders: Sequence[str], base: Path 
     """
     data = runs_as_study(runs, base, is_row_each=True)
     names = encoders if len(encoders) > 1 else [*encoders] * len(data.cells)
-    cells = [_with_encoder(cell, name) for cell, name in zip(data.cells, names, strict=True)]
+    cells = [
+        _with_encoder(cell, name) for cell, name in zip(data.cells, names, strict=True)
+    ]
     if len({cell.name for cell in cells}) < len(cells):
-        raise RunError(f"`{cells[0].name}` is given twice; name another encoder of it with `--encoder`")
+        raise RunError(
+            f"`{cells[0].name}` is given twice; name another encoder of it with `--encoder`"
+        )
     return attrs.evolve(data, cells=tuple(cells), baseline=cells[0].name)
 
 
 def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
     """Return a cell with the scores of one encoder, which is called alike in all cells, to be compared."""
-    encoders = [*dict.fromkeys(score.encoder for run in cell.runs for score in run.scores)]
+    encoders = [
+        *dict.fromkeys(score.encoder for run in cell.runs for score in run.scores)
+    ]
     if encoder not in encoders:
         raise RunError(
             f"the run `{cell.name}` has no scores of an encoder `{encoder}`.{suggest(encoder, encoders)}"
@@ -44,7 +52,11 @@ def _with_encoder(cell: CellInfo, encoder: str) -> CellInfo:
     name = f"{cell.name}/{encoder}"
 
     def narrowed(run: CellRun) -> CellRun:
-        scores = [attrs.evolve(score, encoder="encoder") for score in run.scores if score.encoder == encoder]
+        scores = [
+            attrs.evolve(score, encoder="encoder")
+            for score in run.scores
+            if score.encoder == encoder
+        ]
         return attrs.evolve(run, cell=name, scores=tuple(scores), cost=None)
 
     (renamed,) = with_runs([attrs.evolve(cell, name=name)], narrowed)
@@ -61,7 +73,9 @@ def difference_table(summary: Summary) -> Table:
                 continue
             difference = Estimate(value=judged.difference, interval=judged.interval)
             texts = probability(judged.p_value), chance(judged.corrected)
-            rows.append(Row((row.name, column.heading), (difference, *texts), cell=row.cell))
+            rows.append(
+                Row((row.name, column.heading), (difference, *texts), cell=row.cell)
+            )
     columns = (
         Column("difference, 95 % interval", form="signed", digits=summary.digits),
         Column("p"),
@@ -76,7 +90,9 @@ def scoring_remarks(data: StudyData) -> Iterator[str]:
     for cell in data.cells:
         for run in cell.runs:
             for score in run.scores:
-                plugins.setdefault(score.evaluator, {})[score.plugin or "a plugin that is not known"] = None
+                plugins.setdefault(score.evaluator, {})[
+                    score.plugin or "a plugin that is not known"
+                ] = None
     for evaluator, versions in plugins.items():
         if len(versions) > 1:
             yield f"{evaluator}: the scores are by {' and '.join(versions)}."

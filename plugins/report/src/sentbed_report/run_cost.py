@@ -42,7 +42,9 @@ class RunCost:
     """Tokens of all texts that training steps encoded, prompts included, without padding."""
     parameters: Amount = attrs.field(default=None, metadata={"unit": "millions"})
     """Parameters of all encoders."""
-    trained_parameters: Amount = attrs.field(default=None, metadata={"unit": "millions"})
+    trained_parameters: Amount = attrs.field(
+        default=None, metadata={"unit": "millions"}
+    )
     """Those that some stage trains."""
 
     def __add__(self, later: RunCost) -> RunCost:
@@ -73,11 +75,15 @@ class RunCost:
         amounts = {name: table.get(name) for name in UNITS}
         for name, amount in amounts.items():
             if amount is not None and type(amount) not in (int, float):
-                raise TypeError(f"the amount `{name}` is {amount!r:.80}, expected a number")
+                raise TypeError(
+                    f"the amount `{name}` is {amount!r:.80}, expected a number"
+                )
         return cls(**amounts)
 
 
-UNITS: Mapping[str, str] = {field.name: field.metadata["unit"] for field in attrs.fields(RunCost)}
+UNITS: Mapping[str, str] = {
+    field.name: field.metadata["unit"] for field in attrs.fields(RunCost)
+}
 """Name of an amount -> its unit."""
 NOTHING = RunCost(**dict.fromkeys(UNITS, 0))
 """Cost to begin a sum with."""
@@ -131,9 +137,14 @@ def recorded_cost(record: Mapping[str, Any]) -> RecordedCost | None:
     tables: dict[str, dict[str, Amount]] = {part: {} for part in parts}
     for row, _, *amounts in section["rows"]:
         for part, amount in zip(parts, amounts, strict=True):
-            tables[part][row.replace("-", "_")] = None if amount is None else float(amount)
+            tables[part][row.replace("-", "_")] = (
+                None if amount is None else float(amount)
+            )
     unshared, *shared = parts
-    return RecordedCost(RunCost.of(tables[unshared]), {part: RunCost.of(tables[part]) for part in shared})
+    return RecordedCost(
+        RunCost.of(tables[unshared]),
+        {part: RunCost.of(tables[part]) for part in shared},
+    )
 
 
 def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
@@ -147,4 +158,13 @@ def cost_scores(cost: RecordedCost | None, encoder: str) -> Iterator[Score]:
     for name, amount in attrs.asdict(cost.alone).items():
         if amount is not None:
             task = f"run-{_hyphens(name)}"
-            yield Score(task, UNITS[name], amount, protocol, encoder, KEY, direction="lower", axis="cost")
+            yield Score(
+                task,
+                UNITS[name],
+                amount,
+                protocol,
+                encoder,
+                KEY,
+                direction="lower",
+                axis="cost",
+            )

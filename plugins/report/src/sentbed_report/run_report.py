@@ -41,7 +41,10 @@ class Shares:
     @classmethod
     def of(cls, scores: Sequence[float], baseline: float) -> Shares:
         """Count the scores of the candidates; NaN neither helps nor harms."""
-        helped, harmed = sum(one > baseline for one in scores), sum(one < baseline for one in scores)
+        helped, harmed = (
+            sum(one > baseline for one in scores),
+            sum(one < baseline for one in scores),
+        )
         return cls(helped, harmed, len(scores))
 
 
@@ -58,10 +61,16 @@ class Ranking:
     @property
     def rows(self) -> tuple[tuple[int | None, Candidate, float], ...]:
         """Rank, candidate and difference to the baseline, which is sorted in without a rank."""
-        ranked: list[tuple[int | None, Candidate]] = [*enumerate(self.candidates, start=1)]
-        place = sum(candidate.score > self.baseline.score for candidate in self.candidates)
+        ranked: list[tuple[int | None, Candidate]] = [
+            *enumerate(self.candidates, start=1)
+        ]
+        place = sum(
+            candidate.score > self.baseline.score for candidate in self.candidates
+        )
         ranked.insert(place, (None, self.baseline))
-        return tuple((rank, entry, entry.score - self.baseline.score) for rank, entry in ranked)
+        return tuple(
+            (rank, entry, entry.score - self.baseline.score) for rank, entry in ranked
+        )
 
     @property
     def winner(self) -> Candidate:
@@ -76,7 +85,9 @@ class Ranking:
     @property
     def shares(self) -> Shares:
         """How many candidates help, and how many harm."""
-        return Shares.of([candidate.score for candidate in self.candidates], self.baseline.score)
+        return Shares.of(
+            [candidate.score for candidate in self.candidates], self.baseline.score
+        )
 
     @property
     def digits(self) -> int:
@@ -122,7 +133,9 @@ class RunReport(ReportData):
     """Bootstrap results, if the recipe has `[bootstrap]`."""
 
 
-def bootstrapped(scores: Sequence[Score], resamples: int, confidence: float, seed: int) -> Bootstrapped:
+def bootstrapped(
+    scores: Sequence[Score], resamples: int, confidence: float, seed: int
+) -> Bootstrapped:
     """Resample every score that has items, and compare encoders scored in the same way.
 
     Each encoder is compared before and after training, and with every other encoder after training.
@@ -131,17 +144,28 @@ def bootstrapped(scores: Sequence[Score], resamples: int, confidence: float, see
     families: dict[str, dict[str, tuple[Score, Resampled]]] = {}
     for score, bootstrap in zip(scores, drawn, strict=True):
         if bootstrap is not None:
-            key = json.dumps([score.evaluator, score.task, score.metric, evaluation_protocol(score)])
+            key = json.dumps(
+                [score.evaluator, score.task, score.metric, evaluation_protocol(score)]
+            )
             families.setdefault(key, {})[score.encoder] = (score, bootstrap)
     return Bootstrapped(
         resamples,
         confidence,
-        tuple(None if bootstrap is None else bootstrap.interval(confidence) for bootstrap in drawn),
-        tuple(difference for family in families.values() for difference in _differences(family, confidence)),
+        tuple(
+            None if bootstrap is None else bootstrap.interval(confidence)
+            for bootstrap in drawn
+        ),
+        tuple(
+            difference
+            for family in families.values()
+            for difference in _differences(family, confidence)
+        ),
     )
 
 
-def _differences(family: Mapping[str, tuple[Score, Resampled]], confidence: float) -> Iterator[Difference]:
+def _differences(
+    family: Mapping[str, tuple[Score, Resampled]], confidence: float
+) -> Iterator[Difference]:
     for first, second in _pairs(family):
         score_before, before = family[first]
         score, after = family[second]
@@ -157,7 +181,9 @@ def _differences(family: Mapping[str, tuple[Score, Resampled]], confidence: floa
 def _pairs(encoders: Iterable[str]) -> Iterator[tuple[str, str]]:
     for first, second in combinations(encoder_order(encoders), 2):
         starts = first.endswith(START), second.endswith(START)
-        if starts == (False, False) or (starts == (True, False) and base_name(first) == second):
+        if starts == (False, False) or (
+            starts == (True, False) and base_name(first) == second
+        ):
             yield first, second
 
 

@@ -73,10 +73,14 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
 
     first = index[0]["score"]
     digest = hashlib.sha256(json.dumps([entry["score"] for entry in index]).encode())
-    about = re.sub(r"[^A-Za-z0-9._@+-]", "_", f"{first['evaluator']}-{first['encoder']}")[:100]
+    about = re.sub(
+        r"[^A-Za-z0-9._@+-]", "_", f"{first['evaluator']}-{first['encoder']}"
+    )[:100]
     file = run / DIRECTORY / f"{about}-{digest.hexdigest()[:12]}.npz"
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **{"index": np.array(json.dumps(index)), **arrays})
+    np.savez_compressed(
+        buffer, allow_pickle=False, **{"index": np.array(json.dumps(index)), **arrays}
+    )
     write_atomic(file, buffer.getvalue())
 
 
@@ -106,12 +110,16 @@ def attach_items(run: Path, scores: Iterable[Score]) -> tuple[Score, ...]:
 def _key(score: Score) -> Mapping[str, Any]:
     """Return the fields that identify a score within its run, as JSON data."""
     record: dict[str, Any] = plain({**score_record(score), "value": None})
-    record["protocol"] = {side: dict(sorted(part.items())) for side, part in record["protocol"].items()}
+    record["protocol"] = {
+        side: dict(sorted(part.items())) for side, part in record["protocol"].items()
+    }
     return record
 
 
 def _plugin_modules() -> tuple[str, ...]:
-    return tuple(info.value for info in load_plugins().plugins if info.status == "loaded")
+    return tuple(
+        info.value for info in load_plugins().plugins if info.status == "loaded"
+    )
 
 
 def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
@@ -126,13 +134,17 @@ def _read_arrays(path: Path, most: int) -> dict[str, NDArray[Any]]:
     content = read_file(path, LARGEST_ITEMS)
     # Before zipfile reads the directory, in which many entries may name one array.
     if content.count(_ENTRY) > MOST_ARRAYS:
-        raise RunError(f"the items in `{path}` have more than {MOST_ARRAYS:,} arrays; {_WITHOUT}")
+        raise RunError(
+            f"the items in `{path}` have more than {MOST_ARRAYS:,} arrays; {_WITHOUT}"
+        )
     total = 0
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():
             # Others are unpacked in blocks whose size the file chooses.
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise RunError(f"the items in `{path}` are not compressed as ZIP files are; {_WITHOUT}")
+                raise RunError(
+                    f"the items in `{path}` are not compressed as ZIP files are; {_WITHOUT}"
+                )
             total += entry.file_size
             if total > most:
                 raise RunError(

@@ -78,7 +78,9 @@ def encoder_order(encoders: Iterable[str]) -> tuple[str, ...]:
     """Return each encoder once, in order of appearance, with `NAME@start` right before `NAME`."""
     names = tuple(dict.fromkeys(encoders))
     bases = tuple(dict.fromkeys(base_name(encoder) for encoder in names))
-    return tuple(name for base in bases for name in (base + START, base) if name in names)
+    return tuple(
+        name for base in bases for name in (base + START, base) if name in names
+    )
 
 
 def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
@@ -94,9 +96,19 @@ def score_planes(scores: Iterable[PlaneScore]) -> list[ScorePlane]:
         score = placed.score
         if score.axis in ("x", "y"):
             row = attrs.asdict(placed, recurse=False)
-            for name in ("encoder", "evaluator", "task", "axis", "metric", "direction", "value"):
+            for name in (
+                "encoder",
+                "evaluator",
+                "task",
+                "axis",
+                "metric",
+                "direction",
+                "value",
+            ):
                 row[name] = getattr(score, name)
-            row.update(protocol=score.protocol_id, degenerate=bool(degenerate_of(score)))
+            row.update(
+                protocol=score.protocol_id, degenerate=bool(degenerate_of(score))
+            )
             rows.append(row)
     if not rows:
         return []

@@ -40,21 +40,30 @@ def selected_tables(
     data = runs_as_study(directories)
     of_studies = any(map(is_study, directories))
     if not of_studies:
-        data = attrs.evolve(data, cells=with_runs(data.cells, lambda run: attrs.evolve(run, cost=None)))
+        data = attrs.evolve(
+            data, cells=with_runs(data.cells, lambda run: attrs.evolve(run, cost=None))
+        )
     entry, _, value = (protocol or "").rpartition("=")
     data = _only(data, "evaluator", evaluator, lambda score: score.evaluator)
-    data = _only(data, "protocol", value or None, lambda score: _entry(score, entry or "id"))
+    data = _only(
+        data, "protocol", value or None, lambda score: _entry(score, entry or "id")
+    )
     data = _only(data, "metric", metric, lambda score: score.metric)
     summaries = summarise(data, start=not of_studies)
     if not summaries:
-        raise RunError("none of the runs has finished with scores; add an `[[evaluate]]` to their recipes")
+        raise RunError(
+            "none of the runs has finished with scores; add an `[[evaluate]]` to their recipes"
+        )
     return summaries
 
 
 def named_tables(summaries: Sequence[Summary]) -> list[Table]:
     """Return the tables with the names of their files."""
     names = table_names(summaries)
-    return [attrs.evolve(summary.table, name=name) for summary, name in zip(summaries, names, strict=True)]
+    return [
+        attrs.evolve(summary.table, name=name)
+        for summary, name in zip(summaries, names, strict=True)
+    ]
 
 
 def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
@@ -69,7 +78,9 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
     down, across = axes
     for axis in axes:
         if axis not in axes_of_study:
-            raise RunError(f"the study has no axis `{axis}`.{suggest(axis, axes_of_study)}")
+            raise RunError(
+                f"the study has no axis `{axis}`.{suggest(axis, axes_of_study)}"
+            )
     if down == across:
         raise RunError(f"`{down}` cannot stand on both sides; name two axes")
     beside = [axis for axis in axes_of_study if axis not in axes]
@@ -85,22 +96,34 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
     if any(row.name != row.cell for row in summary.rows):
         headers.append(Header("encoder"))
     columns = tuple(attrs.evolve(last, heading=label, group=across) for label in labels)
-    rows = tuple(Row(key, tuple(cells.get(label) for label in labels)) for key, cells in lines.items())
+    rows = tuple(
+        Row(key, tuple(cells.get(label) for label in labels))
+        for key, cells in lines.items()
+    )
     table = summary.table
     title = f"{summary.title}, {last.heading}"
     return attrs.evolve(
-        table, title=title, headers=tuple(headers), columns=columns, rows=rows, is_one_score=True
+        table,
+        title=title,
+        headers=tuple(headers),
+        columns=columns,
+        rows=rows,
+        is_one_score=True,
     )
 
 
-def _only(data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]) -> StudyData:
+def _only(
+    data: StudyData, what: str, value: str | None, of_score: Callable[[Score], str]
+) -> StudyData:
     """Return a study with the scores that have a value, of all if it is None."""
     if value is None:
         return data
     runs = [run for cell in data.cells for run in cell.runs]
     values = dict.fromkeys(of_score(score) for run in runs for score in run.scores)
     if value not in values:
-        raise RunError(f"no score is of the {what} `{value}`.{suggest(value, list(filter(None, values)))}")
+        raise RunError(
+            f"no score is of the {what} `{value}`.{suggest(value, list(filter(None, values)))}"
+        )
 
     def narrowed(run: CellRun) -> CellRun:
         scores = tuple(score for score in run.scores if of_score(score) == value)

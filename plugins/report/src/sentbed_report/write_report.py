@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def write_report(
-    directory: Path, data: RunReport, name: str = "report", summaries: Sequence[Summary] | None = None
+    directory: Path,
+    data: RunReport,
+    name: str = "report",
+    summaries: Sequence[Summary] | None = None,
 ) -> Path:
     """Write `report.json`, `report.md` and `report.html` into `directory`; return the path of the last.
 

@@ -17,16 +17,25 @@ def test_each_label_has_its_mean_at_its_row() -> None:
     plot = effects_plot(data, summary)
     assert plot is not None
     assert axis_labels(plot, 1)[0] == "Avg (spearman)"
-    diamonds = [line for line in plot.figure(6).axes[0].lines if line.get_marker() == "D"]
+    diamonds = [
+        line for line in plot.figure(6).axes[0].lines if line.get_marker() == "D"
+    ]
     for row, label in enumerate(("first", "mean")):
-        values = [row.cells[-1].value or 0 for row in summary.rows if row.labels["pooler"] == label]
+        values = [
+            row.cells[-1].value or 0
+            for row in summary.rows
+            if row.labels["pooler"] == label
+        ]
         assert diamonds[row].get_xydata()[0] == pytest.approx((fmean(values), row))  # type: ignore[index]
-    assert f"pooler: first at {fmean(r.cells[-1].value or 0 for r in summary.rows[:3]):.2f}" in plot.element(
-        "f-"
+    assert (
+        f"pooler: first at {fmean(r.cells[-1].value or 0 for r in summary.rows[:3]):.2f}"
+        in plot.element("f-")
     )
 
 
-def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> None:
+def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> (
+    None
+):
     data = unscored(collapsed(study(), 0), 1)
     (summary,) = summarise(data, resamples=10)
     plot = effects_plot(data, summary)
@@ -34,4 +43,6 @@ def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_ca
     mean = summary.rows[0].cells[-1].value
     # Label `first` is the first row of its axis, label `0.01` that of the other one.
     assert hollow_points(plot, 0) == hollow_points(plot, 1) == [(mean, 0.0)]
-    assert plot.caption.endswith("Hollow, degenerate: first, 0.01. Not drawn: first, 0.05 (no score).")
+    assert plot.caption.endswith(
+        "Hollow, degenerate: first, 0.01. Not drawn: first, 0.05 (no score)."
+    )

@@ -9,7 +9,8 @@ from sentbed_report.figures.axis_formats import spans_powers, step_axis
 
 
 @pytest.mark.parametrize(
-    ("steps", "apart"), [((10, 20, 30, 40), 10), ((15, 30), 5), ((1, 24), 5), ((250, 3000), 1000)]
+    ("steps", "apart"),
+    [((10, 20, 30, 40), 10), ((15, 30), 5), ((1, 24), 5), ((250, 3000), 1000)],
 )
 def test_steps_are_ticked_at_round_numbers(steps: tuple[int, ...], apart: int) -> None:
     from matplotlib.figure import Figure
@@ -36,5 +37,7 @@ def test_steps_are_ticked_at_round_numbers(steps: tuple[int, ...], apart: int) -
         ((5,), False),
     ],
 )
-def test_a_scale_is_logarithmic_where_numbers_span_powers(numbers: tuple[float, ...], powers: bool) -> None:
+def test_a_scale_is_logarithmic_where_numbers_span_powers(
+    numbers: tuple[float, ...], powers: bool
+) -> None:
     assert spans_powers(numbers) is powers

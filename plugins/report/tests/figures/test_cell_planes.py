@@ -15,7 +15,9 @@ from toy_study import POOLER, collapsed, study, unscored
 
 def mean(data: StudyData, cell: str, metric: str) -> float:
     runs = next(found.runs for found in data.cells if found.name == cell)
-    return fmean(score.value for run in runs for score in run.scores if score.metric == metric)
+    return fmean(
+        score.value for run in runs for score in run.scores if score.metric == metric
+    )
 
 
 def test_a_point_is_the_mean_of_a_cell_over_its_seeds() -> None:
@@ -23,21 +25,32 @@ def test_a_point_is_the_mean_of_a_cell_over_its_seeds() -> None:
     (plot,) = geometry_plots(data)
     assert axis_labels(plot) == ("STSB (uniformity)", "STSB (alignment)")
     for cell, (point,) in named_lines(plot).items():
-        assert point == pytest.approx((mean(data, cell, "uniformity"), mean(data, cell, "alignment")))
+        assert point == pytest.approx(
+            (mean(data, cell, "uniformity"), mean(data, cell, "alignment"))
+        )
     assert hollow_points(plot) == []
 
 
-def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> None:
+def test_degenerate_cells_are_hollow_and_cells_without_scores_are_said_in_the_caption() -> (
+    None
+):
     data = study(several=True, seeds=(1,))
     (plot,) = geometry_plots(unscored(collapsed(data, 0), 1))
-    place = (mean(data, "first, 0.01", "uniformity"), mean(data, "first, 0.01", "alignment"))
+    place = (
+        mean(data, "first, 0.01", "uniformity"),
+        mean(data, "first, 0.01", "alignment"),
+    )
     assert hollow_points(plot) == [pytest.approx(place)]
-    assert plot.caption.endswith("Hollow, degenerate: first, 0.01. Without scores: first, 0.05.")
+    assert plot.caption.endswith(
+        "Hollow, degenerate: first, 0.01. Without scores: first, 0.05."
+    )
 
 
 def test_many_points_have_no_names() -> None:
     axes = (POOLER, AxisInfo("batch", tuple("abcdefgh")))
-    (plot,) = geometry_plots(study(axes, seeds=(1,), baseline="mean, c", several=True, expected={}))
+    (plot,) = geometry_plots(
+        study(axes, seeds=(1,), baseline="mean, c", several=True, expected={})
+    )
     assert "16 points" in plot.caption
     assert "Points are named where there are no more than 12." in plot.caption
     assert plot.figure(6).axes[0].texts[:] == []
@@ -51,7 +64,10 @@ def test_points_are_coloured_by_the_score_of_a_task() -> None:
     assert coloured.caption == f"{plain.caption} Colour: the score of STSB."
     means = {
         cell.name: fmean(
-            s.value for run in cell.runs for s in run.scores if (s.task, s.metric) == ("STSB", "spearman")
+            s.value
+            for run in cell.runs
+            for s in run.scores
+            if (s.task, s.metric) == ("STSB", "spearman")
         )
         for cell in data.cells
     }
@@ -59,6 +75,8 @@ def test_points_are_coloured_by_the_score_of_a_task() -> None:
     assert min(means.values()) < max(means.values())
     fills = re.findall(r"fill: (#[0-9a-f]{6})", coloured.element("f-"))
     assert {"#440154", "#fde725"} <= set(fills)
-    assert not {"#440154", "#fde725"} & set(re.findall(r"#[0-9a-f]{6}", plain.element("f-")))
+    assert not {"#440154", "#fde725"} & set(
+        re.findall(r"#[0-9a-f]{6}", plain.element("f-"))
+    )
     (without,) = geometry_plots(attrs.evolve(data, colour="none"))
     assert without.element("f-") == plain.element("f-")

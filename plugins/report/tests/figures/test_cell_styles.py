@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 from drawn_figures import named_lines
-from sentbed_report.figures.cell_styles import MOST_LINES, best_cells, sentence_on_missing
+from sentbed_report.figures.cell_styles import (
+    MOST_LINES,
+    best_cells,
+    sentence_on_missing,
+)
 from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.study.study_data import AxisInfo
 from toy_study import POOLER, study
@@ -13,7 +17,10 @@ from toy_study import POOLER, study
 def test_the_cells_drawn_are_the_baseline_and_the_best() -> None:
     worth = {f"cell {i}": float(i) for i in range(20)}
     assert best_cells(worth, "cell 3", limit=3) == ("cell 3", "cell 18", "cell 19")
-    assert best_cells({**worth, "bad": float("nan")}, None, limit=2) == ("cell 18", "cell 19")
+    assert best_cells({**worth, "bad": float("nan")}, None, limit=2) == (
+        "cell 18",
+        "cell 19",
+    )
     assert len(best_cells(worth, None, limit=30)) == 20
 
 
@@ -33,7 +40,15 @@ def test_cells_that_a_figure_lacks_are_named_and_of_many_the_first() -> None:
     data = study()
     names = [cell.name for cell in data.cells]
     assert sentence_on_missing(data, names, "scores") == ""
-    assert sentence_on_missing(data, names[2:], "scores") == "Without scores: first, 0.01; first, 0.05."
-    many = study(seeds=(1,), axes=(AxisInfo("batch", tuple("abcdefghijklmnop")),), baseline=None, expected={})
+    assert (
+        sentence_on_missing(data, names[2:], "scores")
+        == "Without scores: first, 0.01; first, 0.05."
+    )
+    many = study(
+        seeds=(1,),
+        axes=(AxisInfo("batch", tuple("abcdefghijklmnop")),),
+        baseline=None,
+        expected={},
+    )
     sentence = sentence_on_missing(many, (), "scores")
     assert sentence == "Without scores: a; b; c; d and 12 more."

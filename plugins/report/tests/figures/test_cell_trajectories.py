@@ -33,10 +33,19 @@ def record(*found: Watched, stage: str = "b") -> Mapping[str, Any]:
     return report
 
 
-def study_of(cells: Mapping[str, Sequence[Mapping[str, Any]]], baseline: str | None = None) -> StudyData:
+def study_of(
+    cells: Mapping[str, Sequence[Mapping[str, Any]]], baseline: str | None = None
+) -> StudyData:
     """A study of finished runs with these records, one a seed."""
     found = tuple(
-        CellInfo(name, {}, tuple(CellRun(name, i, "finished", record=one) for i, one in enumerate(records)))
+        CellInfo(
+            name,
+            {},
+            tuple(
+                CellRun(name, i, "finished", record=one)
+                for i, one in enumerate(records)
+            ),
+        )
         for name, records in cells.items()
     )
     return StudyData("s", (), found, baseline, (0, 1))
@@ -52,7 +61,10 @@ def test_each_cell_is_a_line_from_its_first_to_its_last_step() -> None:
     (plot,) = trajectory_plots(data)
     assert plot.title == "Training in stage b: wang-isola, STSB-dev, geometry"
     assert axis_labels(plot) == ("STSB-dev (uniformity)", "STSB-dev (alignment)")
-    assert named_lines(plot) == {"dual": [(-1.0, 0.5), (-2.0, 0.25)], "frozen": [(-1.0, 0.5), (-3.0, 0.125)]}
+    assert named_lines(plot) == {
+        "dual": [(-1.0, 0.5), (-2.0, 0.25)],
+        "frozen": [(-1.0, 0.5), (-3.0, 0.125)],
+    }
     assert "Lower is better on both axes." in plot.caption
     assert "seeds" not in plot.caption
 
@@ -62,7 +74,9 @@ def test_a_line_is_the_mean_over_the_seeds_at_the_steps_that_all_reached() -> No
     two = record(watched((-2.0, 3.0), (-4.0, 1.0)))
     (plot,) = trajectory_plots(study_of({"a": [one, two]}))
     assert named_lines(plot) == {"a": [(-1.5, 2.0), (-3.0, 0.75)]}
-    assert plot.caption.endswith("Mean over the seeds, at the steps that all of them reached.")
+    assert plot.caption.endswith(
+        "Mean over the seeds, at the steps that all of them reached."
+    )
 
 
 def test_encoders_are_lines_of_their_own_and_stages_have_planes_of_their_own() -> None:
@@ -70,7 +84,9 @@ def test_encoders_are_lines_of_their_own_and_stages_have_planes_of_their_own() -
     (plot,) = trajectory_plots(study_of({"a": [both], "b": [record(watched(*LOOKS))]}))
     assert [*named_lines(plot)] == ["a: en", "a: zh", "b: en"]
     stages = {"a": [record(watched(*LOOKS))], "b": [record(watched(*LOOKS), stage="a")]}
-    assert [plot.title.partition(":")[0] for plot in trajectory_plots(study_of(stages))] == [
+    assert [
+        plot.title.partition(":")[0] for plot in trajectory_plots(study_of(stages))
+    ] == [
         "Training in stage b",
         "Training in stage a",
     ]
@@ -93,7 +109,9 @@ def test_a_score_that_is_not_finite_is_left_out() -> None:
     looks = ((-1.0, 0.5), (-2.0, float("nan")), (-2.0, 0.25))
     (plot,) = trajectory_plots(study_of({"a": [record(watched(*looks))]}))
     assert named_lines(plot) == {"a": [(-1.0, 0.5), (-2.0, 0.25)]}
-    assert trajectory_plots(study_of({"a": [record(watched((0.0, float("inf"))))]})) == []
+    assert (
+        trajectory_plots(study_of({"a": [record(watched((0.0, float("inf"))))]})) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +125,9 @@ def test_a_score_that_is_not_finite_is_left_out() -> None:
     ],
     ids=str,
 )
-def test_records_that_hold_something_else_are_left_out(change: Mapping[str, Any]) -> None:
+def test_records_that_hold_something_else_are_left_out(
+    change: Mapping[str, Any],
+) -> None:
     (stage,) = record(watched(*LOOKS))["stages"]
     (one,) = stage["watched"]
     data = study_of({"a": [{"stages": [{**stage, "watched": [{**one, **change}, 1]}]}]})
@@ -116,4 +136,7 @@ def test_records_that_hold_something_else_are_left_out(change: Mapping[str, Any]
 
 def test_the_figures_of_a_study_have_them() -> None:
     figures = study_figures(study_of({"dual": [record(watched(*LOOKS))]}), ())
-    assert figures["trajectory"].title == "Training in stage b: wang-isola, STSB-dev, geometry"
+    assert (
+        figures["trajectory"].title
+        == "Training in stage b: wang-isola, STSB-dev, geometry"
+    )

@@ -28,16 +28,25 @@ def test_a_row_has_every_candidate_and_their_median() -> None:
     assert axis_labels(plot)[0] == "senteval-sts (primary score)"
     scores: list[float] = []
     for run in data.cells[0].runs:
-        scores += [row["score"] for row in run.record["ranking"]["rows"] if row["rank"] is not None]
+        scores += [
+            row["score"]
+            for row in run.record["ranking"]["rows"]
+            if row["rank"] is not None
+        ]
     dots, bar = first_row(plot)
     assert dots == pytest.approx(sorted(scores))
     assert bar == pytest.approx([median(scores), 0])
 
 
-@pytest.mark.parametrize("found", [[], {"rows": 3}, {"rows": [{"rank": 1, "score": None}]}], ids=str)
+@pytest.mark.parametrize(
+    "found", [[], {"rows": 3}, {"rows": [{"rank": 1, "score": None}]}], ids=str
+)
 def test_records_that_hold_something_else_are_left_out(found: object) -> None:
     run = CellRun("a", 1, "finished", record={"ranking": found})
-    assert ranking_plot(StudyData("s", (), (CellInfo("a", {}, (run,)),), None, (1,))) is None
+    assert (
+        ranking_plot(StudyData("s", (), (CellInfo("a", {}, (run,)),), None, (1,)))
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -51,7 +60,9 @@ def test_records_that_hold_something_else_are_left_out(found: object) -> None:
         ((70.0,) * 300, math.nan, "Best: 70.00."),
     ],
 )
-def test_a_run_has_a_row_of_its_candidates(scores: tuple[float, ...], baseline: float, numbers: str) -> None:
+def test_a_run_has_a_row_of_its_candidates(
+    scores: tuple[float, ...], baseline: float, numbers: str
+) -> None:
     plot = candidates_plot(ranking(*scores, baseline=baseline))
     assert plot is not None
     finite = [score for score in scores if math.isfinite(score)]

@@ -41,7 +41,9 @@ def test_a_pdf_has_its_size_and_its_fonts(plot: Plot, tmp_path: Path) -> None:
     assert b"CreationDate" not in found
 
 
-def test_an_svg_of_its_own_has_colours_and_shapes_of_letters(plot: Plot, tmp_path: Path) -> None:
+def test_an_svg_of_its_own_has_colours_and_shapes_of_letters(
+    plot: Plot, tmp_path: Path
+) -> None:
     write_figure(plot.figure(3.3, 2.0), tmp_path / "a.svg")
     found = (tmp_path / "a.svg").read_text()
     assert 'width="237.6pt" height="144pt"' in found
@@ -61,23 +63,36 @@ def test_a_png_has_the_resolution_that_is_asked_for(
 
 
 @pytest.mark.slow
-def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(plot: Plot, tmp_path: Path) -> None:
-    odd = {"font.size": 30, "lines.linewidth": 9, "savefig.bbox": "tight", "svg.fonttype": "none"}
+def test_the_same_figure_is_the_same_file_whatever_matplotlib_is_set_to(
+    plot: Plot, tmp_path: Path
+) -> None:
+    odd = {
+        "font.size": 30,
+        "lines.linewidth": 9,
+        "savefig.bbox": "tight",
+        "svg.fonttype": "none",
+    }
     for suffix in ("pdf", "svg", "png"):
         write_figure(plot.figure(3.3), tmp_path / f"a.{suffix}")
         with matplotlib.rc_context(odd):
             write_figure(plot.figure(3.3), tmp_path / f"b.{suffix}")
-        assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+        assert (tmp_path / f"a.{suffix}").read_bytes() == (
+            tmp_path / f"b.{suffix}"
+        ).read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
-def test_letters_that_no_font_has_are_one_sentence(plot: Plot, tmp_path: Path, suffix: str) -> None:
+def test_letters_that_no_font_has_are_one_sentence(
+    plot: Plot, tmp_path: Path, suffix: str
+) -> None:
     assert write_figure(plot.figure(3.3), tmp_path / f"a.{suffix}") == ""
     figure = plot.figure(3.3)
     # Of a private area, which no font may have; the second one twice.
     figure.axes[0].set_xlabel("rate \U0010fff0\U0010fff1\U0010fff1")
     said = write_figure(figure, tmp_path / f"b.{suffix}")
-    assert said.startswith("no installed font has the letters '\\U0010fff0\\U0010fff1' of `")
+    assert said.startswith(
+        "no installed font has the letters '\\U0010fff0\\U0010fff1' of `"
+    )
     assert "install one" in said
     assert (tmp_path / f"b.{suffix}").stat().st_size > 1000
 
@@ -89,7 +104,10 @@ def test_letters_that_no_font_has_are_one_sentence(plot: Plot, tmp_path: Path, s
         ((100_000.0, None), r"width is 100000 inches"),
         ((3.3, 0.1), r"height is 0.1 inches"),
         ((float("nan"), None), r"width is nan inches"),
-        ((0.5, 0.5), r"0.5 by 0.5 inches have no room for the figure's labels; make it larger"),
+        (
+            (0.5, 0.5),
+            r"0.5 by 0.5 inches have no room for the figure's labels; make it larger",
+        ),
     ],
 )
 def test_a_size_that_no_figure_can_have_is_refused(
@@ -115,7 +133,11 @@ def test_without_a_height_it_has_the_proportions_of_the_page(plot: Plot) -> None
 
 def test_themes_are_those_of_the_page_and_light_is_on_white(plot: Plot) -> None:
     light, dark = theme_colours("light"), theme_colours("dark")
-    assert light.keys() == dark.keys() == {"fg", "muted", "line", "page", *(f"c{i}" for i in range(6))}
+    assert (
+        light.keys()
+        == dark.keys()
+        == {"fg", "muted", "line", "page", *(f"c{i}" for i in range(6))}
+    )
     assert len({*light.values(), *dark.values()}) == 20
     figure = plot.figure(3.3, theme="dark")
     assert to_hex(figure.get_facecolor()) == dark["page"]
@@ -131,7 +153,9 @@ def test_no_figure_of_a_study_has_a_stand_in_of_the_page(tmp_path: Path) -> None
     for name, found in figures.items():
         write_figure(found.figure(3.3), tmp_path / f"{name}.svg")
         assert "#0101" not in (tmp_path / f"{name}.svg").read_text()
-        assert re.search(r"var\(--(fg|muted|line|c\d)\)", found.element("f-")), "the page keeps its variables"
+        assert re.search(r"var\(--(fg|muted|line|c\d)\)", found.element("f-")), (
+            "the page keeps its variables"
+        )
 
 
 def test_a_legend_has_fewer_columns_where_the_figure_is_narrow(plot: Plot) -> None:

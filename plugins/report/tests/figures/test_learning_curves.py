@@ -29,13 +29,29 @@ def test_curves_of_prompts_are_means_at_the_steps_that_their_runs_reached() -> N
     runs = []
     for prompt, scores in (("short", [10.0, 20.0]), ("long", [20.0, 40.0, 90.0])):
         for seed in (0, 1):
-            validations = [[25 * number, score + seed] for number, score in enumerate(scores)]
+            validations = [
+                [25 * number, score + seed] for number, score in enumerate(scores)
+            ]
             stage = {"name": "nli", "metric": "dev", "validations": validations}
-            runs.append(CellRun("a", seed, "finished", record={"stages": [stage]}, prompt=prompt))
-    data = StudyData("s", (), (CellInfo("a", {}, tuple(runs)),), None, (0, 1), prompts=("short", "long"))
+            runs.append(
+                CellRun(
+                    "a", seed, "finished", record={"stages": [stage]}, prompt=prompt
+                )
+            )
+    data = StudyData(
+        "s",
+        (),
+        (CellInfo("a", {}, tuple(runs)),),
+        None,
+        (0, 1),
+        prompts=("short", "long"),
+    )
     (plot,) = learning_curves(data)
     assert named_lines(plot) == {"a": [(0.0, 15.5), (25.0, 30.5)]}
-    assert "Mean over the prompts and seeds, at the steps that all of the runs reached." in plot.caption
+    assert (
+        "Mean over the prompts and seeds, at the steps that all of the runs reached."
+        in plot.caption
+    )
 
 
 def test_records_that_hold_something_else_are_left_out() -> None:
@@ -44,6 +60,9 @@ def test_records_that_hold_something_else_are_left_out() -> None:
         {"stages": [1, {"validations": [[1], "ab", [1, None], [2, float("nan")]]}]},
         {"stages": None},
     )
-    runs = tuple(CellRun("a", seed, "finished", record=record) for seed, record in enumerate(records))
+    runs = tuple(
+        CellRun("a", seed, "finished", record=record)
+        for seed, record in enumerate(records)
+    )
     data = StudyData("s", (), (CellInfo("a", {}, runs),), None, (0, 1, 2))
     assert learning_curves(data) == []

@@ -35,22 +35,41 @@ def test_lines_beyond_the_colours_are_thin_behind_their_mean() -> None:
     (summary,) = summarise(data, resamples=10)
     (plot,) = number_plots(data, summary)
     assert plot.caption.startswith("Thin: cells that differ in temperature only")
-    ends = [row.cells[-1].value or 0 for row in summary.rows if row.labels["temperature"] == "0.25"]
+    ends = [
+        row.cells[-1].value or 0
+        for row in summary.rows
+        if row.labels["temperature"] == "0.25"
+    ]
     assert named_lines(plot)["mean"][-1] == pytest.approx((0.25, fmean(ends)))
 
 
 def test_references_are_dashed_lines() -> None:
     published = Reference(
-        {"STS12": 70.0, "STS13": 71.0, "STSB": 72.0, "SICKR": 73.0, "AVG/spearman": 71.5}, source="Table 1"
+        {
+            "STS12": 70.0,
+            "STS13": 71.0,
+            "STSB": 72.0,
+            "SICKR": 73.0,
+            "AVG/spearman": 71.5,
+        },
+        source="Table 1",
     )
-    data = study(references={"BERT": published, "untrained": Reference(cell="first, 0.25")})
+    data = study(
+        references={"BERT": published, "untrained": Reference(cell="first, 0.25")}
+    )
     (summary,) = summarise(data, resamples=10)
     (mean,) = (row.cells[-1].value for row in summary.rows if row.cell == "first, 0.25")
     (plot,) = number_plots(data, summary)
-    assert plot.element("f-").count("stroke-dasharray") == 2 * 2  # each in the plot and in the legend
-    assert plot.caption.startswith(f"Dashed: BERT 71.50 (Table 1); untrained {mean:.2f} (this study).")
+    assert (
+        plot.element("f-").count("stroke-dasharray") == 2 * 2
+    )  # each in the plot and in the legend
+    assert plot.caption.startswith(
+        f"Dashed: BERT 71.50 (Table 1); untrained {mean:.2f} (this study)."
+    )
     lines = named_lines(plot)
-    assert (lines["BERT"][0][1], lines["untrained"][0][1]) == pytest.approx((71.5, mean))
+    assert (lines["BERT"][0][1], lines["untrained"][0][1]) == pytest.approx(
+        (71.5, mean)
+    )
 
 
 def test_the_cells_of_references_are_no_points_of_a_line() -> None:
@@ -63,7 +82,9 @@ def test_the_cells_of_references_are_no_points_of_a_line() -> None:
     assert places == [{0.01, 0.05, 0.25}, {0.01, 0.05}]
 
 
-def test_degenerate_cells_are_hollow_and_on_no_line_and_the_caption_names_what_is_not_drawn() -> None:
+def test_degenerate_cells_are_hollow_and_on_no_line_and_the_caption_names_what_is_not_drawn() -> (
+    None
+):
     numbers: dict[str, dict[int, dict[str, float]]] = {
         label: {1: {"STSB/spearman": value}}
         for label, value in (("0.01", 70.0), ("0.05", 80.0), ("0.25", 12.0))

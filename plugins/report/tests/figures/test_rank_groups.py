@@ -27,7 +27,9 @@ def test_the_plot_has_a_row_for_each_of_the_best_cells_and_a_bar_a_group(
     assert summary.groups is not None
     texts = re.findall(r"<text[^>]*>([^<]+)</text>", plot.element("f-"))
     rows = summary.groups.rows
-    assert [row.name for row in rows if row.name in texts] == [row.name for row in rows[:limit]]
+    assert [row.name for row in rows if row.name in texts] == [
+        row.name for row in rows[:limit]
+    ]
     assert {letter for row in rows[:limit] for letter in row.letters} <= set(texts)
     assert "ranks" in plot.element("f-").partition("aria-label=")[2][:800]
     assert "Ringed: the baseline." in plot.caption
@@ -35,15 +37,24 @@ def test_the_plot_has_a_row_for_each_of_the_best_cells_and_a_bar_a_group(
 
 
 @pytest.mark.parametrize(
-    ("noise", "clipped"), [(0.01, "neither"), (10.0, "both"), (0.6, "one")], ids=["narrow", "wide", "uneven"]
+    ("noise", "clipped"),
+    [(0.01, "neither"), (10.0, "both"), (0.6, "one")],
+    ids=["narrow", "wide", "uneven"],
 )
 def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
     study_of: Callable[..., StudyData], noise: float, clipped: str
 ) -> None:
     data = study_of(
         {
-            name: {seed: {"MR": mean + sign * own * noise} for seed, sign in ((1, -1), (2, 1))}
-            for name, mean, own in (("a", 90.0, 0.0), ("b", 80.0, 0.1), ("c", 70.0, 1.0))
+            name: {
+                seed: {"MR": mean + sign * own * noise}
+                for seed, sign in ((1, -1), (2, 1))
+            }
+            for name, mean, own in (
+                ("a", 90.0, 0.0),
+                ("b", 80.0, 0.1),
+                ("c", 70.0, 1.0),
+            )
         }
     )
     (summary,) = summarise(data)
@@ -65,14 +76,25 @@ def test_a_line_far_wider_than_the_differences_ends_in_an_arrow(
         [(50.0, float(i)) for i, low in enumerate(lows) if low < 50]
         + [(110.0, float(i)) for i, high in enumerate(highs) if high > 110]
     )
-    assert {x for x, _ in heads} == {"neither": set(), "both": {50.0, 110.0}, "one": {50.0}}[clipped]
-    assert ("An arrow: the line goes on beyond the plot." in plot.caption) is bool(heads)
+    assert {x for x, _ in heads} == {
+        "neither": set(),
+        "both": {50.0, 110.0},
+        "one": {50.0},
+    }[clipped]
+    assert ("An arrow: the line goes on beyond the plot." in plot.caption) is bool(
+        heads
+    )
 
 
 def test_the_plot_of_cells_without_a_difference_has_their_intervals(
     study_of: Callable[..., StudyData],
 ) -> None:
-    data = study_of({"a": {1: {"MR": 88.0}, 2: {"MR": 92.0}}, "b": {1: {"MR": 90.0}, 2: {"MR": 90.0}}})
+    data = study_of(
+        {
+            "a": {1: {"MR": 88.0}, 2: {"MR": 92.0}},
+            "b": {1: {"MR": 90.0}, 2: {"MR": 90.0}},
+        }
+    )
     (summary,) = summarise(data)
     plot = rank_groups_plot(data, summary)
     assert plot is not None

@@ -26,4 +26,6 @@ def test_a_scatter_of_thousands_is_cut_and_says_so() -> None:
     points = Scatter("t", "x", "y", x, x)
     plots = scatter_plots([("encoder@start", points), ("encoder", points)])
     assert [dots(plot.element("f-")) for plot in plots] == [POINTS_PER_SCATTER] * 2
-    assert [plot.caption for plot in plots] == ["1,500 of 5,000 points, evenly chosen"] * 2
+    assert [plot.caption for plot in plots] == [
+        "1,500 of 5,000 points, evenly chosen"
+    ] * 2

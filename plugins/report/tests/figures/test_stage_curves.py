@@ -30,7 +30,9 @@ def test_a_spike_in_a_long_curve_is_drawn() -> None:
 
 
 def test_losses_that_are_not_finite_are_counted_not_drawn() -> None:
-    plot = loss_plot(StageCurve("s", [1, 2, 3], [1.0, math.nan, math.inf], [1.0, 1.0, 1.0]))
+    plot = loss_plot(
+        StageCurve("s", [1, 2, 3], [1.0, math.nan, math.inf], [1.0, 1.0, 1.0])
+    )
     assert plot is not None
     assert "2 logged losses not finite, not drawn." in plot.caption
 
@@ -45,7 +47,8 @@ def test_a_plot_says_what_it_shows_and_keeps_its_text() -> None:
     plot = loss_plot(StageCurve("nli", steps, losses, [1e-5] * 40))
     assert plot is not None
     assert re.search(
-        r'aria-label="Training loss. loss. loss: from 3.1\S* at 1 to \S+ at 40\.', plot.element("f-")
+        r'aria-label="Training loss. loss. loss: from 3.1\S* at 1 to \S+ at 40\.',
+        plot.element("f-"),
     )
     assert ">step</text>" in plot.element("f-")
     assert "xmlns" not in plot.element("f-")
@@ -59,7 +62,9 @@ def test_the_smoothed_loss_is_a_centred_mean_over_as_many_steps_on_both_sides() 
     for step, value in named_lines(plot)["loss"]:
         near = int(min(3, step, 149 - step))
         window = losses[int(step) - near : int(step) + near + 1]
-        assert math.isclose(value, sum(window) / len(window), rel_tol=1e-9, abs_tol=1e-9)
+        assert math.isclose(
+            value, sum(window) / len(window), rel_tol=1e-9, abs_tol=1e-9
+        )
 
 
 def test_the_metrics_of_the_loss_are_drawn_where_there_are_numbers() -> None:
@@ -70,19 +75,38 @@ def test_the_metrics_of_the_loss_are_drawn_where_there_are_numbers() -> None:
 
 
 def score(task: str, metric: str, axis: Literal["", "x", "y"] = "") -> Score:
-    return Score(task, metric, math.nan, {"encoder": {}, "evaluator": {"id": "p"}}, "en", "e", axis=axis)
+    return Score(
+        task,
+        metric,
+        math.nan,
+        {"encoder": {}, "evaluator": {"id": "p"}},
+        "en",
+        "e",
+        axis=axis,
+    )
 
 
 def test_a_watched_score_that_is_no_geometry_is_a_line_an_encoder() -> None:
-    watched = Watched("en", "sts", (score("dev", "spearman"),), [0, 100], [50.0, 62.5], [[50.0], [62.5]])
+    watched = Watched(
+        "en",
+        "sts",
+        (score("dev", "spearman"),),
+        [0, 100],
+        [50.0, 62.5],
+        [[50.0], [62.5]],
+    )
     (plot,) = score_plots([watched])
     assert plot.title == "sts: dev"
     assert axis_labels(plot) == ("step", "sts (primary score)")
     assert named_lines(plot) == {"en": [(0.0, 50.0), (100.0, 62.5)]}
-    other = Watched("zh", "sts", watched.scores, [0, 100], [51.0, 60.0], [[51.0], [60.0]])
+    other = Watched(
+        "zh", "sts", watched.scores, [0, 100], [51.0, 60.0], [[51.0], [60.0]]
+    )
     (both,) = score_plots([watched, other])
     assert [*named_lines(both)] == ["en", "zh"]
-    lost = Watched("zh", "sts", watched.scores, [0, 100], [math.nan, math.nan], [[50.0], [62.5]])
+    lost = Watched(
+        "zh", "sts", watched.scores, [0, 100], [math.nan, math.nan], [[50.0], [62.5]]
+    )
     assert score_plots([lost]) == []
 
 
@@ -93,9 +117,14 @@ def test_what_a_trajectory_does_not_show_of_a_geometry_is_a_line_a_measure() -> 
     watched = Watched("en", "geometry", plane + more, [0, 100], [0.0, 0.0], values)
     assert len(watched_planes([watched])) == 1
     cosine, share = score_plots([watched])
-    assert (cosine.title, share.title) == ("geometry anisotropy: dev", "geometry top-singular-share: dev")
+    assert (cosine.title, share.title) == (
+        "geometry anisotropy: dev",
+        "geometry top-singular-share: dev",
+    )
     assert axis_labels(cosine) == ("step", "dev (anisotropy)")
     assert named_lines(cosine) == {"en": [(0.0, 0.5), (100.0, 0.25)]}
     assert named_lines(share) == {"en": [(0.0, 0.125), (100.0, 0.125)]}
-    only_plane = Watched("en", "geometry", plane, [0, 100], [0.0, 0.0], [look[:2] for look in values])
+    only_plane = Watched(
+        "en", "geometry", plane, [0, 100], [0.0, 0.0], [look[:2] for look in values]
+    )
     assert score_plots([only_plane]) == []

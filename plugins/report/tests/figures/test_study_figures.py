@@ -21,7 +21,10 @@ def data() -> StudyData:
     """A study whose cells have costs, the first of which is `passes`."""
     return with_costs(
         study(several=True, seeds=(1, 2)),
-        lambda cell: [cost("passes", PASSES[cell.labels["pooler"]]), cost("tokens", 10.0)],
+        lambda cell: [
+            cost("passes", PASSES[cell.labels["pooler"]]),
+            cost("tokens", 10.0),
+        ],
     )
 
 
@@ -33,7 +36,9 @@ def summaries(data: StudyData) -> tuple[Summary, ...]:
 def of(data: StudyData, task: str) -> dict[str, float]:
     """Cell -> mean of a task over its seeds."""
     return {
-        cell.name: fmean(s.value for run in cell.runs for s in run.scores if s.task == task)
+        cell.name: fmean(
+            s.value for run in cell.runs for s in run.scores if s.task == task
+        )
         for cell in data.cells
     }
 
@@ -50,7 +55,9 @@ def test_figures_are_named_by_kind_and_number_in_the_order_of_the_report(
     assert figures["cost"].title == "senteval-sts: Avg against passes"
 
 
-def test_a_task_takes_the_place_of_the_average(data: StudyData, summaries: tuple[Summary, ...]) -> None:
+def test_a_task_takes_the_place_of_the_average(
+    data: StudyData, summaries: tuple[Summary, ...]
+) -> None:
     figures = study_figures(data, summaries, "STS13")
     # Those of no table are of no task.
     assert [*figures] == ["effects", "numbers", "cost"]
@@ -62,7 +69,10 @@ def test_a_task_takes_the_place_of_the_average(data: StudyData, summaries: tuple
         for line in axes[0].lines
         if line.get_marker() == "D"
     ]
-    expected = [fmean(v for name, v in means.items() if name.startswith(one)) for one in ("first", "mean")]
+    expected = [
+        fmean(v for name, v in means.items() if name.startswith(one))
+        for one in ("first", "mean")
+    ]
     assert diamonds == pytest.approx(expected)
 
 
@@ -75,7 +85,10 @@ def test_points_of_costs_are_at_the_scores_of_the_task(
         for line in axes.lines
         if len(line.get_xdata()) == 1  # type: ignore[arg-type]
     }
-    expected = {(PASSES[name.partition(",")[0]], value) for name, value in of(data, "STS13").items()}
+    expected = {
+        (PASSES[name.partition(",")[0]], value)
+        for name, value in of(data, "STS13").items()
+    }
     assert sorted(found) == [pytest.approx(point) for point in sorted(expected)]
 
 
@@ -83,21 +96,38 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(
     data: StudyData, summaries: tuple[Summary, ...]
 ) -> None:
     figures = study_figures(data, summaries)
-    assert figure_named(figures, "cost-2").title == "senteval-transfer, transfer: Avg against passes"
-    with pytest.raises(RunError, match=r"no figure `costs`; its figures are `effects`, .*`learning`"):
-        figure_named(figures, "costs")
-    with pytest.raises(RunError, match=r"no figure `costs`; .*\. Did you mean `cost`\?$"):
-        figure_named(figures, "costs")
-    with pytest.raises(RunError, match=r"no figure `pie`; its figures are `effects`, .*`learning`$"):
-        figure_named(figures, "pie")
-    without = {name: plot for name, plot in figures.items() if not name.startswith("cost")}
+    assert (
+        figure_named(figures, "cost-2").title
+        == "senteval-transfer, transfer: Avg against passes"
+    )
     with pytest.raises(
-        RunError, match=r"a cost that was measured; set `cost` in `\[study\]` to one of `passes`, "
+        RunError, match=r"no figure `costs`; its figures are `effects`, .*`learning`"
+    ):
+        figure_named(figures, "costs")
+    with pytest.raises(
+        RunError, match=r"no figure `costs`; .*\. Did you mean `cost`\?$"
+    ):
+        figure_named(figures, "costs")
+    with pytest.raises(
+        RunError, match=r"no figure `pie`; its figures are `effects`, .*`learning`$"
+    ):
+        figure_named(figures, "pie")
+    without = {
+        name: plot for name, plot in figures.items() if not name.startswith("cost")
+    }
+    with pytest.raises(
+        RunError,
+        match=r"a cost that was measured; set `cost` in `\[study\]` to one of `passes`, ",
     ):
         figure_named(without, "cost", "", summaries)
-    with pytest.raises(RunError, match=r"`sweep` \(scores with coordinates, .*\) needs scores with coord"):
+    with pytest.raises(
+        RunError,
+        match=r"`sweep` \(scores with coordinates, .*\) needs scores with coord",
+    ):
         figure_named(figures, "sweep")
-    with pytest.raises(RunError, match=r"no scores of the task `STSX`; its tasks are: `STS12`, .*`AVG`"):
+    with pytest.raises(
+        RunError, match=r"no scores of the task `STSX`; its tasks are: `STS12`, .*`AVG`"
+    ):
         study_figures(data, summaries, "STSX")
     with pytest.raises(RunError, match="`learning` is not of one task"):
         figure_named(study_figures(data, summaries, "STSB"), "learning", "STSB")
@@ -106,7 +136,12 @@ def test_a_figure_that_is_not_there_is_refused_with_those_that_are(
 def test_a_study_of_which_nothing_has_finished_has_no_figures() -> None:
     done = study(seeds=(1,))
     cells = (
-        attrs.evolve(c, runs=tuple(attrs.evolve(r, status="waiting", scores=(), record={}) for r in c.runs))
+        attrs.evolve(
+            c,
+            runs=tuple(
+                attrs.evolve(r, status="waiting", scores=(), record={}) for r in c.runs
+            ),
+        )
         for c in done.cells
     )
     data = attrs.evolve(done, cells=tuple(cells))

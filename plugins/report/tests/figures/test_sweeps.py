@@ -22,13 +22,22 @@ SPEED = {"base": 1.0, "large": 0.25, "CPU": 10.0, "GPU": 1000.0}
 
 
 def rate(labels: Mapping[str, str], length: int, batch: int) -> float:
-    return math.prod(SPEED[label] for label in labels.values()) * 64 / length * batch / 512
+    return (
+        math.prod(SPEED[label] for label in labels.values()) * 64 / length * batch / 512
+    )
 
 
 def score(value: float, place: Mapping[str, Any], **more: Any) -> Score:
     task = "-".join(f"{name}-{at}" for name, at in place.items())
     said = {"id": "throughput", **place, "coordinates": list(place), **more}
-    return Score(task, "examples/s", value, {"encoder": {}, "evaluator": said}, "encoder", "throughput")
+    return Score(
+        task,
+        "examples/s",
+        value,
+        {"encoder": {}, "evaluator": said},
+        "encoder",
+        "throughput",
+    )
 
 
 def study(
@@ -46,7 +55,10 @@ def study(
                 seed,
                 "finished",
                 scores=tuple(
-                    score(rate(own, length, batch) * seed, {"length": length, "batch": batch})
+                    score(
+                        rate(own, length, batch) * seed,
+                        {"length": length, "batch": batch},
+                    )
                     for length in lengths
                     for batch in batches
                 ),
@@ -80,7 +92,9 @@ def test_a_point_is_the_mean_over_the_seeds_at_its_place() -> None:
         "size base": [(32.0, 4.0), (64.0, 2.0), (128.0, 1.0)],
         "size large": [(32.0, 1.0), (64.0, 0.5), (128.0, 0.25)],
     }
-    single = attrs.evolve(study(axes=(SIZE,), batches=(512,)), cells=study(axes=(SIZE,)).cells[:1])
+    single = attrs.evolve(
+        study(axes=(SIZE,), batches=(512,)), cells=study(axes=(SIZE,)).cells[:1]
+    )
     (plot, _) = sweep_plots(single)
     assert plot.title == "throughput, examples/s by length"
 
@@ -102,21 +116,40 @@ def test_scores_of_unlike_protocols_are_said_to_be() -> None:
     first, *rest = data.cells
     (run,) = first.runs
     scores = tuple(
-        score(one.value, {"length": 32}, machine={"device": "other"}, examples=4) for one in run.scores[:1]
+        score(one.value, {"length": 32}, machine={"device": "other"}, examples=4)
+        for one in run.scores[:1]
     )
     changed = attrs.evolve(first, runs=(attrs.evolve(run, scores=scores),))
     plot = sweep_plots(attrs.evolve(data, cells=(changed, *rest)))[0]
-    assert plot.caption == "Not all are measured alike: their protocols differ in machine, examples."
+    assert (
+        plot.caption
+        == "Not all are measured alike: their protocols differ in machine, examples."
+    )
 
 
 @pytest.mark.parametrize(
-    "said", [{}, {"coordinates": []}, {"coordinates": ["length"], "length": "short"}, {"coordinates": 3}]
+    "said",
+    [
+        {},
+        {"coordinates": []},
+        {"coordinates": ["length"], "length": "short"},
+        {"coordinates": 3},
+    ],
 )
 def test_what_has_no_coordinate_is_not_drawn(said: Mapping[str, Any]) -> None:
     data = study(axes=(SIZE,))
-    plain = Score("a", "b", 1.0, {"encoder": {}, "evaluator": {"id": "p", **said}}, "encoder", "throughput")
+    plain = Score(
+        "a",
+        "b",
+        1.0,
+        {"encoder": {}, "evaluator": {"id": "p", **said}},
+        "encoder",
+        "throughput",
+    )
     cells = tuple(
-        attrs.evolve(cell, runs=tuple(attrs.evolve(run, scores=(plain,)) for run in cell.runs))
+        attrs.evolve(
+            cell, runs=tuple(attrs.evolve(run, scores=(plain,)) for run in cell.runs)
+        )
         for cell in data.cells
     )
     assert sweep_plots(attrs.evolve(data, cells=cells)) == []
@@ -136,7 +169,9 @@ def test_ticks_are_plain_numbers_on_a_logarithmic_scale() -> None:
 def test_cells_without_scores_are_said_in_the_caption() -> None:
     data = study(axes=(PLATFORM,))
     first, second = data.cells
-    nothing = attrs.evolve(second, runs=tuple(attrs.evolve(run, scores=()) for run in second.runs))
+    nothing = attrs.evolve(
+        second, runs=tuple(attrs.evolve(run, scores=()) for run in second.runs)
+    )
     plot = sweep_plots(attrs.evolve(data, cells=(first, nothing)))[0]
     assert plot.caption == "Without scores: GPU."
 
@@ -146,7 +181,14 @@ def test_lines_of_labels_that_begin_alike_are_apart() -> None:
     cells = []
     for value, label in enumerate(long.labels, start=1):
         scores = tuple(score(float(value), {"length": length}) for length in (32, 64))
-        cells.append(CellInfo(label, {"model": label}, (CellRun(label, 1, "finished", scores=scores),)))
+        cells.append(
+            CellInfo(
+                label, {"model": label}, (CellRun(label, 1, "finished", scores=scores),)
+            )
+        )
     by_length = sweep_plots(StudyData("speed", (long,), tuple(cells), None, (1,)))[1]
-    drawn = [[float(y) for y in line.get_ydata()] for line in by_length.figure(6).axes[0].lines]  # type: ignore[union-attr]
+    drawn = [
+        [float(y) for y in line.get_ydata()]
+        for line in by_length.figure(6).axes[0].lines
+    ]  # type: ignore[union-attr]
     assert drawn == [[1.0, 1.0], [2.0, 2.0]]

@@ -13,18 +13,29 @@ from toy_run_report import watched_geometry
 
 def positions(plane: ScorePlane) -> list[tuple[str, int, float, float]]:
     """Encoder, step, x and y of each position."""
-    return [*plane.points[["encoder", "step", "x", "y"]].itertuples(index=False, name=None)]
+    return [
+        *plane.points[["encoder", "step", "x", "y"]].itertuples(index=False, name=None)
+    ]
 
 
-def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_protocol_and_task() -> None:
+def test_a_trajectory_pairs_both_numbers_of_a_look_and_shares_axes_under_one_protocol_and_task() -> (
+    None
+):
     dev, val = watched_planes(
         [
-            watched_geometry("zh", "STSB-dev", "wang-isola", (-1.0, 0.3), (-2.0, 0.25), (-2.5, 0.2)),
-            watched_geometry("en", "STSB-dev", "wang-isola", (-1.5, 0.4), (-2.25, 0.35)),
+            watched_geometry(
+                "zh", "STSB-dev", "wang-isola", (-1.0, 0.3), (-2.0, 0.25), (-2.5, 0.2)
+            ),
+            watched_geometry(
+                "en", "STSB-dev", "wang-isola", (-1.5, 0.4), (-2.25, 0.35)
+            ),
             watched_geometry("en", "val", "wang-isola", (-0.5, 1.5), (-0.75, 1.25)),
         ]
     )
-    assert (dev.title, val.title) == ("wang-isola, STSB-dev, geometry", "wang-isola, val, geometry")
+    assert (dev.title, val.title) == (
+        "wang-isola, STSB-dev, geometry",
+        "wang-isola, val, geometry",
+    )
     assert positions(dev) == [
         ("zh", 0, -1.0, 0.3),
         ("zh", 100, -2.0, 0.25),
@@ -39,7 +50,14 @@ def test_two_conventions_of_one_look_are_two_trajectories() -> None:
         watched_geometry("e", "t", "wang-isola", (-2.0, 0.2)),
         watched_geometry("e", "t", "st5", (-3.0, 0.5)),
     )
-    both = Watched("e", "geometry", one.scores + other.scores, [0], [1.8], [one.values[0] + other.values[0]])
+    both = Watched(
+        "e",
+        "geometry",
+        one.scores + other.scores,
+        [0],
+        [1.8],
+        [one.values[0] + other.values[0]],
+    )
     assert [positions(plane) for plane in watched_planes([both])] == [
         [("e", 0, -2.0, 0.2)],
         [("e", 0, -3.0, 0.5)],
@@ -47,22 +65,33 @@ def test_two_conventions_of_one_look_are_two_trajectories() -> None:
 
 
 def test_an_encoder_that_is_watched_twice_has_two_panels() -> None:
-    twice = [watched_geometry("e", "t", "p", (-1.0, 0.5)), watched_geometry("e", "t", "p", (-2.0, 0.4))]
-    first, second = watched_planes([*twice, watched_geometry("f", "t", "p", (-3.0, 0.3))])
+    twice = [
+        watched_geometry("e", "t", "p", (-1.0, 0.5)),
+        watched_geometry("e", "t", "p", (-2.0, 0.4)),
+    ]
+    first, second = watched_planes(
+        [*twice, watched_geometry("f", "t", "p", (-3.0, 0.3))]
+    )
     assert positions(first) == [("e", 0, -1.0, 0.5), ("f", 0, -3.0, 0.3)]
     assert positions(second) == [("e", 0, -2.0, 0.4)]
 
 
 def test_a_look_without_finite_numbers_is_left_out() -> None:
     (plane,) = watched_planes(
-        [watched_geometry("e", "t", "p", (math.nan, 0.5), (-1.0, 0.4), (-2.0, math.inf))]
+        [
+            watched_geometry(
+                "e", "t", "p", (math.nan, 0.5), (-1.0, 0.4), (-2.0, math.inf)
+            )
+        ]
     )
     assert positions(plane) == [("e", 100, -1.0, 0.4)]
     assert watched_planes([watched_geometry("e", "t", "p", (math.nan, 0.5))]) == []
 
 
 def test_a_trajectory_is_drawn_with_arrows_and_a_hollow_first_point() -> None:
-    (plane,) = watched_planes([watched_geometry("en", "t", "p", (-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25))])
+    (plane,) = watched_planes(
+        [watched_geometry("en", "t", "p", (-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25))]
+    )
     plot = trajectory_plot(plane)
     assert named_lines(plot) == {"en": [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25)]}
     assert axis_labels(plot) == ("t (uniformity)", "t (alignment)")
@@ -75,8 +104,13 @@ def test_the_arrows_of_a_trajectory_are_its_moves() -> None:
     # The third look found what the second one had: a move that leads nowhere has no direction.
     places = [(-1.0, 0.5), (-2.0, 0.25), (-2.0, 0.25), (-1.5, 0.125)]
     (plane,) = watched_planes([watched_geometry("en", "t", "p", *places)])
-    arrows = [(text.xyann, text.xy) for text in trajectory_plot(plane).figure(6).axes[0].texts]  # type: ignore[attr-defined]
-    assert sorted(arrows) == [((-2.0, 0.25), (-1.5, 0.125)), ((-1.0, 0.5), (-2.0, 0.25))]
+    arrows = [
+        (text.xyann, text.xy) for text in trajectory_plot(plane).figure(6).axes[0].texts
+    ]  # type: ignore[attr-defined]
+    assert sorted(arrows) == [
+        ((-2.0, 0.25), (-1.5, 0.125)),
+        ((-1.0, 0.5), (-2.0, 0.25)),
+    ]
 
 
 def test_a_long_trajectory_has_few_arrows_and_a_small_drawing() -> None:

@@ -106,7 +106,13 @@ def test_no_text_of_markdown_is_read_as_markup() -> None:
 def test_sections_of_one_title_or_of_the_page_s_own_ids_have_ids_of_their_own() -> None:
     titles = ("Scores", "Scores", "Tip", "Scores 2", "")
     page = attrs.evolve(run_page(EMPTY), sections=tuple(map(Section, titles)))
-    assert [anchor for anchor, _ in page.anchored] == ["scores", "scores-2", "tip-2", "scores-2-2", "section"]
+    assert [anchor for anchor, _ in page.anchored] == [
+        "scores",
+        "scores-2",
+        "tip-2",
+        "scores-2-2",
+        "section",
+    ]
     ids = Elements(page_html(page)).ids
     assert len(ids) == len(set(ids))
 
@@ -116,7 +122,9 @@ def test_ids_are_unique_and_references_within_the_page_lead_somewhere() -> None:
     text = page_html(run_page(data))
     ids = Elements(text).ids
     assert len(ids) == len(set(ids))
-    references = set(re.findall(r"(?:url\(|href=\"|labelledby=\")#?([^)\"]+)", text)) - {"data:,"}
+    references = set(
+        re.findall(r"(?:url\(|href=\"|labelledby=\")#?([^)\"]+)", text)
+    ) - {"data:,"}
     assert len(references) > 3
     assert references <= set(ids)
 

@@ -22,16 +22,22 @@ def classes_in_sources() -> set[str]:
             if path.suffix not in (".py", ".j2", ".js"):
                 continue
             text = path.read_text(encoding="utf-8")
-            for expression in re.findall(r'class(?:Name)? ?= ?"((?:\{\{.*?\}\}|[^"])*)"', text):
+            for expression in re.findall(
+                r'class(?:Name)? ?= ?"((?:\{\{.*?\}\}|[^"])*)"', text
+            ):
                 classes.update(re.findall(r"[\w-]+", expression))
     return classes
 
 
 def test_every_class_of_the_style_sheet_is_one_that_a_page_has() -> None:
-    sheet = re.sub(r"/\*.*?\*/", "", resource("sentbed_report.page", "style.css"), flags=re.DOTALL)
+    sheet = re.sub(
+        r"/\*.*?\*/", "", resource("sentbed_report.page", "style.css"), flags=re.DOTALL
+    )
     selectors = re.sub(r"\{[^{}]*\}", "{}", sheet)
     styled = set(re.findall(r"\.([a-zA-Z][\w-]*)", selectors))
     assert len(styled) > 40
-    states = {f"state-{status}" for status in get_args(CellStatus)} | set(get_args(CellStatus))
+    states = {f"state-{status}" for status in get_args(CellStatus)} | set(
+        get_args(CellStatus)
+    )
     colours = {f"c{place}" for place in range(6)}
     assert styled - classes_in_sources() - states - colours - set(KINDS) == set()

@@ -32,7 +32,15 @@ def titles(data: RunReport) -> list[str]:
 
 
 def test_a_page_has_each_section_that_has_something_and_all_figures() -> None:
-    assert titles(full()) == ["Scores", "Expected", "Training", "Similarity", PLANE, PROTOCOLS, "Record"]
+    assert titles(full()) == [
+        "Scores",
+        "Expected",
+        "Training",
+        "Similarity",
+        PLANE,
+        PROTOCOLS,
+        "Record",
+    ]
     # Loss, validation, a scatter plot an encoder, a plane.
     assert full_page().count('role="img"') == full_page().count("<figure>") == 5
     assert "1,500 of 2,000 points" in full_page()
@@ -46,17 +54,24 @@ def test_a_page_has_each_section_that_has_something_and_all_figures() -> None:
         ({"expected": ()}, ["Expected"]),
         ({"stages": ()}, ["Training"]),
         ({"scatters": ()}, ["Similarity"]),
-        ({"scatters": (("encoder", Scatter("t", "x", "y", [math.nan], [1.0])),)}, ["Similarity"]),
+        (
+            {"scatters": (("encoder", Scatter("t", "x", "y", [math.nan], [1.0])),)},
+            ["Similarity"],
+        ),
         ({"manifest": {}, "recipe_toml": ""}, ["Record"]),
     ],
 )
-def test_a_page_has_no_section_that_has_nothing(nothing: dict[str, object], missing: list[str]) -> None:
+def test_a_page_has_no_section_that_has_nothing(
+    nothing: dict[str, object], missing: list[str]
+) -> None:
     left = titles(attrs.evolve(full(), **nothing))
     assert left == [title for title in titles(full()) if title not in missing]
 
 
 def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met() -> None:
-    page = run_page(attrs.evolve(full(), ranking=ranking(80.0), warnings=("First.", "Second.")))
+    page = run_page(
+        attrs.evolve(full(), ranking=ranking(80.0), warnings=("First.", "Second."))
+    )
     assert [(line.question, line.answer) for line in page.answer] == [
         (
             "Search",
@@ -85,9 +100,21 @@ def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met() -> None:
             "70.00 | 70.10 | −0.10 | ±0.50 | met | table 5",
             "met",
         ),
-        (ExpectedRow("key", 68.0, 0.5, "", 60.0), "60.00 | 68.00 | −8.00 | ±0.50 | not met | –", "unmet"),
-        (ExpectedRow("key", 68.0, 0.5, "a", None), "– | 68.00 | – | ±0.50 | not measured | a", ""),
-        (ExpectedRow("key", 274.0, None, "a", 1.5), "1.50 | 274.00 | −272.50 | – | to compare | a", ""),
+        (
+            ExpectedRow("key", 68.0, 0.5, "", 60.0),
+            "60.00 | 68.00 | −8.00 | ±0.50 | not met | –",
+            "unmet",
+        ),
+        (
+            ExpectedRow("key", 68.0, 0.5, "a", None),
+            "– | 68.00 | – | ±0.50 | not measured | a",
+            "",
+        ),
+        (
+            ExpectedRow("key", 274.0, None, "a", 1.5),
+            "1.50 | 274.00 | −272.50 | – | to compare | a",
+            "",
+        ),
         (
             ExpectedRow("key", 68.0, None, "a", 60.0, contradicted="a misprint"),
             "60.00 | 68.00 | −8.00 | – | contradicted | a",
@@ -100,11 +127,17 @@ def test_the_top_of_a_page_says_what_was_scored_and_what_was_not_met() -> None:
         ),
     ],
 )
-def test_an_expected_number_stands_beside_what_was_measured(row: ExpectedRow, cells: str, kind: str) -> None:
+def test_an_expected_number_stands_beside_what_was_measured(
+    row: ExpectedRow, cells: str, kind: str
+) -> None:
     page = run_page(attrs.evolve(EMPTY, expected=(row,)))
     assert f"| key | {cells} |" in page_markdown(page)
     verdict = cells.split(" | ")[4]
-    shown = f'<span class="{kind}">{verdict}</span>' if kind else f'<td class="t">{verdict}</td>'
+    shown = (
+        f'<span class="{kind}">{verdict}</span>'
+        if kind
+        else f'<td class="t">{verdict}</td>'
+    )
     assert shown in page_html(page)
 
 
@@ -120,7 +153,9 @@ def test_only_numbers_that_decide_are_counted_as_met() -> None:
 
 @pytest.mark.parametrize("status", ["interrupted", "failed"])
 def test_a_run_that_did_not_finish_says_so(tmp_path: Path, status: RunStatus) -> None:
-    data = attrs.evolve(EMPTY, status=status, error="The disk is full; free some space.")
+    data = attrs.evolve(
+        EMPTY, status=status, error="The disk is full; free some space."
+    )
     text = write_report(tmp_path, data).read_text()
     assert f'class="status {status}"' in text
     assert '<pre tabindex="0">The disk is full' in text
@@ -132,8 +167,13 @@ def test_a_run_that_did_not_finish_says_so(tmp_path: Path, status: RunStatus) ->
 def test_warnings_stand_in_every_form_of_the_report(tmp_path: Path) -> None:
     write_report(tmp_path, attrs.evolve(EMPTY, warnings=("the recipe has changed",)))
     assert "- **Mind**: the recipe has changed" in (tmp_path / "report.md").read_text()
-    assert "<dt>Mind</dt><dd>the recipe has changed</dd>" in (tmp_path / "report.html").read_text()
-    assert json.loads((tmp_path / "report.json").read_text())["warnings"] == ["the recipe has changed"]
+    assert (
+        "<dt>Mind</dt><dd>the recipe has changed</dd>"
+        in (tmp_path / "report.html").read_text()
+    )
+    assert json.loads((tmp_path / "report.json").read_text())["warnings"] == [
+        "the recipe has changed"
+    ]
 
 
 def test_a_plugins_labels_with_shares_are_bars_of_one_scale(tmp_path: Path) -> None:
@@ -142,12 +182,24 @@ def test_a_plugins_labels_with_shares_are_bars_of_one_scale(tmp_path: Path) -> N
         ("A <b>horse</b>.", (("ride|r", 0.4), ("<i>", 0.1)), (("that", 0.2),)),
         ("Rain.", (("wet", 0.05),), None),
     )
-    section = ReportSection("words", "Words", ("Sentence", "one:\nfirst", "other"), rows, "Said next.")
+    section = ReportSection(
+        "words", "Words", ("Sentence", "one:\nfirst", "other"), rows, "Said next."
+    )
     page = write_report(tmp_path, attrs.evolve(EMPTY, sections=(section,))).read_text()
-    assert re.findall(r"width:([0-9.]+)%", page) == ["100.00", "25.00", "50.00", "12.50"]
+    assert re.findall(r"width:([0-9.]+)%", page) == [
+        "100.00",
+        "25.00",
+        "50.00",
+        "12.50",
+    ]
     assert "<b>" not in page
     assert "<i>" not in page
-    assert re.findall(r'class="share">([^<]+)<', page) == ["40 %", "10 %", "20 %", "5.0 %"]
+    assert re.findall(r'class="share">([^<]+)<', page) == [
+        "40 %",
+        "10 %",
+        "20 %",
+        "5.0 %",
+    ]
     assert re.findall(r'class="bars (c\d)"', page) == ["c0", "c1", "c0"]
     assert 'style="--columns: 2"' in page
     printed = (tmp_path / "report.md").read_text()

@@ -32,7 +32,10 @@ def test_tasks_are_columns_and_change_is_against_the_encoder_before_training() -
         "geometry; uniformity; wang-isola",
     )
     text = page_markdown(run_page(full()))
-    assert "| encoder | **60.00**, +10.00 | **70.00**, +10.00 | **65.00**, +10.00 |" in text
+    assert (
+        "| encoder | **60.00**, +10.00 | **70.00**, +10.00 | **65.00**, +10.00 |"
+        in text
+    )
     # Lower is better.
     assert "| encoder | **0.200**, −0.100 |" in text
 
@@ -50,26 +53,39 @@ def test_tasks_are_columns_and_change_is_against_the_encoder_before_training() -
 def test_scores_that_differ_in_anything_stand_in_two_tables(other: Score) -> None:
     tables = summaries_of(score("a", 1.0, "encoder@start"), score("a", 1.0), other)
     assert len({(table.evaluator, table.metric, table.note) for table in tables}) == 2
-    values = [cell.value for table in tables for row in table.rows for cell in row.cells]
+    values = [
+        cell.value for table in tables for row in table.rows for cell in row.cells
+    ]
     assert [value for value in values if value is not None] == [1.0, 1.0, 2.0]
 
 
 def test_there_is_no_change_across_protocols() -> None:
-    tables = summaries_of(score("a", 1.0, "encoder@start", data="old"), score("a", 9.0, data="new"))
-    changes = [cell.change for table in tables for row in table.rows for cell in row.cells]
+    tables = summaries_of(
+        score("a", 1.0, "encoder@start", data="old"), score("a", 9.0, data="new")
+    )
+    changes = [
+        cell.change for table in tables for row in table.rows for cell in row.cells
+    ]
     assert changes == [None, None]
 
 
 def test_the_page_has_the_protocol_of_each_score() -> None:
     remarked = attrs.evolve(
-        score("a", 1.0), note="first 100 rows", protocol={"encoder": {"precision": "fp32"}, "evaluator": {}}
+        score("a", 1.0),
+        note="first 100 rows",
+        protocol={"encoder": {"precision": "fp32"}, "evaluator": {}},
     )
     data = attrs.evolve(full(), stages=(), scatters=())
     text = page_markdown(run_page(attrs.evolve(data, scores=(*data.scores, remarked))))
     protocols = text.partition("## How these numbers were made")[2]
     assert "| encoder | precision | fp32 |" in protocols
     assert "\n\nsts: first 100 rows\n" in protocols
-    for entry in ("aggregation | all", "data of STS12 | STS12", "data of STS-B | STS-B", "id | senteval-sts"):
+    for entry in (
+        "aggregation | all",
+        "data of STS12 | STS12",
+        "data of STS-B | STS-B",
+        "id | senteval-sts",
+    ):
         assert f"| sts; spearman; senteval-sts all | {entry} |" in protocols
     assert "| geometry; uniformity; wang-isola | id | wang-isola |" in protocols
 
@@ -82,9 +98,15 @@ def test_a_degenerate_score_is_marked_with_its_reason() -> None:
 
 
 def test_tasks_without_data_are_named() -> None:
-    partial = [attrs.evolve(score(task, 1.0), skipped=("STS13",)) for task in ("STS12", "STS-B")]
+    partial = [
+        attrs.evolve(score(task, 1.0), skipped=("STS13",))
+        for task in ("STS12", "STS-B")
+    ]
     page = run_page(attrs.evolve(EMPTY, scores=partial))
-    assert "Left out, as their data is missing: STS13; the row is not complete." in page_markdown(page)
+    assert (
+        "Left out, as their data is missing: STS13; the row is not complete."
+        in page_markdown(page)
+    )
 
 
 def resampled() -> RunReport:
@@ -103,7 +125,10 @@ def test_intervals_and_differences_are_shown_where_there_are_any() -> None:
     page = run_page(resampled())
     text = page_html(page)
     assert '<small title="confidence interval">48.10 to 51.95</small>' in text
-    assert re.search(r"\+10\.00<small[^>]*>2\.50 to 17\.25</small></td><td class=\"t\">0\.012 †</td>", text)
+    assert re.search(
+        r"\+10\.00<small[^>]*>2\.50 to 17\.25</small></td><td class=\"t\">0\.012 †</td>",
+        text,
+    )
     assert re.search(r"−2\.50 to 17\.25</small></td><td class=\"t\">0\.050</td>", text)
     assert "Intervals of 90 %: bootstrap of the items, 2,000 resamples." in text
     assert "not corrected for the number of comparisons made here (2)." in text

@@ -19,7 +19,9 @@ def test_a_search_has_its_best_demonstration_and_how_many_help_and_harm() -> Non
     data = attrs.evolve(EMPTY, ranking=ranking(80.0, 75.0, 70.0, 60.0, math.nan))
     page = run_page(data)
     markdown = page_markdown(page)
-    assert "| Sentence 0. | Word0 | +10.00 | 2 of 5 (40 %) | 1 of 5 (20 %) |" in markdown
+    assert (
+        "| Sentence 0. | Word0 | +10.00 | 2 of 5 (40 %) | 1 of 5 (20 %) |" in markdown
+    )
     assert "| no demonstration | – | – | 70.00 | ±0.00 |" in markdown
     assert "| Sentence 3. | Word3 | 4 | 60.00 | −10.00 |" in markdown
     assert page_html(page).count("<figure>") == 1

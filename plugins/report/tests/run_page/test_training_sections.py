@@ -24,7 +24,10 @@ def test_a_stage_has_its_steps_its_last_loss_and_its_best_step() -> None:
 
 
 def test_a_stage_without_numbers_has_no_figure() -> None:
-    for curve in (StageCurve("none", [], [], []), StageCurve("diverged", [1], [math.nan], [1.0])):
+    for curve in (
+        StageCurve("none", [], [], []),
+        StageCurve("diverged", [1], [math.nan], [1.0]),
+    ):
         section = training_section([curve])
         assert section is not None
         assert section.plots == []
@@ -32,16 +35,27 @@ def test_a_stage_without_numbers_has_no_figure() -> None:
 
 def test_the_first_and_the_last_watched_scores_are_a_table() -> None:
     text = page_markdown(run_page(WATCHED))
-    assert "| nli | zh | geometry | STSB-dev | alignment | wang-isola | 0 to 200 | 0.300 | 0.200 |" in text
-    assert "| nli | en | sts | dev | spearman | senteval-sts | 0 to 100 | 50.00 | 62.50 |" in text
+    assert (
+        "| nli | zh | geometry | STSB-dev | alignment | wang-isola | 0 to 200 | 0.300 | 0.200 |"
+        in text
+    )
+    assert (
+        "| nli | en | sts | dev | spearman | senteval-sts | 0 to 100 | 50.00 | 62.50 |"
+        in text
+    )
 
 
 def test_the_page_has_the_figures_and_the_numbers_of_a_trajectory() -> None:
     text = page_html(run_page(WATCHED))
     # Loss, validation, two trajectories, one score, the metrics.
     assert text.count('role="img"') == text.count("<figure>") == 6
-    assert "<caption>Alignment and uniformity by step: wang-isola, STSB-dev, geometry</caption>" in text
-    assert "| 100 | 0.250 | −2.000 | 0.350 | −2.250 |" in page_markdown(run_page(WATCHED))
+    assert (
+        "<caption>Alignment and uniformity by step: wang-isola, STSB-dev, geometry</caption>"
+        in text
+    )
+    assert "| 100 | 0.250 | −2.000 | 0.350 | −2.250 |" in page_markdown(
+        run_page(WATCHED)
+    )
 
 
 def test_json_has_every_watched_score() -> None:
@@ -49,10 +63,19 @@ def test_json_has_every_watched_score() -> None:
     assert table["metrics"]["temperature"][:2] == [1.0, 0.5]
     assert table["metrics"]["accuracy"][0] is None
     first = table["watched"][0]
-    assert (first["encoder"], first["evaluator"], first["steps"]) == ("zh", "geometry", [0, 100, 200])
-    series = [(score["task"], score["metric"], score["values"]) for score in first["series"]]
+    assert (first["encoder"], first["evaluator"], first["steps"]) == (
+        "zh",
+        "geometry",
+        [0, 100, 200],
+    )
+    series = [
+        (score["task"], score["metric"], score["values"]) for score in first["series"]
+    ]
     assert series == [
         ("STSB-dev", "alignment", [0.3, 0.25, 0.2]),
         ("STSB-dev", "uniformity", [-1.0, -2.0, -2.5]),
     ]
-    assert first["series"][0]["protocol"] == {"encoder": {}, "evaluator": {"id": "wang-isola"}}
+    assert first["series"][0]["protocol"] == {
+        "encoder": {},
+        "evaluator": {"id": "wang-isola"},
+    }

@@ -16,12 +16,18 @@ def lines_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
-def test_each_column_has_mean_deviation_seeds_test_and_published_number(results: Table) -> None:
+def test_each_column_has_mean_deviation_seeds_test_and_published_number(
+    results: Table,
+) -> None:
     first, mean, _ = lines_of(to_csv(results))
     assert (first["cell"], first["encoder"], first["status"], first["pooler"]) == (
         *("first", "en", "finished", "first"),
     )
-    assert (first["MR mean"], first["MR seeds"], first["MR corrected p"]) == ("50.5", "2", "")
+    assert (first["MR mean"], first["MR seeds"], first["MR corrected p"]) == (
+        "50.5",
+        "2",
+        "",
+    )
     assert float(mean["MR std"]) == pytest.approx(math.sqrt(2))
     assert float(mean["MR difference"]) == 30.5
     assert 0 < float(mean["MR corrected p"]) < 0.05
@@ -43,21 +49,32 @@ def test_several_tables_are_one_with_a_number_a_line(results: Table) -> None:
 
 def test_an_average_over_a_part_of_the_row_says_so() -> None:
     column = Column(AVERAGE, "accuracy", part="2 of 4", heading="Avg (2 of 4)")
-    table = Table("t", (Header("cell"),), (column,), (Row(("a",), (Estimate(value=1.0),)),))
+    table = Table(
+        "t", (Header("cell"),), (column,), (Row(("a",), (Estimate(value=1.0),)),)
+    )
     assert lines_of(to_csv(table))[0]["Avg (2 of 4) mean"] == "1.0"
     assert lines_of(to_long_csv([table]))[0]["task"] == "AVG (2 of 4)"
 
 
 def test_rows_of_published_systems_are_left_out() -> None:
-    rows = (Row(("a",), (Estimate(value=1.0),)), Row(("BERT",), (Estimate(value=2.0),), is_reference=True))
+    rows = (
+        Row(("a",), (Estimate(value=1.0),)),
+        Row(("BERT",), (Estimate(value=2.0),), is_reference=True),
+    )
     table = Table("t", (Header("cell"),), (Column("MR"),), rows)
     assert len(lines_of(to_csv(table))) == len(lines_of(to_long_csv([table]))) == 1
 
 
 def test_what_is_not_finite_is_nan_and_what_was_not_measured_is_empty() -> None:
     rows = (Row(("a",), (Estimate({1: math.nan, 2: 1.0}),)), Row(("b",), (Estimate(),)))
-    first, second = lines_of(to_csv(Table("t", (Header("cell"),), (Column("MR"),), rows)))
-    assert [first[f"MR {name}"] for name in ("mean", "std", "seeds")] == ["nan", "nan", "2"]
+    first, second = lines_of(
+        to_csv(Table("t", (Header("cell"),), (Column("MR"),), rows))
+    )
+    assert [first[f"MR {name}"] for name in ("mean", "std", "seeds")] == [
+        "nan",
+        "nan",
+        "2",
+    ]
     assert [second[f"MR {name}"] for name in ("mean", "std", "seeds")] == ["", "", "0"]
 
 
@@ -66,10 +83,22 @@ def test_no_text_is_a_formula(sign: str) -> None:
     text = f"{sign}cmd|' /C calc'!A0"
     harmless = f"'{text}".replace("\r", "\n")
     column = Column(text, text, group=text)
-    rows = (Row((text,), (Estimate(value=-50.0), text)), Row(("-0.5",), (Estimate(), None)))
+    rows = (
+        Row((text,), (Estimate(value=-50.0), text)),
+        Row(("-0.5",), (Estimate(), None)),
+    )
     table = Table(text, (Header(text),), (column, Column("word")), rows, name=text)
-    for written in (to_csv(table), to_long_csv([table]), csv_text([[text], [-50.0, "-0.5"]])):
-        cells = {cell for row in csv.reader(io.StringIO(written, newline="")) for cell in row}
+    for written in (
+        to_csv(table),
+        to_long_csv([table]),
+        csv_text([[text], [-50.0, "-0.5"]]),
+    ):
+        cells = {
+            cell for row in csv.reader(io.StringIO(written, newline="")) for cell in row
+        }
         # Numbers are what they are, also those that are labels.
-        assert {cell for cell in cells if cell.startswith(tuple("=+-@\t\r"))} == {"-50.0", "-0.5"}
+        assert {cell for cell in cells if cell.startswith(tuple("=+-@\t\r"))} == {
+            "-50.0",
+            "-0.5",
+        }
         assert harmless in cells

@@ -11,7 +11,13 @@ from sentbed.protocols import ExpectedRow
 from sentbed_report.statistics.significance import Judged
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.comma_separated import to_csv, to_long_csv
-from sentbed_report.tables.estimate import QUANTITIES, Estimate, Piece, Quantity, pieces_of
+from sentbed_report.tables.estimate import (
+    QUANTITIES,
+    Estimate,
+    Piece,
+    Quantity,
+    pieces_of,
+)
 from sentbed_report.tables.html import to_html
 from sentbed_report.tables.json_records import to_records
 from sentbed_report.tables.latex import to_latex
@@ -20,13 +26,19 @@ from sentbed_report.tables.table import Header, Row, Table
 from sentbed_report.tables.terminal import to_text
 
 COLUMN = Column("MR", "accuracy", direction="higher")
-BETTER = Judged({1: 2.0, 2: 4.0}, interval=(1.0, 5.0), p_value=0.002, corrected=0.004, basis="seeds")
+BETTER = Judged(
+    {1: 2.0, 2: 4.0}, interval=(1.0, 5.0), p_value=0.002, corrected=0.004, basis="seeds"
+)
 
 
 def texts(estimate: Estimate, column: Column = COLUMN) -> list[str]:
     """What readers see beside the number, as marks, and below."""
     places = ("beside", "mark", "below")
-    return [piece.labelled for place in places for piece in pieces_of(estimate, column, place)]
+    return [
+        piece.labelled
+        for place in places
+        for piece in pieces_of(estimate, column, place)
+    ]
 
 
 def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation() -> None:
@@ -35,7 +47,11 @@ def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation() -> None
     assert estimate.value == statistics.fmean(values.values())
     assert estimate.std == pytest.approx(statistics.stdev(values.values()))
     assert (Estimate({5: 70.0}).value, Estimate({5: 70.0}).std) == (70.0, None)
-    assert (Estimate().value, Estimate().std, Estimate().is_finite) == (None, None, False)
+    assert (Estimate().value, Estimate().std, Estimate().is_finite) == (
+        None,
+        None,
+        False,
+    )
     assert not Estimate({1: math.nan}).is_finite
 
 
@@ -50,15 +66,22 @@ def test_a_number_is_the_mean_of_its_seeds_with_their_sample_deviation() -> None
         (Estimate(value=1.0, interval=(0.5, 1.5)), ["0.50 to 1.50"]),
         (Estimate(value=1.0, change=-0.5), ["−0.50"]),
         (Estimate(value=1.0, count=1200), ["of 1,200"]),
-        (Estimate(value=1.0, published=(ExpectedRow("MR", 1.5, 0.1, "T", 1.0),)), ["published 1.50 (−0.50)"]),
+        (
+            Estimate(value=1.0, published=(ExpectedRow("MR", 1.5, 0.1, "T", 1.0),)),
+            ["published 1.50 (−0.50)"],
+        ),
     ],
 )
 def test_readers_see_each_quantity(estimate: Estimate, expected: list[str]) -> None:
     assert texts(estimate) == expected
 
 
-@pytest.mark.parametrize(("direction", "kind"), [("higher", "better"), ("lower", "worse"), ("none", "")])
-def test_the_mark_of_a_difference_says_which_way_it_is_better(direction: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("direction", "kind"), [("higher", "better"), ("lower", "worse"), ("none", "")]
+)
+def test_the_mark_of_a_difference_says_which_way_it_is_better(
+    direction: str, kind: str
+) -> None:
     column = Column("MR", direction=direction, reference="base")  # type: ignore[arg-type]
     (mark,) = pieces_of(Estimate(value=1.0, judged=BETTER), column, "mark")
     assert mark.kind == kind

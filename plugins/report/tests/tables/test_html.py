@@ -13,7 +13,9 @@ from sentbed_report.tables.table import Bars, Header, Link, Row, Table
 ATTACK = "</script><img src=x onerror=alert(1)>\"'"
 
 
-def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(results: Table) -> None:
+def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(
+    results: Table,
+) -> None:
     html = to_html(results)
     assert re.findall(r'<tr data-cell="(\w+)"', html)[:2] == ["first", "mean"]
     assert '<tr data-cell="first" class="baseline">' in html
@@ -23,12 +25,27 @@ def test_a_row_is_sorted_by_more_digits_than_it_shows_and_filtered_by_its_cell(r
     assert '<small class="tag">baseline</small>' in html
 
 
-def test_the_deviation_stands_before_the_mark_and_the_published_number_below(results: Table) -> None:
+def test_the_deviation_stands_before_the_mark_and_the_published_number_below(
+    results: Table,
+) -> None:
     html = to_html(results)
     assert "<u>50.50</u><small>± 0.71</small>" in html
-    assert re.search(r'<b>81\.00</b><small>± 1\.41<span class="mark better" title="\+30\.50 against', html)
-    assert '<small class="met" title="Table 1: met, ±0.10">published 81.05 (−0.05)</small>' in html
-    assert len(re.findall(r'<span class="mark (?:better|worse)" title="[^"]*">[†‡]</span>', html)) == 6
+    assert re.search(
+        r'<b>81\.00</b><small>± 1\.41<span class="mark better" title="\+30\.50 against',
+        html,
+    )
+    assert (
+        '<small class="met" title="Table 1: met, ±0.10">published 81.05 (−0.05)</small>'
+        in html
+    )
+    assert (
+        len(
+            re.findall(
+                r'<span class="mark (?:better|worse)" title="[^"]*">[†‡]</span>', html
+            )
+        )
+        == 6
+    )
 
 
 def test_notes_are_numbered_below_the_table(results: Table) -> None:
@@ -47,7 +64,10 @@ def test_notes_are_numbered_below_the_table(results: Table) -> None:
         (Estimate({1: math.nan, 2: 1.0}), '<span class="none">not finite</span>'),
         (Estimate(value=1.0, rank=2), "1.00<sup>²</sup>"),
         (Estimate(value=1.0, place=2), "<u>1.00</u>"),
-        (Link("<b>", "a&b", "met"), '<span class="met"><a href="a&amp;b">&lt;b&gt;</a></span>'),
+        (
+            Link("<b>", "a&b", "met"),
+            '<span class="met"><a href="a&amp;b">&lt;b&gt;</a></span>',
+        ),
         ("<b>", "&lt;b&gt;"),
     ],
 )
@@ -60,8 +80,12 @@ def test_nothing_that_is_typed_is_markup() -> None:
     estimate = Estimate(value=1.0, degenerate=ATTACK)
     cells = (estimate, ATTACK, Link(ATTACK, ATTACK), Bars(((ATTACK, 0.5),)))
     row = Row((ATTACK,), cells, (ATTACK,), ATTACK)
-    table = Table(ATTACK, (Header(ATTACK),), (column,) * 4, (row,), (ATTACK,), baseline=ATTACK)
-    html = to_html(attrs.evolve(table, rows=(row, attrs.evolve(row, is_reference=True))))
+    table = Table(
+        ATTACK, (Header(ATTACK),), (column,) * 4, (row,), (ATTACK,), baseline=ATTACK
+    )
+    html = to_html(
+        attrs.evolve(table, rows=(row, attrs.evolve(row, is_reference=True)))
+    )
     assert not re.search(r"<(script|img)", html)
     # A quote that would end an attribute is escaped within it.
     assert not re.search(r'="[^"]*<', html)
@@ -72,7 +96,9 @@ def test_a_heat_map_is_darkest_where_the_number_is_best() -> None:
     numbers = (Estimate(value=1.0), Estimate(value=3.0), Estimate())
     for direction, shades in (("higher", ["6", "62"]), ("lower", ["62", "6"])):
         columns = tuple(Column(str(place), direction=direction) for place in range(3))  # type: ignore[arg-type]
-        table = Table("t", (Header("a"),), columns, (Row(("x",), numbers),), is_heat_map=True)
+        table = Table(
+            "t", (Header("a"),), columns, (Row(("x",), numbers),), is_heat_map=True
+        )
         # What has no number is a gap.
         assert re.findall(r"--heat: (\d+)%", to_html(table)) == shades
     assert "--heat" not in to_html(attrs.evolve(table, is_heat_map=False))
@@ -80,7 +106,9 @@ def test_a_heat_map_is_darkest_where_the_number_is_best() -> None:
 
 def test_bars_are_on_the_scale_of_the_longest_one() -> None:
     bars = Bars((("a", 0.5), ("b", 0.25)))
-    html = to_html(Table("t", (Header("cell"),), (Column("share"),), (Row(("x",), (bars,)),)))
+    html = to_html(
+        Table("t", (Header("cell"),), (Column("share"),), (Row(("x",), (bars,)),))
+    )
     assert re.findall(r"width:([\d.]+)%", html) == ["100.00", "50.00"]
 
 

@@ -46,10 +46,14 @@ def check_structure(latex: str) -> None:
     assert opened == []
 
 
-def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(results: Table) -> None:
+def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(
+    results: Table,
+) -> None:
     latex = to_latex(results)
     check_structure(latex)
-    assert latex.startswith("% Needs \\usepackage{booktabs,siunitx,threeparttable}\n\\begin{table}")
+    assert latex.startswith(
+        "% Needs \\usepackage{booktabs,siunitx,threeparttable}\n\\begin{table}"
+    )
     # MR, CR (with a negative number) and the average, each with a column for what stands beside it.
     number = r"S[table-format={}2.2]@{{\,}}l"
     formats = "".join(number.format(sign) for sign in ("", "-", ""))
@@ -59,12 +63,29 @@ def test_numbers_are_aligned_by_siunitx_and_each_row_has_all_columns(results: Ta
     assert rules == sorted(rules)
 
 
-def test_best_second_deviation_significance_and_published_numbers_are_marked(results: Table) -> None:
+def test_best_second_deviation_significance_and_published_numbers_are_marked(
+    results: Table,
+) -> None:
     head, first, mean, published, odd = rows_of(to_latex(results))
-    assert head == ["Pooler", r"\multicolumn{2}{c}{MR}", "", r"\multicolumn{2}{c}{CR}", "", head[5], ""]
-    assert first[:3] == ["first (baseline)", r"{\underline{50.50}}", r"{\scriptsize $\pm$ 0.71}"]
+    assert head == [
+        "Pooler",
+        r"\multicolumn{2}{c}{MR}",
+        "",
+        r"\multicolumn{2}{c}{CR}",
+        "",
+        head[5],
+        "",
+    ]
+    assert first[:3] == [
+        "first (baseline)",
+        r"{\underline{50.50}}",
+        r"{\scriptsize $\pm$ 0.71}",
+    ]
     assert mean[1:3] == [r"{\textbf{81.00}}", r"{\scriptsize $\pm$ 1.41}$^{\dagger}$"]
-    assert published[:2] == [r"\quad published", r"\multicolumn{2}{r}{\scriptsize 81.05 ($-$0.05)}"]
+    assert published[:2] == [
+        r"\quad published",
+        r"\multicolumn{2}{r}{\scriptsize 81.05 ($-$0.05)}",
+    ]
     assert odd[0] == (
         r"odd \& 50\% \textbar{} \textless{}b\textgreater{}\_x\_\textless{}/b\textgreater{} "
         r'\textbackslash{} "q"'
@@ -72,7 +93,9 @@ def test_best_second_deviation_significance_and_published_numbers_are_marked(res
     assert odd[3] == "-2.00"
 
 
-def test_the_caption_is_a_sentence_and_notes_stand_in_tablenotes(results: Table) -> None:
+def test_the_caption_is_a_sentence_and_notes_stand_in_tablenotes(
+    results: Table,
+) -> None:
     latex = to_latex(results)
     assert r"\caption{toy: transfer (accuracy; p).}" in latex
     notes = latex.partition(r"\begin{tablenotes}")[2].partition(r"\end{tablenotes}")[0]
@@ -83,31 +106,57 @@ def test_the_caption_is_a_sentence_and_notes_stand_in_tablenotes(results: Table)
         "Bold: the best of a column; underlined: the second best.",
         r"$^{\dagger}$ p \textless{} 0.05, $^{\ddagger}$ p \textless{} 0.01, against first.",
     ]
-    bare = Table("t", (Header("cell"),), (Column("MR"),), (Row(("a",), (Estimate(value=1.0),)),))
+    bare = Table(
+        "t", (Header("cell"),), (Column("MR"),), (Row(("a",), (Estimate(value=1.0),)),)
+    )
     assert "tablenotes" not in to_latex(bare)
 
 
 def test_each_axis_has_a_column(study_of: Callable[..., StudyData]) -> None:
     axes = [AxisInfo("pooler", ("first", "mean")), AxisInfo("rate", ("1", "2"))]
-    numbers = {f"{pooler}, {rate}": {1: {"MR": 1.0}} for pooler in axes[0].labels for rate in axes[1].labels}
+    numbers = {
+        f"{pooler}, {rate}": {1: {"MR": 1.0}}
+        for pooler in axes[0].labels
+        for rate in axes[1].labels
+    }
     (summary,) = summarise(study_of(numbers, axes))
     latex = to_latex(summary.table)
-    assert [cells[:2] for cells in rows_of(latex)[:3]] == [["Pooler", "Rate"], ["first", "1"], ["first", "2"]]
+    assert [cells[:2] for cells in rows_of(latex)[:3]] == [
+        ["Pooler", "Rate"],
+        ["first", "1"],
+        ["first", "2"],
+    ]
     assert r"\begin{tabular}{llS" in latex
 
 
 def test_columns_of_text_groups_and_wide_tables() -> None:
-    columns = tuple(Column(f"T{place}", group="a" if place < 3 else "b") for place in range(5))
+    columns = tuple(
+        Column(f"T{place}", group="a" if place < 3 else "b") for place in range(5)
+    )
     words = Column("word")
-    cells = (*(Estimate(value=float(place)) for place in range(5)), Link("w_1", "x.html"))
-    table = Table("t", (Header("cell"),), (*columns, words), (Row(("a",), cells),), name="My table_2")
+    cells = (
+        *(Estimate(value=float(place)) for place in range(5)),
+        Link("w_1", "x.html"),
+    )
+    table = Table(
+        "t",
+        (Header("cell"),),
+        (*columns, words),
+        (Row(("a",), cells),),
+        name="My table_2",
+    )
     latex = to_latex(table)
     check_structure(latex)
     assert r"\begin{table*}" in latex
     assert r"\label{tab:my-table-2}" in latex
-    assert r"\label{tab:poolers-my-table-2}" in to_latex(attrs.evolve(table, study="Poolers"))
+    assert r"\label{tab:poolers-my-table-2}" in to_latex(
+        attrs.evolve(table, study="Poolers")
+    )
     groups, head, row = rows_of(latex)
-    assert [groups[1], groups[7]] == [r"\multicolumn{6}{c}{a}", r"\multicolumn{4}{c}{b}"]
+    assert [groups[1], groups[7]] == [
+        r"\multicolumn{6}{c}{a}",
+        r"\multicolumn{4}{c}{b}",
+    ]
     assert len(head) == len(row) == 12
     assert row[-1] == r"w\_1"
 

@@ -14,7 +14,10 @@ def test_a_table_keeps_its_columns_whatever_a_label_says(results: Table) -> None
     lines = [line for line in to_markdown(results).splitlines() if line.startswith("|")]
     assert [len(re.findall(r"(?<!\\)\|", line)) for line in lines] == [5] * 5
     assert lines[1] == "| --- | --: | --: | --: |"
-    assert lines[2] == "| first (baseline) | *50.50* ± 0.71 | *60.50* ± 0.71 | *55.50* ± 0.71 |"
+    assert (
+        lines[2]
+        == "| first (baseline) | *50.50* ± 0.71 | *60.50* ± 0.71 | *55.50* ± 0.71 |"
+    )
     assert lines[3].startswith("| mean | **81.00** ± 1.41†, published 81.05 (−0.05) | ")
     assert lines[4].startswith(r'| odd \& 50% \| \<b\>\_x\_\</b\> \\ "q" | ')
 
@@ -29,9 +32,17 @@ def test_notes_and_the_legend_of_the_marks_stand_below_once(results: Table) -> N
 
 def test_cells_of_text_links_and_numbers_that_are_none() -> None:
     columns = (Column("MR"), Column("CR"), Column("run"), Column("word"))
-    cells = (Estimate({1: math.nan, 2: 1.0}), Estimate(), Link("done", "a b.html"), None)
+    cells = (
+        Estimate({1: math.nan, 2: 1.0}),
+        Estimate(),
+        Link("done", "a b.html"),
+        None,
+    )
     table = Table("", (Header("cell"),), columns, (Row(("a",), cells),))
-    assert to_markdown(table).splitlines()[-1] == "| a | not finite | – | [done](<a b.html>) | – |"
+    assert (
+        to_markdown(table).splitlines()[-1]
+        == "| a | not finite | – | [done](<a b.html>) | – |"
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ BAD = Estimate(value=1.0, degenerate="one class")
 
 
 def table(*estimates: Estimate) -> Table:
-    rows = tuple(Row((f"r{place}",), (estimate,)) for place, estimate in enumerate(estimates))
+    rows = tuple(
+        Row((f"r{place}",), (estimate,)) for place, estimate in enumerate(estimates)
+    )
     return Table("t", (Header("cell"),), (Column("MR"),), rows, baseline="base")
 
 
@@ -27,8 +29,14 @@ def table(*estimates: Estimate) -> Table:
         ((BEST, PLAIN), ["Bold: the best of a column."]),
         ((BEST, SECOND), ["Bold: the best of a column; italics: the second best."]),
         ((MARKED,), ["† p < 0.05, ‡ p < 0.01, against base."]),
-        ((RANKED,), ["Superscripts: the rank in a column; equal numbers have the same."]),
-        ((BAD, PLAIN, BAD), ["◇ degenerate, neither ranked nor tested (r0: MR; r2: MR): one class."]),
+        (
+            (RANKED,),
+            ["Superscripts: the rank in a column; equal numbers have the same."],
+        ),
+        (
+            (BAD, PLAIN, BAD),
+            ["◇ degenerate, neither ranked nor tested (r0: MR; r2: MR): one class."],
+        ),
     ],
 )
 def test_the_legend_has_the_marks_of_the_table_and_no_others(
@@ -39,7 +47,9 @@ def test_the_legend_has_the_marks_of_the_table_and_no_others(
 
 def test_the_legend_says_among_what_the_best_is_and_ranks_are() -> None:
     unfinished = attrs.evolve(table(BEST), is_complete=False)
-    assert list(legend(unfinished, "*")) == ["*: the best of a column, of what has finished."]
+    assert list(legend(unfinished, "*")) == [
+        "*: the best of a column, of what has finished."
+    ]
     within = attrs.evolve(table(RANKED), ranked_within=("model", "loss"))
     assert list(legend(within, "*")) == [
         "Superscripts: the rank in a column, among rows of the same model and loss; "
@@ -63,7 +73,10 @@ def test_tags_stand_behind_the_last_header_that_is_shown() -> None:
 
 
 def test_headings_of_one_group_stand_under_it() -> None:
-    columns = [Column(str(place), group=group) for place, group in enumerate(("a", "a", "", "b"))]
+    columns = [
+        Column(str(place), group=group)
+        for place, group in enumerate(("a", "a", "", "b"))
+    ]
     assert grouped_headings(columns) == [("a", 2), ("", 1), ("b", 1)]
     assert grouped_headings([Column("x"), Column("y")]) == []
 
@@ -94,6 +107,8 @@ def test_a_heading_has_the_metric_where_columns_differ_in_it(
         ("duration", 117.0, "1 min 57 s"),
     ],
 )
-def test_a_column_prints_its_numbers_in_its_form(form: str, value: float, expected: str) -> None:
+def test_a_column_prints_its_numbers_in_its_form(
+    form: str, value: float, expected: str
+) -> None:
     assert Column("x", form=form).text(value) == expected  # type: ignore[arg-type]
     assert Column("x", form=form).text(None) == "–"  # type: ignore[arg-type]

@@ -45,7 +45,9 @@ def _evaluations_table(evaluations: Sequence[EvaluationKey]) -> dict[str, Any]:
     """Return what `KEYS` says of evaluations: their keys in order, and what these are hashes of."""
     return {
         "evaluations": [evaluation.key for evaluation in evaluations],
-        "evaluation_contents": {evaluation.key: evaluation.content for evaluation in evaluations},
+        "evaluation_contents": {
+            evaluation.key: evaluation.content for evaluation in evaluations
+        },
     }
 
 
@@ -57,7 +59,11 @@ def only_starts(run: Path, recipe: Recipe) -> tuple[Evaluate, ...]:
     keys = read_json(run / KEYS)
     keys["evaluations"] = keys["evaluations"][: keys["starts"]]
     write_atomic(run / KEYS, json.dumps(keys, indent=1) + "\n")
-    return tuple(attrs.evolve(entry, at=("start",)) for entry in recipe.evaluate if "start" in entry.at)
+    return tuple(
+        attrs.evolve(entry, at=("start",))
+        for entry in recipe.evaluate
+        if "start" in entry.at
+    )
 
 
 def has_encoder(run: Path) -> bool:
@@ -90,7 +96,9 @@ class KeptRun:
     @property
     def is_to_be_trained_again(self) -> bool:
         """Whether it lacks evaluations of trained encoders, and has kept none."""
-        return not self.has_encoder and any(evaluation.at == "end" for evaluation in self.missing)
+        return not self.has_encoder and any(
+            evaluation.at == "end" for evaluation in self.missing
+        )
 
 
 def kept_runs(study: Path, work: Work) -> list[KeptRun]:
@@ -120,7 +128,9 @@ def kept_runs(study: Path, work: Work) -> list[KeptRun]:
     return runs
 
 
-def add_evaluations(run: Path, recipe: Recipe, missing: Sequence[EvaluationKey], plugins: Plugins) -> None:
+def add_evaluations(
+    run: Path, recipe: Recipe, missing: Sequence[EvaluationKey], plugins: Plugins
+) -> None:
     """Make evaluations that a finished run lacks, each as a run of its own below it.
 
     Those after the last stage are of the encoders that the run has kept, those before the first one of the
@@ -137,13 +147,20 @@ def add_evaluations(run: Path, recipe: Recipe, missing: Sequence[EvaluationKey],
         # What a killed process has left of it is no reason to keep it: nothing was trained.
         remove_directory(directory)
         new_directory(directory)
-        write_atomic(directory / KEYS, json.dumps(_evaluations_table([evaluation]), indent=1) + "\n")
-        alone = attrs.evolve(recipe, evaluate=(evaluation.entry,), expected={}, tracker=())
+        write_atomic(
+            directory / KEYS,
+            json.dumps(_evaluations_table([evaluation]), indent=1) + "\n",
+        )
+        alone = attrs.evolve(
+            recipe, evaluate=(evaluation.entry,), expected={}, tracker=()
+        )
         if evaluation.at == "start":
             context = RunContext(recipe.run.name, directory, alone, stages=0)
         else:
             loaded = loaded or _load_encoders(run, recipe, plugins)
-            context = RunContext(recipe.run.name, directory, attrs.evolve(alone, stage=()))
+            context = RunContext(
+                recipe.run.name, directory, attrs.evolve(alone, stage=())
+            )
             context.built, context.loaded = loaded, True
         execute(context, plugins)
 
@@ -151,7 +168,9 @@ def add_evaluations(run: Path, recipe: Recipe, missing: Sequence[EvaluationKey],
 def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Encoder]:
     """Return the encoders that a run has kept, on one engine."""
     if not has_encoder(run):
-        raise RunError(f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again")
+        raise RunError(
+            f"the run in `{run}` has kept no encoder to evaluate; remove it to train it again"
+        )
     engine = engine_of(recipe.runtime, plugins)
     encoders = {}
     for name, directory in saved_encoders(run, recipe.encoders).items():

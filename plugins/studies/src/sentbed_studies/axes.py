@@ -30,7 +30,9 @@ Entry: TypeAlias = Mapping[str, str | tuple[str, ...]]
 Names: TypeAlias = tuple[str, ...]
 """Keys of a path, with an array element's name instead of its number if it has one."""
 
-_NUMBER = re.compile(r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])")
+_NUMBER = re.compile(
+    r"(?<![\w.+-])[+-]?[0-9][0-9_]*(?:\.[0-9_]+)?(?:[eE][+-]?[0-9_]+)?(?![\w.])"
+)
 """A number of TOML that is a float or could be one."""
 
 _KEYS = ("path", "values", "labels")
@@ -106,7 +108,11 @@ def names_of_path(document: Document, path: str) -> Names:
 def _only_number(setting: Mapping[str, Any]) -> float | None:
     """Return the number to which a label sets all its paths; None if it sets none, or something else."""
     values = list(setting.values())
-    if not values or isinstance(values[0], bool) or not isinstance(values[0], int | float):
+    if (
+        not values
+        or isinstance(values[0], bool)
+        or not isinstance(values[0], int | float)
+    ):
         return None
     if any(value != values[0] for value in values):
         return None
@@ -150,9 +156,7 @@ def read_axes(table: StudyTable, document: Document) -> tuple[Axis, ...]:
 
         unnumbered = [label for label in settings if label not in numbers]
         if numbers and unnumbered:
-            message = (
-                f"the label `{unnumbered[0]}` has no number; give one to each label of the axis, or to none"
-            )
+            message = f"the label `{unnumbered[0]}` has no number; give one to each label of the axis, or to none"
             problems.append(document.problem(message, ("study", "numbers", name)))
 
         for message in _refused_paths(settings):
@@ -176,7 +180,9 @@ def _refused_paths(settings: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield f"the axis sets `{path}`: {reason}"
 
 
-def _settings(content: Mapping[str, Any], document: Document, values: KeyPath) -> dict[str, dict[str, Any]]:
+def _settings(
+    content: Mapping[str, Any], document: Document, values: KeyPath
+) -> dict[str, dict[str, Any]]:
     """Return label -> path -> value; `values` is the place of `values`. Raises `ValueError`."""
     path = content.get("path")
     paths: list[Any] = path if isinstance(path, list) and path else [path]
@@ -187,7 +193,9 @@ def _settings(content: Mapping[str, Any], document: Document, values: KeyPath) -
 
     for label in settings:
         if printable(label) != label:
-            raise ValueError(f"the label {label!r} has control characters; give the axis `labels`")
+            raise ValueError(
+                f"the label {label!r} has control characters; give the axis `labels`"
+            )
     return settings
 
 
@@ -202,7 +210,9 @@ def _settings_of_labels(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]
             )
         settings[label] = dict(leaves(setting))
     if not settings:
-        raise ValueError("the axis has no labels; give it `path` and `values`, or a table a label")
+        raise ValueError(
+            "the axis has no labels; give it `path` and `values`, or a table a label"
+        )
     return settings
 
 
@@ -215,17 +225,28 @@ def _settings_of_paths(
 
     values = content.get("values")
     if not isinstance(values, list) or not values:
-        raise ValueError("the axis has a `path` and no `values`; give it an array of them")
+        raise ValueError(
+            "the axis has a `path` and no `values`; give it an array of them"
+        )
 
     labels = content.get("labels")
     if labels is None:
-        labels = [_label(value, document, (*place, index)) for index, value in enumerate(values)]
-    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        labels = [
+            _label(value, document, (*place, index))
+            for index, value in enumerate(values)
+        ]
+    if not isinstance(labels, list) or not all(
+        isinstance(label, str) for label in labels
+    ):
         raise ValueError("`labels` is to be an array of strings, one a value")
     if len(labels) != len(values):
-        raise ValueError(f"there are {len(values)} values and {len(labels)} labels; give as many of each")
+        raise ValueError(
+            f"there are {len(values)} values and {len(labels)} labels; give as many of each"
+        )
     if len(set(labels)) < len(labels):
-        raise ValueError(f"two values have one label ({', '.join(labels)}); give `labels` that differ")
+        raise ValueError(
+            f"two values have one label ({', '.join(labels)}); give `labels` that differ"
+        )
 
     settings = {}
     for label, value in zip(labels, values, strict=True):
@@ -242,7 +263,9 @@ def _label(value: Any, document: Document, place: KeyPath) -> str:
             )
         return str(value["use"])
     if isinstance(value, list):
-        labels = [_label(item, document, (*place, index)) for index, item in enumerate(value)]
+        labels = [
+            _label(item, document, (*place, index)) for index, item in enumerate(value)
+        ]
         return " ".join(labels) or "none"
     if isinstance(value, bool):
         return str(value).lower()
@@ -291,7 +314,9 @@ def labels_that_are_equal(axes: Sequence[Axis]) -> Iterator[str]:
                 )
 
 
-def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) -> tuple[Combination, ...]:
+def combinations(
+    table: StudyTable, axes: Sequence[Axis], document: Document
+) -> tuple[Combination, ...]:
     """Return the combinations of labels that form cells, with the last axis changing fastest.
 
     Raises:
@@ -311,7 +336,9 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
         for row in rows:
             label_of_axis.update(row)
         labels = {axis.name: label_of_axis[axis.name] for axis in axes}
-        if matches_any(labels, table.exclude) and not matches_any(labels, table.include):
+        if matches_any(labels, table.exclude) and not matches_any(
+            labels, table.include
+        ):
             continue
 
         cell = _combination(labels, axes)
@@ -329,7 +356,9 @@ def combinations(table: StudyTable, axes: Sequence[Axis], document: Document) ->
     return tuple(cells.values())
 
 
-def _zipped_labels(table: StudyTable, axes: Sequence[Axis]) -> list[list[dict[str, str]]]:
+def _zipped_labels(
+    table: StudyTable, axes: Sequence[Axis]
+) -> list[list[dict[str, str]]]:
     """Return the rows of labels (axis -> label) of each group of axes that go together."""
     group_of: dict[str, tuple[str, ...]] = {axis.name: (axis.name,) for axis in axes}
     for group in table.zip:
@@ -339,7 +368,9 @@ def _zipped_labels(table: StudyTable, axes: Sequence[Axis]) -> list[list[dict[st
     rows_of_groups = []
     for group in dict.fromkeys(group_of.values()):
         columns = [labels[name] for name in group]
-        rows = [dict(zip(group, row, strict=True)) for row in zip(*columns, strict=True)]
+        rows = [
+            dict(zip(group, row, strict=True)) for row in zip(*columns, strict=True)
+        ]
         rows_of_groups.append(rows)
     return rows_of_groups
 
@@ -374,7 +405,10 @@ def baseline_of(table: StudyTable, axes: Sequence[Axis]) -> dict[str, str] | Non
 
 def matches(labels: Mapping[str, str], entry: Entry) -> bool:
     """Whether a cell has a label of `entry` on every axis in it."""
-    return all(labels.get(axis) in as_tuple(alternatives) for axis, alternatives in entry.items())
+    return all(
+        labels.get(axis) in as_tuple(alternatives)
+        for axis, alternatives in entry.items()
+    )
 
 
 def matches_any(labels: Mapping[str, str], entries: Sequence[Entry]) -> bool:
@@ -387,13 +421,17 @@ def as_tuple(labels: str | tuple[str, ...]) -> tuple[str, ...]:
     return (labels,) if isinstance(labels, str) else labels
 
 
-def _problems_of_names(table: StudyTable, axes: Sequence[Axis], document: Document) -> Iterator[Problem]:
+def _problems_of_names(
+    table: StudyTable, axes: Sequence[Axis], document: Document
+) -> Iterator[Problem]:
     """Yield a problem for each key of `[study]` that names an axis or a label which is not there."""
     names = {axis.name: axis.labels for axis in axes}
     yield from _problems_of_zip(table, names, document)
 
     for name, numbers in table.numbers.items():
-        yield from unknown_labels({name: tuple(numbers)}, axes, document, ("study", "numbers"))
+        yield from unknown_labels(
+            {name: tuple(numbers)}, axes, document, ("study", "numbers")
+        )
     for key, entries in (("exclude", table.exclude), ("include", table.include)):
         for index, entry in enumerate(entries):
             yield from unknown_labels(entry, axes, document, ("study", key, index))
@@ -429,7 +467,9 @@ def _problems_of_zip(
         zipped |= sizes.keys()
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"`{name}` {size}" for name, size in sizes.items())
-            yield document.problem(f"axes that go together have as many labels; {listed}", place)
+            yield document.problem(
+                f"axes that go together have as many labels; {listed}", place
+            )
     if repeated:
         message = f"the axis `{repeated[0]}` is in two groups; take it out of one"
         yield document.problem(message, ("study", "zip"))
@@ -454,7 +494,9 @@ def unknown_labels(
         for label in as_tuple(labels):
             if label not in axis.labels:
                 hint = suggest(label_of(axis, label), axis.labels)
-                yield document.problem(f"the axis `{name}` has no label `{label}`.{hint}", place)
+                yield document.problem(
+                    f"the axis `{name}` has no label `{label}`.{hint}", place
+                )
 
 
 def label_of(axis: Axis, text: str) -> str:

@@ -58,7 +58,9 @@ class CellKeys:
 
     plugins: Plugins
     _files: dict[Path, str] = attrs.field(factory=dict, init=False)
-    _code: dict[frozenset[type], Mapping[str, str]] = attrs.field(factory=dict, init=False)
+    _code: dict[frozenset[type], Mapping[str, str]] = attrs.field(
+        factory=dict, init=False
+    )
 
     def of(self, recipe: Recipe, *more: Any) -> str:
         """Return the key of a recipe and further parts (of recipes, or JSON data) as 32 hex digits."""
@@ -106,7 +108,9 @@ class CellKeys:
     def _computing_code(self, classes: Iterable[type]) -> Mapping[str, str]:
         distinct = frozenset(classes)
         if distinct not in self._code:
-            self._code[distinct] = computing_code(sorted(distinct, key=repr), self.plugins)
+            self._code[distinct] = computing_code(
+                sorted(distinct, key=repr), self.plugins
+            )
         return self._code[distinct]
 
     def _content(self, part: Any, kind: Any = None, read: Sequence[Path] = ()) -> Any:
@@ -114,7 +118,10 @@ class CellKeys:
         if attrs.has(type(part)):
             return self._table(part)
         if isinstance(part, Mapping):
-            return {str(key): self._content(value, kind, read) for key, value in part.items()}
+            return {
+                str(key): self._content(value, kind, read)
+                for key, value in part.items()
+            }
         if isinstance(part, list | tuple):
             return [self._content(value, kind, read) for value in part]
         if isinstance(part, str) and _is_local(part, kind):
@@ -133,7 +140,9 @@ class CellKeys:
         for attribute in attrs.fields(cls):
             value = getattr(part, attribute.name)
             if value is not None and not attribute.metadata.get("skip"):
-                fields[attribute.name] = self._content(value, kinds[attribute.name], read)
+                fields[attribute.name] = self._content(
+                    value, kinds[attribute.name], read
+                )
         table = {"fields": fields, "read": [self._digest(path) for path in read]}
         if isinstance(part, Component):
             table["use"] = cls.name
@@ -169,7 +178,9 @@ def key_of(content: Content) -> str:
 
 def is_from_files(recipe: Recipe) -> bool:
     """Whether all weights and tokenizers of a recipe's encoders come from files, before they are trained."""
-    return all(encoder.backbone.traits.from_files for encoder in recipe.encoders.values())
+    return all(
+        encoder.backbone.traits.from_files for encoder in recipe.encoders.values()
+    )
 
 
 def reads_texts_of_evaluations(recipe: Recipe) -> bool:
@@ -183,7 +194,9 @@ def reads_texts_of_evaluations(recipe: Recipe) -> bool:
 def decisive(recipe: Recipe) -> Recipe:
     """Return the recipe with everything reset that cannot affect a score."""
     run = attrs.evolve(recipe.run, name="any", cache=True)
-    tables = {key: table for key, table in recipe.tables.items() if table.traits.decides}
+    tables = {
+        key: table for key, table in recipe.tables.items() if table.traits.decides
+    }
     bare = Recipe(recipe.schema, recipe.run, recipe.runtime, recipe.encoders)
     defaults = {key: getattr(bare, key) for key in UNDECISIVE}
     return attrs.evolve(recipe, run=run, tables=tables, **defaults)
@@ -199,7 +212,9 @@ def _is_local(value: str, kind: Any) -> bool:
     if mentions(kind, FilePath):
         return not value.startswith("hub:")
     # Anything else is a hub id, even if a directory of that name exists.
-    return mentions(kind, ModelId) and value.startswith(("pkg:", "data:", ".", "/", "~"))
+    return mentions(kind, ModelId) and value.startswith(
+        ("pkg:", "data:", ".", "/", "~")
+    )
 
 
 _hashes: dict[tuple[Path, tuple[tuple[Path, int, int, int], ...]], str] = {}

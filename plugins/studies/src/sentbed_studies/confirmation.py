@@ -43,7 +43,12 @@ def fresh_seeds_in_words(study: Study) -> str:
 
 
 def confirmation_of(
-    study: Study, work: Work, directory: Path, keys: CellKeys, share: bool, is_over: bool
+    study: Study,
+    work: Work,
+    directory: Path,
+    keys: CellKeys,
+    share: bool,
+    is_over: bool,
 ) -> Confirmation | None:
     """Return the runs with fresh seeds of a study; None if it asks for none, or no cell could be chosen.
 
@@ -76,13 +81,17 @@ def confirmation_of(
     return Confirmation(runs, fresh, left)
 
 
-def _with_fresh_seeds(study: Study, decide: Decide, name: str, keys: CellKeys, share: bool) -> Work:
+def _with_fresh_seeds(
+    study: Study, decide: Decide, name: str, keys: CellKeys, share: bool
+) -> Work:
     """Return the runs of the cell `name` with the seeds that follow the largest one of the study."""
     under_prompts = {cell.prompt: cell for cell in study.cells if cell.name == name}
     first = max(study.seeds) + 1
     cells = []
     for chosen in under_prompts.values():
         for seed in range(first, first + decide.confirm):
-            recipe = attrs.evolve(chosen.recipe, run=attrs.evolve(chosen.recipe.run, seed=seed))
+            recipe = attrs.evolve(
+                chosen.recipe, run=attrs.evolve(chosen.recipe.run, seed=seed)
+            )
             cells.append(attrs.evolve(chosen, seed=seed, recipe=recipe))
     return plan_work(cells, keys, share)

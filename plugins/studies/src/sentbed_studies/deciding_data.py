@@ -43,14 +43,18 @@ def cannot_decide(
         yield document.problem(message, (*place, "evaluator"))
         return
     if decide.evaluator:
-        evaluators = [evaluator for evaluator in evaluators if evaluator.name == decide.evaluator]
+        evaluators = [
+            evaluator for evaluator in evaluators if evaluator.name == decide.evaluator
+        ]
     unknown = list(_unknown_tasks(decide, evaluators))
     for message in unknown:
         yield document.problem(message, (*place, "tasks"))
     if unknown:
         return
     if not evaluators:
-        yield document.problem("no cell is evaluated after its last stage; add an `[[evaluate]]`", place)
+        yield document.problem(
+            "no cell is evaluated after its last stage; add an `[[evaluate]]`", place
+        )
         return
     # An average may be over any of them.
     tasks = () if AVERAGE in decide.tasks else decide.tasks
@@ -76,7 +80,9 @@ def _unknown_tasks(decide: Decide, evaluators: Sequence[Evaluator]) -> Iterator[
         if deciding_task == AVERAGE:
             continue
         if not any(_gives(evaluator, task, deciding_task) for evaluator, task in pairs):
-            hint = suggest(deciding_task, list(dict.fromkeys(task for _, task in pairs)))
+            hint = suggest(
+                deciding_task, list(dict.fromkeys(task for _, task in pairs))
+            )
             yield f"no cell has scores of the task `{deciding_task}`.{hint}"
 
 
@@ -120,7 +126,11 @@ def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
         is_left_out = deciding and not set(tasks) & set(deciding)
         return [] if is_left_out else [evaluator]
     if deciding:
-        tasks = tuple(task for task in tasks if any(_gives(evaluator, task, name) for name in deciding))
+        tasks = tuple(
+            task
+            for task in tasks
+            if any(_gives(evaluator, task, name) for name in deciding)
+        )
     return [_with(evaluator, {"tasks": (task,)}) for task in tasks]
 
 
@@ -138,7 +148,10 @@ def _data(evaluator: Evaluator) -> Literal["development", "test", "unknown"]:
 def _remedy(evaluator: Evaluator) -> dict[str, Any]:
     """Return a setting with which an evaluator would be on development data; empty if none is known."""
     for setting in _DEVELOPMENT:
-        if setting.keys() <= _fields(evaluator).keys() and _with(evaluator, setting).traits.development:
+        if (
+            setting.keys() <= _fields(evaluator).keys()
+            and _with(evaluator, setting).traits.development
+        ):
             return setting
     return {}
 
@@ -157,7 +170,9 @@ def _only_test_data(evaluators: Iterable[Evaluator]) -> str:
     for evaluator in evaluators:
         for name, value in _remedy(evaluator).items():
             setting = f'["{value[0]}"]' if isinstance(value, tuple) else f'"{value}"'
-            remedies.setdefault(evaluator.name, f"`{name} = {setting}` of `{evaluator.name}`")
+            remedies.setdefault(
+                evaluator.name, f"`{name} = {setting}` of `{evaluator.name}`"
+            )
     return (
         "all scores that could decide are on test data, and the score of a cell that is chosen by it is too "
         f"good; add an `[[evaluate]]` on development data ({', or '.join(remedies.values())}), or set "

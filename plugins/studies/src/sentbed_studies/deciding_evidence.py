@@ -53,7 +53,13 @@ class Evidence:
 def read_task(task: Task, directory: Path) -> CellRun:
     """Return the run of a cell in the directory of its study. Raises `RunError` if it cannot be read."""
     cell = task.cell
-    run = read_run(directory / task.directory, cell.name, cell.seed, directory, task.evaluation_keys)
+    run = read_run(
+        directory / task.directory,
+        cell.name,
+        cell.seed,
+        directory,
+        task.evaluation_keys,
+    )
     return attrs.evolve(run, prompt=cell.prompt)
 
 
@@ -67,7 +73,9 @@ class DecidingEvidence:
     prompts_are_sample: bool = True
     """Whether the prompts, if there are some, are a sample; see `PromptFactor`."""
     _scores: dict[Path, ScoresOfRun] = attrs.field(factory=dict, init=False)
-    _components: ComponentStore = attrs.field(factory=lambda: ComponentStore(RESAMPLES), init=False)
+    _components: ComponentStore = attrs.field(
+        factory=lambda: ComponentStore(RESAMPLES), init=False
+    )
 
     def of(self, cells: Sequence[str], seeds: Sequence[int]) -> Evidence:
         """Return what is known of `cells` under `seeds`. Raises `RunError` if a run cannot be read."""
@@ -76,8 +84,12 @@ class DecidingEvidence:
         places = [(prompt, seed) for seed in seeds for prompt in prompts]
         scores = {}
         for cell in cells:
-            scores[cell] = [self._deciding(runs[cell, prompt, seed]) for prompt, seed in places]
-        tasks_of_runs = Counter(_tasks(run) for run in chain.from_iterable(scores.values()) if run)
+            scores[cell] = [
+                self._deciding(runs[cell, prompt, seed]) for prompt, seed in places
+            ]
+        tasks_of_runs = Counter(
+            _tasks(run) for run in chain.from_iterable(scores.values()) if run
+        )
         usual_tasks = {tasks for tasks, _ in tasks_of_runs.most_common(1)}
         values: dict[str, tuple[float, ...]] = {}
         under_prompts: dict[str, tuple[float, ...]] = {}
@@ -94,10 +106,17 @@ class DecidingEvidence:
                 left[cell] = reason
                 continue
             numbers = [mean_of(run) or 0.0 for run in of_runs]
-            values[cell] = _means(numbers[i : i + len(prompts)] for i in range(0, len(numbers), len(prompts)))
-            under_prompts[cell] = _means(numbers[i :: len(prompts)] for i in range(len(prompts)))
+            values[cell] = _means(
+                numbers[i : i + len(prompts)]
+                for i in range(0, len(numbers), len(prompts))
+            )
+            under_prompts[cell] = _means(
+                numbers[i :: len(prompts)] for i in range(len(prompts))
+            )
             means[cell] = self._by_seed(of_runs, prompts)
-            has_items &= all(score.items is not None for score in chain.from_iterable(of_runs))
+            has_items &= all(
+                score.items is not None for score in chain.from_iterable(of_runs)
+            )
         is_source = len(prompts) > 1 and self.prompts_are_sample
         of_prompts = under_prompts if is_source else None
         if not has_items:
@@ -111,7 +130,9 @@ class DecidingEvidence:
             except RunError as error:
                 left[cell] = str(error)
                 del values[cell]
-        return Evidence(values, partial(item_variances, means, self._components), left, of_prompts)
+        return Evidence(
+            values, partial(item_variances, means, self._components), left, of_prompts
+        )
 
     def _by_seed(
         self, of_runs: Sequence[ScoresOfRun], prompts: Sequence[str]
@@ -122,7 +143,9 @@ class DecidingEvidence:
             return [*means]
         by_seed: list[MeanScore | PromptScores] = []
         for first in range(0, len(means), len(prompts)):
-            of_prompts = dict(zip(prompts, means[first : first + len(prompts)], strict=True))
+            of_prompts = dict(
+                zip(prompts, means[first : first + len(prompts)], strict=True)
+            )
             by_seed.append(PromptScores(of_prompts, self.prompts_are_sample))
         return by_seed
 
@@ -162,7 +185,9 @@ def missing_tasks(scores: Sequence[Score], decide: Decide) -> list[str]:
     return [task for task in decide.tasks if task not in scored]
 
 
-def why_undecided(seed: int, scores: Sequence[Score], decide: Decide, prompt: str = "") -> str:
+def why_undecided(
+    seed: int, scores: Sequence[Score], decide: Decide, prompt: str = ""
+) -> str:
     """Return why the scores of one run cannot decide; empty if they can."""
     run = f"seed {seed} and prompt {prompt}" if prompt else f"seed {seed}"
     if not scores:
@@ -182,7 +207,9 @@ def why_undecided(seed: int, scores: Sequence[Score], decide: Decide, prompt: st
 
 
 def item_variances(
-    scores: Mapping[str, Sequence[MeanScore | PromptScores]], components: ComponentStore, cells: Sequence[str]
+    scores: Mapping[str, Sequence[MeanScore | PromptScores]],
+    components: ComponentStore,
+    cells: Sequence[str],
 ) -> tuple[Floats, Floats]:
     """Return variance and degrees of freedom of the difference of each pair of cells, over the items.
 

@@ -19,7 +19,9 @@ PUBLISHED = KnownData(
         KnownFile(
             "demonstrations_300.txt",
             rows=300,
-            sha256=("92c3a40dbd756c14abaf97266543843bb8bd1365ef21d020ccc48a40667d8777",),
+            sha256=(
+                "92c3a40dbd756c14abaf97266543843bb8bd1365ef21d020ccc48a40667d8777",
+            ),
             url="https://raw.githubusercontent.com/kongds/scaling_sentemb/"
             "656ddec6641b8ea279f760ccbf711da9155a35e3/icl_examples.txt",
         ),
@@ -37,7 +39,9 @@ QUOTES = "\"'“”‘’«»`*"
 """What models put around a word; none of it is part of one."""
 
 
-def candidate_prompts(file: str, prompts: Sequence[Prompt], pooler: Pooler) -> list[tuple[Prompt, ...]]:
+def candidate_prompts(
+    file: str, prompts: Sequence[Prompt], pooler: Pooler
+) -> list[tuple[Prompt, ...]]:
     """Return an encoder's prompts under each candidate of a file: all have its demonstrations.
 
     Raises:
@@ -52,7 +56,9 @@ def candidate_prompts(file: str, prompts: Sequence[Prompt], pooler: Pooler) -> l
                 "and words (`.tsv`), which go into each of them",
                 locate(file),
             )
-        more = [attrs.evolve(other, demonstration=prompt.demonstration) for other in others]
+        more = [
+            attrs.evolve(other, demonstration=prompt.demonstration) for other in others
+        ]
         candidates.append((prompt, *more))
     return candidates
 
@@ -97,13 +103,17 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
                 whole = parse_template(line)
                 shown = demonstrations_in(base, whole)
                 if not shown:
-                    candidates.append(attrs.evolve(bare, template=str(whole), file=None))
+                    candidates.append(
+                        attrs.evolve(bare, template=str(whole), file=None)
+                    )
                     continue
             # Refuses what the template cannot take.
             base.after(*shown)
         except SentbedError as error:
             raise DataError(str(error), path, number) from error
-        candidates.append(attrs.evolve(bare, demonstration=shown if len(shown) > 1 else shown[0]))
+        candidates.append(
+            attrs.evolve(bare, demonstration=shown if len(shown) > 1 else shown[0])
+        )
     if not candidates:
         raise DataError("the file has no candidates", path)
     return candidates
@@ -141,12 +151,16 @@ def _demonstration_of_answer(line: str) -> tuple[Demonstration, ...]:
     try:
         table = strict_json(line)
     except (ValueError, RecursionError) as error:
-        raise SentbedError(f"found {line!r:.80}, expected an object in JSON: {error}") from error
+        raise SentbedError(
+            f"found {line!r:.80}, expected an object in JSON: {error}"
+        ) from error
     if isinstance(table, dict):
         sentence, answer = table.get("sentence"), table.get("answer")
         if isinstance(sentence, str) and sentence and isinstance(answer, str):
             return (Demonstration(sentence, word_of(answer)),)
-    raise SentbedError(f"found {line!r:.80}, expected an object with the texts `sentence` and `answer`")
+    raise SentbedError(
+        f"found {line!r:.80}, expected an object with the texts `sentence` and `answer`"
+    )
 
 
 def _demonstrations_of_row(line: str, count: int) -> tuple[Demonstration, ...]:

@@ -113,7 +113,9 @@ def search(
             if word:
                 place += f" -> {word}"
             before = monotonic()
-            prompted = attrs.evolve(encoder, recipe=attrs.evolve(encoder.recipe, prompt=as_field(prompt)))
+            prompted = attrs.evolve(
+                encoder, recipe=attrs.evolve(encoder.recipe, prompt=as_field(prompt))
+            )
             if encoder.fit_texts:
                 # Under another prompt they have other vectors.
                 prompted.fit_transform()
@@ -123,13 +125,18 @@ def search(
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")
     except (Exception, KeyboardInterrupt) as error:
-        error.add_note(f"stopped at {place}\nthe same command goes on from there, with {journal.path}")
+        error.add_note(
+            f"stopped at {place}\nthe same command goes on from there, with {journal.path}"
+        )
         raise
 
     ranking = _ranking(config, prompts, journal)
     say(verdict(ranking))
     winner = as_field(prompts[ranking.winner.template])
-    encoders = {**recipe.encoders, name: attrs.evolve(recipe.encoders[name], prompt=winner)}
+    encoders = {
+        **recipe.encoders,
+        name: attrs.evolve(recipe.encoders[name], prompt=winner),
+    }
     best_recipe = attrs.evolve(recipe.without(Search), encoders=encoders)
     write_atomic(directory / RESOLVED, resolved_toml(best_recipe, directory))
     report = RunReport(
@@ -143,7 +150,13 @@ def search(
         scores=journal.lines[ranking.winner.template].scores,
         ranking=ranking,
     )
-    return SearchResult(directory, write_report(directory, report, "search"), winner, ranking, taken_over)
+    return SearchResult(
+        directory,
+        write_report(directory, report, "search"),
+        winner,
+        ranking,
+        taken_over,
+    )
 
 
 def _prompts(encoder: EncoderRecipe, config: Search) -> dict[str, tuple[Prompt, ...]]:
@@ -176,12 +189,16 @@ def _sentence_and_word(prompt: Prompt, index: int) -> tuple[str, str]:
     return " / ".join(sentences), " / ".join(words)
 
 
-def _ranking(config: Search, prompts: Mapping[str, tuple[Prompt, ...]], journal: _Journal) -> Ranking:
+def _ranking(
+    config: Search, prompts: Mapping[str, tuple[Prompt, ...]], journal: _Journal
+) -> Ranking:
     """Return the candidates, best first. Raises `RunError` if none has a score."""
     candidates = []
     for index, (template, prompt) in enumerate(prompts.items()):
         sentence, word = _sentence_and_word(prompt[0], index)
-        candidates.append(Candidate(sentence, word, journal.lines[template].score, template))
+        candidates.append(
+            Candidate(sentence, word, journal.lines[template].score, template)
+        )
     baseline, *ranked = candidates
     # Python's sort is stable: ties are in file order, and candidates without a score are last.
     ranked.sort(key=lambda candidate: (math.isnan(candidate.score), -candidate.score))
@@ -236,12 +253,19 @@ class _Line:
         scores = line["scores"]
         if not isinstance(scores, list):
             raise TypeError(f"found {scores!r:.40}, expected scores")
-        return cls(_number(line["score"]), tuple(map(read_score, scores)), _number(line["seconds"]))
+        return cls(
+            _number(line["score"]),
+            tuple(map(read_score, scores)),
+            _number(line["seconds"]),
+        )
 
     @property
     def data(self) -> list[Any]:
         """The data that the scores were computed on, from their protocols."""
-        return [(score.task, score.metric, score.evaluator_protocol.get("data")) for score in self.scores]
+        return [
+            (score.task, score.metric, score.evaluator_protocol.get("data"))
+            for score in self.scores
+        ]
 
 
 def _number(value: Any) -> float:
@@ -271,7 +295,9 @@ class _Journal:
         try:
             content = read_file(path, LARGEST) if path.exists() else b""
         except (OSError, DataError) as error:
-            raise RunError(f"`{path}` cannot be read: {reason_of(error)}; {advice}") from error
+            raise RunError(
+                f"`{path}` cannot be read: {reason_of(error)}; {advice}"
+            ) from error
         whole = content[: content.rfind(b"\n") + 1]
         if not whole and not content.startswith(_BEGINNING[: len(content)]):
             raise RunError(unreadable)
@@ -284,10 +310,20 @@ class _Journal:
 
         try:
             header, *lines = map(json.loads, whole.splitlines())
-            differing = [f"another {what}" for what in decides if header["decides"][what] != decides[what]]
+            differing = [
+                f"another {what}"
+                for what in decides
+                if header["decides"][what] != decides[what]
+            ]
             entries = {str(line["prompt"]): _Line.read(line) for line in lines}
             journal = cls(path, str(header["started"]), entries)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             raise RunError(unreadable) from error
         if differing:
             raise RunError(
@@ -299,7 +335,9 @@ class _Journal:
             os.truncate(path, len(whole))
         return journal
 
-    def add(self, index: int, prompt: str, evaluation: Evaluation, seconds: float) -> None:
+    def add(
+        self, index: int, prompt: str, evaluation: Evaluation, seconds: float
+    ) -> None:
         """Append a prompt's scores; they are on disk when this returns.
 
         Raises:

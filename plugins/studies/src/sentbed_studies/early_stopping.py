@@ -12,7 +12,12 @@ from sentbed.helpers import score_digits
 from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count, number
 from sentbed_report.study.deciding_score import Decide
-from sentbed_report.study.decisions import Decisions, Rule, read_decisions, write_decisions
+from sentbed_report.study.decisions import (
+    Decisions,
+    Rule,
+    read_decisions,
+    write_decisions,
+)
 
 from sentbed_studies.deciding_evidence import DecidingEvidence
 from sentbed_studies.sequential_test import SequentialTest
@@ -57,7 +62,10 @@ def parts_between_looks(
         shares=shares((_runs_of_seeds(rule), rule.looks), plans),
     )
     evidence = DecidingEvidence(
-        directory, decide, work.tasks, prompts_are_sample=study.table.prompt_factor == "random"
+        directory,
+        decide,
+        work.tasks,
+        prompts_are_sample=study.table.prompt_factor == "random",
     )
     decisions = Decisions(rule, at_work=test.at_work, earlier=earlier)
     done = begun
@@ -67,15 +75,29 @@ def parts_between_looks(
         new_seeds = run_seeds[done:]
         done = number_of_seeds
         at_work = set(test.at_work)
-        yield work.of([cell for cell in study.cells if cell.name in at_work and cell.seed in new_seeds])
+        yield work.of(
+            [
+                cell
+                for cell in study.cells
+                if cell.name in at_work and cell.seed in new_seeds
+            ]
+        )
         facts = evidence.of(test.at_work, run_seeds)
         if not facts.values:
-            _require_scores(facts.left, evidence, [t for t in work.tasks if t.cell.seed in run_seeds])
+            _require_scores(
+                facts.left,
+                evidence,
+                [t for t in work.tasks if t.cell.seed in run_seeds],
+            )
         claims = test.look(facts.values, facts.items, facts.prompts)
         has_ended = not later_seeds or len(test.at_work) < 2
         stopped = set(test.cells) if has_ended else {claim.cell for claim in claims}
         for task in work.tasks:
-            if task.cell.name in stopped and task.cell.seed in later_seeds and task not in left_out:
+            if (
+                task.cell.name in stopped
+                and task.cell.seed in later_seeds
+                and task not in left_out
+            ):
                 left_out.add(task)
                 needless(task)
         decisions = attrs.evolve(
@@ -100,7 +122,9 @@ def parts_between_looks(
             return
 
 
-def _require_scores(left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]) -> None:
+def _require_scores(
+    left: Mapping[str, str], evidence: DecidingEvidence, tasks: Sequence[Task]
+) -> None:
     """Raise `RunError` if all runs of a look have finished, and none has a score that decides."""
     if all(task.is_done(evidence.directory) for task in tasks):
         name, why = next(iter(left.items()))
@@ -138,7 +162,9 @@ def _runs_of_seeds(rule: Rule) -> tuple[Hashable, ...]:
     return tuple((seed, prompts, rule.prompt_factor) for seed in rule.seeds)
 
 
-def needless_runs(study: Study, waiting: Sequence[Task], directory: Path) -> tuple[Task, ...]:
+def needless_runs(
+    study: Study, waiting: Sequence[Task], directory: Path
+) -> tuple[Task, ...]:
     """Return those of the `waiting` runs that are not needed, by what was decided by the same rule.
 
     Of a cell whose runs before the decision are not there, as its recipe has changed, none is left out.
@@ -152,10 +178,14 @@ def needless_runs(study: Study, waiting: Sequence[Task], directory: Path) -> tup
     if decisions is None or decisions.rule != rule_of(study, study.table.stop):
         return ()
     needless: list[Task] = []
-    for name in dict.fromkeys((*decisions.at_work, *(claim.cell for claim in decisions.claims))):
+    for name in dict.fromkeys(
+        (*decisions.at_work, *(claim.cell for claim in decisions.claims))
+    ):
         of_cell = [task for task in waiting if task.cell.name == name]
         last = decisions.last_seeds(name)
-        if last is not None and all(task.cell.seed in study.seeds[last:] for task in of_cell):
+        if last is not None and all(
+            task.cell.seed in study.seeds[last:] for task in of_cell
+        ):
             needless += of_cell
     return tuple(needless)
 
@@ -163,9 +193,15 @@ def needless_runs(study: Study, waiting: Sequence[Task], directory: Path) -> tup
 def _is_behind(decisions: Decisions, stored: Decisions | None) -> bool:
     """Whether decisions are the beginning of those that are stored, which stay while looks are made again."""
     looks, claims = decisions.looks, decisions.claims
-    if stored is None or stored.rule != decisions.rule or len(stored.looks) <= len(looks):
+    if (
+        stored is None
+        or stored.rule != decisions.rule
+        or len(stored.looks) <= len(looks)
+    ):
         return False
-    return stored.looks[: len(looks)] == looks and stored.claims[: len(claims)] == claims
+    return (
+        stored.looks[: len(looks)] == looks and stored.claims[: len(claims)] == claims
+    )
 
 
 def score_of(decide: Decide) -> str:

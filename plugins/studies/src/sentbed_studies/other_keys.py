@@ -13,7 +13,11 @@ from sentbed.errors import DataError
 from sentbed.helpers import read_json
 from sentbed.tools import code_differences, differences
 from sentbed_report.formatting import count
-from sentbed_report.study.read_cell_run import KEYS, evaluation_contents, made_evaluations
+from sentbed_report.study.read_cell_run import (
+    KEYS,
+    evaluation_contents,
+    made_evaluations,
+)
 from sentbed_report.study.read_study_directory import is_finished
 
 from sentbed_studies.added_evaluations import KeptRun
@@ -54,7 +58,9 @@ def _added(runs: Sequence[KeptRun]) -> Iterator[str]:
         yield f"evaluated, not trained again: {count(number, 'finished run')}, with {names}"
     if trained_again:
         number = len(trained_again)
-        names = _names(evaluation for run in trained_again for evaluation in run.missing)
+        names = _names(
+            evaluation for run in trained_again for evaluation in run.missing
+        )
         yield (
             f"to be trained again (`--retrain`): {count(number, 'finished run')}, which have kept no encoder "
             f"to evaluate with {names}"
@@ -62,7 +68,9 @@ def _added(runs: Sequence[KeptRun]) -> Iterator[str]:
 
 
 def _names(evaluations: Iterable[EvaluationKey]) -> str:
-    names = dict.fromkeys(f"`{evaluation.entry.with_.name}`" for evaluation in evaluations)
+    names = dict.fromkeys(
+        f"`{evaluation.entry.with_.name}`" for evaluation in evaluations
+    )
     return ", ".join(names)
 
 
@@ -125,7 +133,11 @@ def _as_written(evaluation: Content) -> str:
 
 def _as_content(evaluation: Content) -> Content:
     # The fields of the evaluator alone: differences begin with the name of a field.
-    return {"recipe": evaluation["evaluation"]["fields"]["with_"], "more": [], "code": evaluation["code"]}
+    return {
+        "recipe": evaluation["evaluation"]["fields"]["with_"],
+        "more": [],
+        "code": evaluation["code"],
+    }
 
 
 def _under_other_keys(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
@@ -135,7 +147,10 @@ def _under_other_keys(runs: Sequence[KeptRun], study: Path) -> Iterator[str]:
         if run.status is not None:
             continue
         now = run.task.content
-        reasons = [content_differences(other, now) for other in _contents_under_other_keys(run.task, study)]
+        reasons = [
+            content_differences(other, now)
+            for other in _contents_under_other_keys(run.task, study)
+        ]
         if reasons:
             # Of several, the one that differs least.
             nearest = min(reasons, key=len)
@@ -158,11 +173,19 @@ def _contents_under_other_keys(task: Task, study: Path) -> Iterator[Content]:
     expected = study / task.directory
     beginning = directory_of(task.cell.name, task.cell.seed, "", task.cell.prompt).name
     for run in sorted(expected.parent.glob(f"{beginning}*")):
-        if run == expected or len(run.name) != len(expected.name) or not is_finished(run):
+        if (
+            run == expected
+            or len(run.name) != len(expected.name)
+            or not is_finished(run)
+        ):
             continue
         try:
             content = read_json(run / KEYS)["content"]
-            yield {"recipe": content["recipe"], "code": content["code"], "more": content["more"]}
+            yield {
+                "recipe": content["recipe"],
+                "code": content["code"],
+                "more": content["more"],
+            }
         except (OSError, ValueError, KeyError, TypeError, DataError):
             yield {}
 
@@ -187,7 +210,11 @@ def _flat(content: Any) -> Any:
     if not isinstance(content, Mapping):
         return content
 
-    table = {key: _flat(value) for key, value in content.items() if key not in ("fields", "read")}
+    table = {
+        key: _flat(value)
+        for key, value in content.items()
+        if key not in ("fields", "read")
+    }
     table |= {key: _flat(value) for key, value in content.get("fields", {}).items()}
     if content.get("read"):
         table["files"] = content["read"]

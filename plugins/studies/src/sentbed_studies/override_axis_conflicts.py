@@ -46,7 +46,9 @@ _Setter: TypeAlias = tuple[str, str, str]
 """Axis, its label, and a path that this sets."""
 
 
-def with_overrides(document: Document, cell: Document, combination: Combination) -> Document:
+def with_overrides(
+    document: Document, cell: Document, combination: Combination
+) -> Document:
     """Return the document of a cell with the overrides of the study's document that its axes replaced."""
     names_of = _namer(document)
     for override in _overrides(document):
@@ -61,20 +63,27 @@ def with_overrides(document: Document, cell: Document, combination: Combination)
         inside = {}
         for path, value in combination.settings.items():
             names = names_of(path)
-            if names != override.names and names[: len(override.names)] == override.names:
+            if (
+                names != override.names
+                and names[: len(override.names)] == override.names
+            ):
                 inside[path] = value
         cell = set_values(cell, inside, "the axes' path")
     return cell
 
 
-def refused_overrides(document: Document, combinations: Sequence[Combination]) -> Iterator[Problem]:
+def refused_overrides(
+    document: Document, combinations: Sequence[Combination]
+) -> Iterator[Problem]:
     """Yield a problem for each override whose value the axes decide in these cells, or that reaches none."""
     names_of = _namer(document)
     for override in _overrides(document):
         labels: dict[str, dict[str, None]] = {}
         values = []
         within = ""
-        for setters, settings in _distinct_settings(override, combinations, names_of).items():
+        for setters, settings in _distinct_settings(
+            override, combinations, names_of
+        ).items():
             try:
                 changed = set_values(document.plain or document, settings, "")
                 value = _value(changed, override.names)
@@ -91,7 +100,10 @@ def refused_overrides(document: Document, combinations: Sequence[Combination]) -
 
         if not labels or (values and all(value == values[0] for value in values)):
             continue
-        axes = " and ".join(f"the axis `{axis}` ({', '.join(of_axis)})" for axis, of_axis in labels.items())
+        axes = " and ".join(
+            f"the axis `{axis}` ({', '.join(of_axis)})"
+            for axis, of_axis in labels.items()
+        )
         if values:
             message = (
                 f"found the override `{override.path}`, but its value is that of {axes}, and not the same in "
@@ -107,7 +119,9 @@ def refused_overrides(document: Document, combinations: Sequence[Combination]) -
 
 
 def _distinct_settings(
-    override: Override, combinations: Sequence[Combination], names_of: Callable[[str], Names]
+    override: Override,
+    combinations: Sequence[Combination],
+    names_of: Callable[[str], Names],
 ) -> dict[tuple[_Setter, ...], dict[str, Any]]:
     """Return what axes set in a cell at the place of an override (path -> value), by the labels that do."""
     distinct = {}

@@ -23,10 +23,12 @@ def commands() -> Mapping[str, Lazy]:
             "Run the cells of a recipe with `[study]`, and tabulate them.",
         ),
         "search": Lazy(
-            "sentbed_studies.search_command:search", "Find the best demonstration for a recipe's prompt."
+            "sentbed_studies.search_command:search",
+            "Find the best demonstration for a recipe's prompt.",
         ),
         "reproduce": Lazy(
-            "sentbed_studies.reproduce_command:reproduce", "Run the recipe of a published table, and compare."
+            "sentbed_studies.reproduce_command:reproduce",
+            "Run the recipe of a published table, and compare.",
         ),
     }
 

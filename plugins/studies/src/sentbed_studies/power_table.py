@@ -62,7 +62,9 @@ class PowerTable:
                 f"standard deviation over prompts {self.spread.prompt_std:.3g}; "
                 f"{count(int(self.spread.prompts), 'prompt')}, whatever the number of seeds"
             )
-        rows = [(f"{seeds:,}", f"{least:.3g}") for seeds, least in self.smallest.items()]
+        rows = [
+            (f"{seeds:,}", f"{least:.3g}") for seeds, least in self.smallest.items()
+        ]
         yield from aligned([("seeds", "smallest difference"), *rows], left=0)
         for difference, needed in self.needed.items():
             answer = needed.reason
@@ -90,7 +92,15 @@ def power_of_spread(
     Raises:
         RunError: if an argument is out of its range.
     """
-    return _table("", Spread(seed_std, item_std), seeds or SEEDS, differences, power, level, comparisons or 1)
+    return _table(
+        "",
+        Spread(seed_std, item_std),
+        seeds or SEEDS,
+        differences,
+        power,
+        level,
+        comparisons or 1,
+    )
 
 
 def power_of_study(
@@ -111,7 +121,10 @@ def power_of_study(
     """
     baseline = data.baseline
     if baseline is None:
-        baseline = next((cell.name for cell in data.cells if any(run.scores for run in cell.runs)), None)
+        baseline = next(
+            (cell.name for cell in data.cells if any(run.scores for run in cell.runs)),
+            None,
+        )
     observed = observed_power(summarise(attrs.evolve(data, baseline=baseline)))
     if not observed:
         raise RunError(
@@ -123,14 +136,18 @@ def power_of_study(
         title = f"{title_of(table.summary)}, against {baseline}"
         numbers = seeds or [times * table.seeds for times in TIMES]
         compared = comparisons or table.comparisons
-        of_table = _table(title, table.spread, numbers, differences, power, level, compared)
+        of_table = _table(
+            title, table.spread, numbers, differences, power, level, compared
+        )
         of_prompts = {}
         if table.spread.prompt_std:
             for difference in differences:
                 of_prompts[difference] = prompts_needed(
                     table.spread, difference, table.seeds, power, level, compared
                 )
-        tables.append(attrs.evolve(of_table, prompts_needed=of_prompts, seeds=table.seeds))
+        tables.append(
+            attrs.evolve(of_table, prompts_needed=of_prompts, seeds=table.seeds)
+        )
     return tuple(tables)
 
 
@@ -149,7 +166,10 @@ def _table(
         comparisons,
         power,
         level,
-        {many: smallest_difference(spread, many, power, level, comparisons) for many in seeds},
+        {
+            many: smallest_difference(spread, many, power, level, comparisons)
+            for many in seeds
+        },
         {
             difference: seeds_needed(spread, difference, power, level, comparisons)
             for difference in differences

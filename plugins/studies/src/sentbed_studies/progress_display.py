@@ -57,7 +57,9 @@ class Watched:
         if status != "running":
             # A run that was stopped, and waits to be resumed, is not at its end.
             return None
-        log = self._logs.setdefault(run.directory, RunLog(self.directory / run.directory))
+        log = self._logs.setdefault(
+            run.directory, RunLog(self.directory / run.directory)
+        )
         progress = log.progress(self._seconds(run.directory))
         # A killed run's manifest says that it is running, until it is resumed.
         if progress is None or log.began is None or log.began < self.started:
@@ -98,7 +100,12 @@ def watching(directory: Path, work: Work, left: TimeLeft) -> Iterator[Say]:
         console.print(printable(str(text)))
 
     if console.is_terminal:
-        with Live(get_renderable=watched.text, console=console, refresh_per_second=1, transient=True):
+        with Live(
+            get_renderable=watched.text,
+            console=console,
+            refresh_per_second=1,
+            transient=True,
+        ):
             yield say
         return
     stop = threading.Event()

@@ -72,7 +72,9 @@ def find_table(papers: Path, paper: str, table: str) -> Path:
     tables = tables_of(papers, paper)
     name = f"table-{table}" if table.isdigit() else table.lower().replace(" ", "-")
     if name not in tables:
-        raise RunError(f"there is no recipe of `{table}` of `{paper}`.{suggest(name, list(tables))}")
+        raise RunError(
+            f"there is no recipe of `{table}` of `{paper}`.{suggest(name, list(tables))}"
+        )
     return tables[name]
 
 
@@ -80,10 +82,14 @@ def tables_of(papers: Path, paper: str) -> dict[str, Path]:
     """Return the recipes of a paper by name: tables, figures, sections, appendices. Raises `RunError`."""
     names = papers_in(papers)
     if paper not in names:
-        raise RunError(f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}")
+        raise RunError(
+            f"there are no recipes of `{paper}` in `{papers}`.{suggest(paper, names)}"
+        )
     tables = {}
     for kind in KINDS:
-        for file in sorted((papers / paper).glob(f"{kind}-*.toml"), key=_number_and_name):
+        for file in sorted(
+            (papers / paper).glob(f"{kind}-*.toml"), key=_number_and_name
+        ):
             tables[file.stem] = file
     return tables
 
@@ -114,11 +120,17 @@ def published_table(study: Study) -> Iterator[str]:
         for cell, numbers in published.cells.items():
             if cell not in names:
                 continue
-            tolerance = "" if published.tolerance is None else f"{published.tolerance:g}"
+            tolerance = (
+                "" if published.tolerance is None else f"{published.tolerance:g}"
+            )
             if cell in published.contradicted:
                 tolerance = CONTRADICTED
-                remarks.append(f"{CONTRADICTED}: {title}, {cell}: {published.contradicted[cell]}")
-            rows += [(cell, key, f"{value:g}", tolerance) for key, value in numbers.items()]
+                remarks.append(
+                    f"{CONTRADICTED}: {title}, {cell}: {published.contradicted[cell]}"
+                )
+            rows += [
+                (cell, key, f"{value:g}", tolerance) for key, value in numbers.items()
+            ]
     if len(rows) > 1:
         yield from aligned(rows, left=2)
     yield from remarks
@@ -126,10 +138,16 @@ def published_table(study: Study) -> Iterator[str]:
 
 def numbers_of(data: StudyData) -> tuple[Number, ...]:
     """Return the published numbers of finished cells with the numbers found."""
-    finished = {run.cell for cell in data.cells for run in cell.runs if run.status == "finished"}
+    finished = {
+        run.cell for cell in data.cells for run in cell.runs if run.status == "finished"
+    }
     # Without a baseline there is no resampling.
     summaries = summarise(attrs.evolve(data, baseline=None))
-    return tuple(number for number in published_numbers(data, summaries) if number.cell in finished)
+    return tuple(
+        number
+        for number in published_numbers(data, summaries)
+        if number.cell in finished
+    )
 
 
 def verdict(number: Number) -> str:
@@ -161,7 +179,9 @@ def comparison(numbers: Sequence[Number]) -> Iterator[str]:
         verdicts[word] += 1
         decided += _decides(number)
         if word == CONTRADICTED:
-            reasons[f"{CONTRADICTED}: {row.source}, {number.cell}: {row.contradicted}"] = None
+            reasons[
+                f"{CONTRADICTED}: {row.source}, {number.cell}: {row.contradicted}"
+            ] = None
     yield from aligned(rows, left=2)
 
     line = f"{verdicts[WITHIN]} of {count(decided, 'number')} within their tolerance"

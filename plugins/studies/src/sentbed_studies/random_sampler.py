@@ -17,7 +17,11 @@ class Random(CellSampler):
     learns: ClassVar[bool] = False
 
     def choose(
-        self, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int, seed: int
+        self,
+        cells: Sequence[Mapping[str, Any]],
+        scores: Mapping[int, float | None],
+        count: int,
+        seed: int,
     ) -> list[int]:
         """Return the first cells of a random order that have not been chosen."""
         import numpy as np

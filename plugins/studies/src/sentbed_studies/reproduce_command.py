@@ -16,17 +16,35 @@ from sentbed_studies.study_command import entries, run_plan, workers_option
 
 @click.command()
 @click.argument("what", metavar="PAPER[:TABLE]", required=False)
-@click.option("--size", help="Only the cells of this label of the axis `size`, such as `base`.")
-@click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
-@set_option("Override a value in every cell; one that an axis varies is refused.")
-@click.option("--recipes", type=click.Path(file_okay=False), help="The directory of the papers' recipes.")
-@click.option("--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default.")
-@workers_option
-@click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
 @click.option(
-    "--retrain", is_flag=True, help="Train cells again that lack an evaluation and have kept no encoder."
+    "--size", help="Only the cells of this label of the axis `size`, such as `base`."
 )
-@click.option("--dry-run", is_flag=True, help="Check every cell and say what it takes; run nothing.")
+@click.option(
+    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
+)
+@set_option("Override a value in every cell; one that an axis varies is refused.")
+@click.option(
+    "--recipes",
+    type=click.Path(file_okay=False),
+    help="The directory of the papers' recipes.",
+)
+@click.option(
+    "--out", type=click.Path(file_okay=False), help="Where to; studies/NAME by default."
+)
+@workers_option
+@click.option(
+    "--keep-going", is_flag=True, help="Go on with the other cells where one fails."
+)
+@click.option(
+    "--retrain",
+    is_flag=True,
+    help="Train cells again that lack an evaluation and have kept no encoder.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check every cell and say what it takes; run nothing.",
+)
 @click.option(
     "--verify",
     is_flag=True,
@@ -56,7 +74,11 @@ def reproduce(
             raise click.UsageError(
                 "`--verify` takes a PAPER, or none for all, and neither a table nor `--size`"
             )
-        sys.exit(_verify(what or "", only, overrides, recipes, out, workers, retrain, dry_run))
+        sys.exit(
+            _verify(
+                what or "", only, overrides, recipes, out, workers, retrain, dry_run
+            )
+        )
     from sentbed.tools import load_plugins
     from sentbed_report.study.read_study_directory import read_data
 
@@ -106,7 +128,9 @@ def reproduce(
         return
     if not keep_going:
         plan.require_usable_data()
-    result = run_plan(plan, plugins, only=labels, keep_going=keep_going, retrain=retrain)
+    result = run_plan(
+        plan, plugins, only=labels, keep_going=keep_going, retrain=retrain
+    )
     data = read_data(directory)
     report = write_reports(directory, data=data)
     numbers = numbers_of(data)
@@ -160,7 +184,9 @@ def _verify(
     parent = Path(out or "studies")
     verifications = []
     for name, file in find_checks(find_papers(recipes), paper).items():
-        verifications.append(read_verification(name, file, parent, overrides, entries(only), plugins))
+        verifications.append(
+            read_verification(name, file, parent, overrides, entries(only), plugins)
+        )
     checks = {verification.paper: verification.checks for verification in verifications}
     for line in (*missing_lines(checks), *check_table(checks)):
         echo(line)

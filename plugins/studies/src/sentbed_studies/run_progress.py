@@ -67,7 +67,9 @@ class RunLog:
     """Bytes of the log that were read."""
     _last_line: bytes = attrs.field(default=b"", init=False)
 
-    def progress(self, seconds: float | None = None, now: float | None = None) -> RunProgress | None:
+    def progress(
+        self, seconds: float | None = None, now: float | None = None
+    ) -> RunProgress | None:
         """Return how far the run is, or None if it has no log; `seconds` is what the whole run will take."""
         for line in self._new_lines():
             self._note(json.loads(line))
@@ -82,7 +84,9 @@ class RunLog:
         step = self._last_step
         if step is None:
             return RunProgress(self._what, elapsed, left=left)
-        return RunProgress(self._what, elapsed, step["step"], self._stage_steps, step["loss"], left)
+        return RunProgress(
+            self._what, elapsed, step["step"], self._stage_steps, step["loss"], left
+        )
 
     def _seconds_left_of_stage(self) -> float | None:
         """Return the seconds until the end of the stage, if two of its steps are known."""
@@ -109,7 +113,9 @@ class RunLog:
         except (OSError, DataError):
             return []
         # The last line may be half written.
-        lines = text[len(self._last_line) : text.rfind(b"\n") + 1].splitlines(keepends=True)
+        lines = text[len(self._last_line) : text.rfind(b"\n") + 1].splitlines(
+            keepends=True
+        )
         if lines:
             self._position += sum(map(len, lines))
             self._last_line = lines[-1]

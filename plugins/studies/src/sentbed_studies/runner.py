@@ -15,7 +15,12 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed.errors import RunError, SentbedError
-from sentbed.helpers import read_file, remove_directory, require_links_within, write_atomic
+from sentbed.helpers import (
+    read_file,
+    remove_directory,
+    require_links_within,
+    write_atomic,
+)
 from sentbed.tools import (
     CHECKPOINTS,
     ENCODER,
@@ -37,7 +42,12 @@ from sentbed_jobs.executor_lookup import executor_of
 from sentbed_jobs.pool_loop import Say
 from sentbed_report.formatting import count
 from sentbed_report.report_config import ReportTable
-from sentbed_report.study.read_cell_run import KEYS, RANKING, evaluation_keys, manifest_status
+from sentbed_report.study.read_cell_run import (
+    KEYS,
+    RANKING,
+    evaluation_keys,
+    manifest_status,
+)
 from sentbed_report.study.read_study_directory import is_finished, lock_of
 from sentbed_report.study.study_record import STUDY
 
@@ -171,7 +181,9 @@ def run_study(
     whole = work or plan_work(study.cells, CellKeys(plugins), share)
     work = whole.of(study.only(only).cells) if only else whole
 
-    to_train_again = [run.task for run in kept_runs(directory, work) if run.is_to_be_trained_again]
+    to_train_again = [
+        run.task for run in kept_runs(directory, work) if run.is_to_be_trained_again
+    ]
     if to_train_again and not retrain:
         raise RunError(
             f"{count(len(to_train_again), 'run')} of `{directory}` have kept no encoder, so that evaluations "
@@ -197,11 +209,18 @@ def run_study(
             _run_work(study, part, runner)
         if not only and not runner.failed:
             _confirm(study, whole, CellKeys(plugins), share, runner)
-        _remove_shared(study, [t for t in whole.tasks if t.directory not in runner.dropped], whole, directory)
+        _remove_shared(
+            study,
+            [t for t in whole.tasks if t.directory not in runner.dropped],
+            whole,
+            directory,
+        )
         return StudyResult(directory, tuple(runner.failed), runner.worked)
 
 
-def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iterator[Work]:
+def _parts(
+    study: Study, work: Work, runner: _Runner, stop: Stop | None
+) -> Iterator[Work]:
     """Yield the work of a study part by part, each to be done before the next one is known.
 
     First come the batches of cells that a sampler chooses, with the first seed; then these cells, or all,
@@ -209,8 +228,12 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
     """
     seeds_done = 0
     if study.table.sampler is not None:
-        names = yield from sampled_parts(study, study.table.sampler, work, runner.directory)
-        runner.dropped |= {task.directory for task in work.tasks if task.cell.name not in names}
+        names = yield from sampled_parts(
+            study, study.table.sampler, work, runner.directory
+        )
+        runner.dropped |= {
+            task.directory for task in work.tasks if task.cell.name not in names
+        }
         work = work.of([cell for cell in study.cells if cell.name in names])
         seeds_done = 1
     if stop is not None:
@@ -230,14 +253,20 @@ def _parts(study: Study, work: Work, runner: _Runner, stop: Stop | None) -> Iter
         yield work.of(rest)
 
 
-def _confirm(study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Runner) -> None:
+def _confirm(
+    study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Runner
+) -> None:
     """Run the chosen cell with the fresh seeds that the recipe asks for, when all others have finished."""
-    confirmation = confirmation_of(study, whole, runner.directory, keys, share, is_over=True)
+    confirmation = confirmation_of(
+        study, whole, runner.directory, keys, share, is_over=True
+    )
     if confirmation is None or confirmation.work is None:
         return
     work = confirmation.work
     note_confirmation(runner.directory, work)
-    runner.say(f"the chosen cell is {work.tasks[0].cell.name}; it is run with {fresh_seeds_in_words(study)}")
+    runner.say(
+        f"the chosen cell is {work.tasks[0].cell.name}; it is run with {fresh_seeds_in_words(study)}"
+    )
     if runner.left is not None:
         runner.left.chosen([task.directory for task in confirmation.left])
     _run_work(study, work, runner)
@@ -247,7 +276,11 @@ def _confirm(study: Study, whole: Work, keys: CellKeys, share: bool, runner: _Ru
 def _run_work(study: Study, work: Work, runner: _Runner) -> None:
     """Run shared stages, those first from which others go on, and then the cells."""
     by_depth: dict[int, list[Bundle]] = {}
-    unstarted = [task for task in work.tasks if manifest_status(runner.directory / task.directory) is None]
+    unstarted = [
+        task
+        for task in work.tasks
+        if manifest_status(runner.directory / task.directory) is None
+    ]
     for prefix in needed(runner.directory, work, unstarted):
         # Trackers follow the cells only.
         recipe = attrs.evolve(_alone(prefix.recipe), tracker=())
@@ -272,11 +305,16 @@ def _run_work(study: Study, work: Work, runner: _Runner) -> None:
 
 def _alone(recipe: Recipe) -> Recipe:
     """Return a cell's recipe as one of a single run; scatter plots, which are slow to draw, are off."""
-    tables = {**recipe.without(StudyTable).tables, "report": ReportTable(scatters=False)}
+    tables = {
+        **recipe.without(StudyTable).tables,
+        "report": ReportTable(scatters=False),
+    }
     return attrs.evolve(recipe, tables=tables)
 
 
-def _remove_shared(study: Study, tasks: Sequence[Task], work: Work, directory: Path) -> None:
+def _remove_shared(
+    study: Study, tasks: Sequence[Task], work: Work, directory: Path
+) -> None:
     """Remove the shared stages from which no cell of `tasks` has yet to go on, if they are not to be kept."""
     if study.table.keep == "all":
         return
@@ -355,7 +393,9 @@ class _Runner:
         start = partial(_start, self.directory, self.keep_going)
         while bundles:
             busy_bundles = []
-            with closing(self.executor.run(start, bundles, on_death=self._died)) as results:
+            with closing(
+                self.executor.run(start, bundles, on_death=self._died)
+            ) as results:
                 for _, outcomes in results:
                     busy = []
                     for outcome in outcomes:
@@ -420,7 +460,9 @@ class _Runner:
             raise error
 
 
-def _start(directory: Path, keep_going: bool, threads: int | None) -> Callable[[Bundle, Tell], list[Outcome]]:
+def _start(
+    directory: Path, keep_going: bool, threads: int | None
+) -> Callable[[Bundle, Tell], list[Outcome]]:
     """Prepare a worker; return the function that runs a bundle."""
     if threads is not None:
         os.environ.setdefault("OMP_NUM_THREADS", str(threads))
@@ -489,7 +531,9 @@ def _evaluate(directory: Path, plugins: Plugins, job: Job) -> None:
         # With the demonstrations that the search has found.
         recipe = _written_recipe(directory / job.directory, job, plugins)
     if isinstance(job.run, Task):
-        add_evaluations(directory / job.directory, recipe, job.run.missing(directory), plugins)
+        add_evaluations(
+            directory / job.directory, recipe, job.run.missing(directory), plugins
+        )
 
 
 def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
@@ -497,13 +541,17 @@ def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
 
     A study directory may be a stranger's; what may run code is what the study's own recipe says.
     """
-    trusted = any(encoder.backbone.traits.runs_code for encoder in job.recipe.encoders.values())
+    trusted = any(
+        encoder.backbone.traits.runs_code for encoder in job.recipe.encoders.values()
+    )
     return on_machine_of(own_recipe(directory, (), trusted, plugins), job.recipe)
 
 
 def _makes_other_evaluations(run: Path, job: Job) -> bool:
     """Whether a run of a cell has begun with other evaluations than those that the study asks for."""
-    return isinstance(job.run, Task) and evaluation_keys(run) != list(job.evaluation_keys)
+    return isinstance(job.run, Task) and evaluation_keys(run) != list(
+        job.evaluation_keys
+    )
 
 
 def _run(
@@ -525,7 +573,9 @@ def _run(
         if not (searched / RANKING).is_file():
             search(recipe, searched, plugins)
         files[RANKING] = read_file(searched / RANKING).decode()
-        recipe = attrs.evolve(_written_recipe(searched, job, plugins), evaluate=job.recipe.evaluate)
+        recipe = attrs.evolve(
+            _written_recipe(searched, job, plugins), evaluate=job.recipe.evaluate
+        )
 
     for remains in run.parent.glob(f".{run.name}.*"):
         remove_directory(remains)
@@ -536,7 +586,9 @@ def _run(
         if job.run.above is not None:
             above = job.run.above
             if not is_finished(directory / above.directory):
-                raise RunError(f"the stages in `{above.directory}`, which it goes on from, have not finished")
+                raise RunError(
+                    f"the stages in `{above.directory}`, which it goes on from, have not finished"
+                )
             branch(directory / above.directory, run, recipe, above.count, files)
 
     if (run / MANIFEST).is_file():
@@ -564,4 +616,6 @@ def _go_on(plugins: Plugins, job: Job, run: Path, recipe: Recipe) -> None:
         # Those of the study are added when it has finished. All that decides its weights is in its key.
         begun = _written_recipe(run, job, plugins)
         recipe = attrs.evolve(recipe, evaluate=only_starts(run, begun))
-    resume(run, recipe, plugins, allow_changes=makes_other_evaluations, stages=job.stages)
+    resume(
+        run, recipe, plugins, allow_changes=makes_other_evaluations, stages=job.stages
+    )

@@ -22,7 +22,9 @@ ScoreOf: TypeAlias = Callable[[str], float | None]
 """Name of a cell that was run with the first seed -> its score, higher is better; None if it has none."""
 
 
-def sampled(study: Study, sampling: Sampling, score_of: ScoreOf) -> Iterator[tuple[str, ...]]:
+def sampled(
+    study: Study, sampling: Sampling, score_of: ScoreOf
+) -> Iterator[tuple[str, ...]]:
     """Yield the names of the cells to run next, batch by batch; the baseline comes first.
 
     They follow from the study and the scores alone, in whatever order the cells of a batch finish: a study
@@ -42,7 +44,9 @@ def sampled(study: Study, sampling: Sampling, score_of: ScoreOf) -> Iterator[tup
             chosen.append(names.index(study.baseline))
         count = min(batch, sampling.cells - len(scores)) - len(chosen)
         if count:
-            chosen += _chosen(sampling, cells, {**scores, **dict.fromkeys(chosen)}, count)
+            chosen += _chosen(
+                sampling, cells, {**scores, **dict.fromkeys(chosen)}, count
+            )
         yield tuple(names[cell] for cell in chosen)
         scores |= dict.fromkeys(chosen)
         if sampler.learns and len(scores) < sampling.cells:
@@ -50,7 +54,10 @@ def sampled(study: Study, sampling: Sampling, score_of: ScoreOf) -> Iterator[tup
 
 
 def _chosen(
-    sampling: Sampling, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int
+    sampling: Sampling,
+    cells: Sequence[Mapping[str, Any]],
+    scores: Mapping[int, float | None],
+    count: int,
 ) -> list[int]:
     """Return the cells that the sampler chooses after those of `scores`."""
     sampler = sampling.with_
@@ -119,10 +126,14 @@ def sampled_parts(
     """
     first = study.seeds[0]
     names: tuple[str, ...] = ()
-    for batch in sampled(study, sampling, scores_in(directory, work, first, study.table.decides_by)):
+    for batch in sampled(
+        study, sampling, scores_in(directory, work, first, study.table.decides_by)
+    ):
         names += batch
         note_sampled(directory, names)
-        yield work.of([cell for cell in study.cells if cell.name in batch and cell.seed == first])
+        yield work.of(
+            [cell for cell in study.cells if cell.name in batch and cell.seed == first]
+        )
     return names
 
 

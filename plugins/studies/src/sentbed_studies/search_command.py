@@ -11,7 +11,11 @@ from sentbed.tools import done_elsewhere, echo, set_option
 @click.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
 @set_option()
-@click.option("--out", type=click.Path(file_okay=False), help="Where to write; runs/NAME-search by default.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    help="Where to write; runs/NAME-search by default.",
+)
 def search(recipe: str, overrides: tuple[str, ...], out: str | None) -> None:
     """Find the best demonstration for RECIPE's prompt, on development data.
 

@@ -133,7 +133,9 @@ class SequentialTest:
         prompt_variances, prompt_degrees = np.zeros_like(seed_variances), math.inf
         if prompts:
             of_prompts = np.array([prompts[name] for name in names], float)
-            pair_variance, prompt_degrees = self._moderated(of_prompts, is_tested, "prompts")
+            pair_variance, prompt_degrees = self._moderated(
+                of_prompts, is_tested, "prompts"
+            )
             prompt_variances = pair_variance / of_prompts.shape[1]
         item_variances = np.zeros_like(seed_variances)
         item_degrees = np.full_like(seed_variances, np.inf)
@@ -141,29 +143,48 @@ class SequentialTest:
             item_variances, item_degrees = items(names)
         level = self.level(count)
         # Against the margin, in standard errors; the sources of one pair as in `EstimatedDifference`.
-        of_factors = [(seed_variances, seed_degrees), (prompt_variances, prompt_degrees)]
+        of_factors = [
+            (seed_variances, seed_degrees),
+            (prompt_variances, prompt_degrees),
+        ]
         limits = reach(of_factors, (item_variances, item_degrees), level)
         # Where nothing varies, nothing is known of what is chance.
         varies = seed_variances + prompt_variances + item_variances > _NO_SPREAD
         is_shown = is_tested & varies & (differences - self.margin > limits)
         claims = []
         for worse in np.flatnonzero(is_shown.any(0)):
-            better = max(np.flatnonzero(is_shown[:, worse]), key=lambda cell: differences[cell, worse])
+            better = max(
+                np.flatnonzero(is_shown[:, worse]),
+                key=lambda cell: differences[cell, worse],
+            )
             pair = better, worse
             sources = (
                 Source(float(seed_variances[pair]), float(seed_degrees)),
                 Source(float(item_variances[pair]), float(item_degrees[pair])),
                 Source(float(prompt_variances[pair]), float(prompt_degrees)),
             )
-            varying = tuple(source for source in sources if source.variance > _NO_SPREAD)
+            varying = tuple(
+                source for source in sources if source.variance > _NO_SPREAD
+            )
             estimate = EstimatedDifference(float(differences[pair]), varying)
             p_value = min(1.0, estimate.p_above(self.margin) * self.error_rate / level)
             at_least = estimate.value - estimate.error * estimate.critical(level)
-            claims.append(Claim(names[worse], names[better], count, estimate.value, at_least, p_value))
+            claims.append(
+                Claim(
+                    names[worse],
+                    names[better],
+                    count,
+                    estimate.value,
+                    at_least,
+                    p_value,
+                )
+            )
         self.claims += claims
         return tuple(claims)
 
-    def _moderated(self, scores: Floats, is_tested: Bools, factor: Factor) -> tuple[Floats, float]:
+    def _moderated(
+        self, scores: Floats, is_tested: Bools, factor: Factor
+    ) -> tuple[Floats, float]:
         """Return the moderated variances of the pairs' differences over a factor, and their degrees.
 
         `scores` are `(cells, seeds)`, or `(cells, prompts)`.
@@ -173,7 +194,9 @@ class SequentialTest:
         if not is_tested.any():
             return variances, degrees
         # A baseline that varies more than the others is in all pairs that are tested, and in few of all.
-        shared = Source(float(variances[is_tested].mean()), degrees * _effective(scores))
+        shared = Source(
+            float(variances[is_tested].mean()), degrees * _effective(scores)
+        )
         before = self._shared.get(factor)
         if before is None or shared.degrees >= before.degrees:
             before = self._shared[factor] = shared
@@ -194,7 +217,9 @@ def _effective(scores: Floats) -> float:
     squares = (residuals**2).sum(1)
     if not squares.any():
         return cells - 1.0
-    return max(1.0, (cells - 1) / cells * float(squares.sum() ** 2 / (squares**2).sum()))
+    return max(
+        1.0, (cells - 1) / cells * float(squares.sum() ** 2 / (squares**2).sum())
+    )
 
 
 def pair_variances(scores: Floats) -> Floats:
@@ -208,7 +233,9 @@ def pair_variances(scores: Floats) -> Floats:
     return np.maximum(of_pairs, 0.0)
 
 
-def reach(factors: Sequence[tuple[Floats, float]], items: tuple[Floats, Floats], level: float) -> Floats:
+def reach(
+    factors: Sequence[tuple[Floats, float]], items: tuple[Floats, Floats], level: float
+) -> Floats:
     """Return what estimates exceed with probability `level`; see `EstimatedDifference.critical`.
 
     `factors`, such as seeds, and `items` are variances of the estimates and their degrees of freedom.

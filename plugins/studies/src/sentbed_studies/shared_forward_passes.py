@@ -49,7 +49,9 @@ def can_share(a: Recipe, b: Recipe) -> bool:
             return False
     if a.runtime != b.runtime or list(a.encoders) != list(b.encoders):
         return False
-    if not all(_have_same_states(a.encoders[name], b.encoders[name]) for name in a.encoders):
+    if not all(
+        _have_same_states(a.encoders[name], b.encoders[name]) for name in a.encoders
+    ):
         return False
     if is_from_files(a):
         return True
@@ -63,9 +65,18 @@ def _have_same_states(a: EncoderRecipe, b: EncoderRecipe) -> bool:
     if _is_fitted_on_texts(a) or _is_fitted_on_texts(b):
         return False
     # The pass is over the tokens of one prompt.
-    if len(a.prompts) != 1 or a.resolved_prompts != b.resolved_prompts or a.task_prompts or b.task_prompts:
+    if (
+        len(a.prompts) != 1
+        or a.resolved_prompts != b.resolved_prompts
+        or a.task_prompts
+        or b.task_prompts
+    ):
         return False
-    return a.backbone == b.backbone and a.max_length == b.max_length and _heeded(a) == _heeded(b)
+    return (
+        a.backbone == b.backbone
+        and a.max_length == b.max_length
+        and _heeded(a) == _heeded(b)
+    )
 
 
 def _is_fitted_on_texts(encoder: EncoderRecipe) -> bool:
@@ -95,7 +106,10 @@ def share_passes(
     if kept is None:
         kept = KeptEncoders()
     kept.add(recipe, encoders)
-    passes = {name: SharedBackbone(encoder, kept.fingerprints) for name, encoder in encoders.items()}
+    passes = {
+        name: SharedBackbone(encoder, kept.fingerprints)
+        for name, encoder in encoders.items()
+    }
     for other in others:
         if other is recipe or not can_share(recipe, other):
             continue
@@ -110,7 +124,9 @@ def share_passes(
             except Exception as error:  # noqa: BLE001 - another recipe's parts must not stop this run
                 encoder = None
                 reason = reason_of(error)
-                warn(f"`{name}` of `{other.run.name}` cannot be encoded in the same pass: {reason}")
+                warn(
+                    f"`{name}` of `{other.run.name}` cannot be encoded in the same pass: {reason}"
+                )
             if encoder is not None:
                 built[name] = encoder
         if len(built) == len(passes):
@@ -118,7 +134,12 @@ def share_passes(
     if not isinstance(store, VectorCache):
         return store
     return SharedCache(
-        store.root, store.limit, store.say, store.taken, store.encoded, passes=list(passes.values())
+        store.root,
+        store.limit,
+        store.say,
+        store.taken,
+        store.encoded,
+        passes=list(passes.values()),
     )
 
 
@@ -132,10 +153,14 @@ class KeptEncoders:
 
     fingerprints: Fingerprints = attrs.field(factory=dict, init=False)
 
-    _built: dict[int, tuple[Recipe, int, Mapping[str, Encoder]]] = attrs.field(factory=dict, init=False)
+    _built: dict[int, tuple[Recipe, int, Mapping[str, Encoder]]] = attrs.field(
+        factory=dict, init=False
+    )
     """`id` of a recipe -> it, the engine's token budget before the first pass, and its encoders."""
 
-    _saved: dict[int, tuple[BuiltBackbone, Path]] = attrs.field(factory=dict, init=False)
+    _saved: dict[int, tuple[BuiltBackbone, Path]] = attrs.field(
+        factory=dict, init=False
+    )
     """`id` of a backbone -> it, and a saved encoder that has it."""
 
     def add(self, recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:
@@ -204,7 +229,10 @@ class SharedCache(VectorCache):
         chosen = []
         for space, encoder in shared.spaces:
             size_with_other = size + HEADER_SIZE + bytes_of_a_dimension * encoder.width
-            if size_with_other > min(self.limit, TOGETHER) or self.path(space, digest).exists():
+            if (
+                size_with_other > min(self.limit, TOGETHER)
+                or self.path(space, digest).exists()
+            ):
                 continue
             chosen.append((space, encoder))
             size = size_with_other
@@ -213,7 +241,9 @@ class SharedCache(VectorCache):
         try:
             vectors = shared.encode(texts, [encoder for _, encoder in chosen], progress)
         except Exception as error:  # noqa: BLE001 - what is wrong with another encoder is for its own run to say
-            self.say(f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}")
+            self.say(
+                f"vectors of {len(chosen) + 1} encoders cannot come from one pass: {error}"
+            )
             return None
 
         start = width
@@ -248,7 +278,11 @@ class SharedBackbone:
         return encoder
 
     def _place_together(self, others: Sequence[Encoder]) -> PlacedEncoder | None:
-        return self.encoder.placed.beside([encoder.placed for encoder in others]) if others else None
+        return (
+            self.encoder.placed.beside([encoder.placed for encoder in others])
+            if others
+            else None
+        )
 
     @property
     def space(self) -> EncoderFingerprint | None:
@@ -263,14 +297,21 @@ class SharedBackbone:
         if together is not None:
             encoders += self.others
 
-        new = [encoder for encoder in encoders if id(encoder.placed) not in self.fingerprints]
+        new = [
+            encoder
+            for encoder in encoders
+            if id(encoder.placed) not in self.fingerprints
+        ]
         weights: Sequence[str | None] = [None] * len(encoders)
         if together is not None and new:
             # The engine hashes the weights of the backbone once for all of them.
             weights = together.fingerprints() or weights
         for encoder, digest in zip(encoders, weights, strict=True):
             if encoder in new:
-                self.fingerprints[id(encoder.placed)] = encoder.placed, fingerprint_of(encoder, digest)
+                self.fingerprints[id(encoder.placed)] = (
+                    encoder.placed,
+                    fingerprint_of(encoder, digest),
+                )
         return [self.fingerprints[id(encoder.placed)][1] for encoder in encoders]
 
     @cached_property
@@ -286,7 +327,10 @@ class SharedBackbone:
         return list(distinct.values())
 
     def encode(
-        self, texts: Sequence[str], others: Sequence[Encoder], progress: Progress | None = None
+        self,
+        texts: Sequence[str],
+        others: Sequence[Encoder],
+        progress: Progress | None = None,
     ) -> NDArray[np.float32]:
         """Return the encoder's own vectors and, concatenated along the width, those of some of `others`."""
         placed = self._place_together(others)

@@ -43,7 +43,10 @@ class Prefix:
     @property
     def directory(self) -> Path:
         """Its run directory within that of the study."""
-        return Path("shared") / f"{self.recipe.stage[self.count - 1].name}-{short(self.key)}"
+        return (
+            Path("shared")
+            / f"{self.recipe.stage[self.count - 1].name}-{short(self.key)}"
+        )
 
     @property
     def depth(self) -> int:
@@ -122,7 +125,10 @@ class Work:
             for task in tasks:
                 prefixes.update(chain(task.above))
 
-        return Work(tuple(prefix for prefix in self.prefixes if prefix in prefixes), tuple(bundles))
+        return Work(
+            tuple(prefix for prefix in self.prefixes if prefix in prefixes),
+            tuple(bundles),
+        )
 
     def without(self, tasks: Collection[Task]) -> Work:
         """Return the work without these runs."""
@@ -156,7 +162,9 @@ def plan_work(cells: Sequence[Cell], identities: CellKeys, share: bool = True) -
     for indices in sharing_passes:
         bundle = tuple(tasks[index] for index in indices)
         bundles.append(bundle)
-    return Work(tuple(sorted(prefixes, key=lambda prefix: prefix.depth)), tuple(bundles))
+    return Work(
+        tuple(sorted(prefixes, key=lambda prefix: prefix.depth)), tuple(bundles)
+    )
 
 
 def groups(recipes: Sequence[Recipe]) -> list[list[int]]:
@@ -242,7 +250,8 @@ def _as_trained(recipe: Recipe) -> Recipe:
     encoders = {}
     for name, encoder in recipe.encoders.items():
         if name not in frozen:
-            encoder = attrs.evolve(encoder, head=attrs.evolve(encoder.head, dimensions=None))  # noqa: PLW2901
+            head = attrs.evolve(encoder.head, dimensions=None)
+            encoder = attrs.evolve(encoder, head=head)  # noqa: PLW2901
         if name not in frozen | used and is_from_files(recipe):
             encoder = attrs.evolve(encoder, prompt=None)  # noqa: PLW2901
         encoder = attrs.evolve(encoder, task_prompts=None)  # noqa: PLW2901

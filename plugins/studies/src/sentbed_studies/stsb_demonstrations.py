@@ -34,7 +34,9 @@ def make_demonstrations(directory: Path) -> Mapping[str, bytes]:
     path = _training_set(directory.parent)
     lines = path.read_text("utf-8").split("\n")[1:]
     rows = ["sentence\tword"]
-    facts = files("sentbed_studies").joinpath("stsb_demonstrations.tsv").read_text("utf-8")
+    facts = (
+        files("sentbed_studies").joinpath("stsb_demonstrations.tsv").read_text("utf-8")
+    )
     for fact in csv.DictReader(facts.splitlines(), delimiter="\t"):
         row = int(fact["row"])
         fields = lines[row].split("\t") if row < len(lines) else []

@@ -130,7 +130,13 @@ class Study:
         entries = with_labels_of_axes(entries, self.axes)
         cells = tuple(cell for cell in self.cells if matches_any(cell.labels, entries))
         if not cells:
-            raise RecipeError([Problem("no cell of the study is among those asked for; ask for others")])
+            raise RecipeError(
+                [
+                    Problem(
+                        "no cell of the study is among those asked for; ask for others"
+                    )
+                ]
+            )
 
         names = {cell.name for cell in cells}
         remarks = []
@@ -181,7 +187,11 @@ def expand(
     entries = None if only is None else with_labels_of_axes(only, axes)
     to_run = every
     if entries:
-        to_run = tuple(combination for combination in every if matches_any(combination.labels, entries))
+        to_run = tuple(
+            combination
+            for combination in every
+            if matches_any(combination.labels, entries)
+        )
     _require_none(refused_overrides(document, to_run))
 
     cells: list[Cell] = []
@@ -190,8 +200,15 @@ def expand(
     remarks: dict[str, list[str]] = {}
     for combination in every:
         name, labels = combination.name, combination.labels
-        recipes, problems = _recipes_of(combination, prompts, document, table, plugins, base, look, here)
-        if problems and look and entries is not None and not matches_any(labels, entries):
+        recipes, problems = _recipes_of(
+            combination, prompts, document, table, plugins, base, look, here
+        )
+        if (
+            problems
+            and look
+            and entries is not None
+            and not matches_any(labels, entries)
+        ):
             # Without a look at this machine, what is missing on it is no problem.
             missing = problems
             recipes, problems = _recipes_of(
@@ -205,7 +222,9 @@ def expand(
             for prompt, recipe in recipes.items():
                 for seed in dict.fromkeys(table.seeds) or (recipe.run.seed,):
                     run = attrs.evolve(recipe.run, seed=seed)
-                    cells.append(Cell(name, labels, seed, attrs.evolve(recipe, run=run), prompt))
+                    cells.append(
+                        Cell(name, labels, seed, attrs.evolve(recipe, run=run), prompt)
+                    )
         elif all(problem.misfit for problem in problems):
             reasons = tuple(problem.message for problem in problems)
             excluded.append(Excluded(name, reasons, labels))
@@ -219,7 +238,8 @@ def expand(
     for problem, names in faults.items():
         # One of all cells is the recipe's.
         if len(set(names)) < len(every):
-            problem = attrs.evolve(problem, path=f"{problem.path} of the cell `{names[0]}`".lstrip())  # noqa: PLW2901
+            path = f"{problem.path} of the cell `{names[0]}`".lstrip()
+            problem = attrs.evolve(problem, path=path)  # noqa: PLW2901
         problems_of_cells.append(problem)
     _require_none(problems_of_cells)
     baseline = baseline_of(table, axes)
@@ -231,7 +251,9 @@ def expand(
         excluded=tuple(excluded),
         baseline=None if baseline is None else ", ".join(baseline.values()),
         document=document,
-        remarks=tuple(Remark(message, tuple(names)) for message, names in remarks.items()),
+        remarks=tuple(
+            Remark(message, tuple(names)) for message, names in remarks.items()
+        ),
     )
     # In this order: one problem may be the reason for those that come later.
     _require_none(_unknown_cells(study))
@@ -265,7 +287,9 @@ def with_labels_of_axes(entries: Entries, axes: Sequence[Axis]) -> Entries:
     for entry in entries:
         labels = {name: as_tuple(alternatives) for name, alternatives in entry.items()}
         for name in labels.keys() & axis_named.keys():
-            labels[name] = tuple(label_of(axis_named[name], label) for label in labels[name])
+            labels[name] = tuple(
+                label_of(axis_named[name], label) for label in labels[name]
+            )
         written.append(labels)
         for problem in unknown_labels(labels, axes, Document({}), ("--only",)):
             path = problem.path.replace("--only.", "--only ", 1)
@@ -280,12 +304,16 @@ def read_table(document: Document, plugins: Plugins, base: Path) -> StudyTable:
         message = "the recipe has no `[study]`; give it axes, or use `sentbed run`"
         raise RecipeError([document.problem(message, ("study",))])
     content = document.data["study"]
-    table, problems = structure(content, StudyTable, document, plugins, base, rename=((), ("study",)))
+    table, problems = structure(
+        content, StudyTable, document, plugins, base, rename=((), ("study",))
+    )
     _require_none(problems)
     return table
 
 
-def cell_document(document: Document, combination: Combination) -> tuple[Document, list[Problem]]:
+def cell_document(
+    document: Document, combination: Combination
+) -> tuple[Document, list[Problem]]:
     """Return the document of a cell, with the problems of paths that lead nowhere, which are not set.
 
     Values from axes have their position there.
@@ -326,9 +354,15 @@ def cell_document(document: Document, combination: Combination) -> tuple[Documen
     return with_overrides(document, cell, combination), problems
 
 
-def placed(document: Document, path: KeyPath, file: str | None, line: int | None) -> Document:
+def placed(
+    document: Document, path: KeyPath, file: str | None, line: int | None
+) -> Document:
     """Return the document with `path`, and all keys below it, at the given file and line."""
-    places = {keys: place for keys, place in document.places.items() if keys[: len(path)] != path}
+    places = {
+        keys: place
+        for keys, place in document.places.items()
+        if keys[: len(path)] != path
+    }
     if line is not None:
         places[path] = file, line
     return attrs.evolve(document, places=places)
@@ -344,7 +378,9 @@ def find_cell(document: Document, plugins: Plugins, base: Path, name: str) -> Va
     every = combinations(table, read_axes(table, document), document)
     by_name = {combination.name: combination for combination in every}
     if name not in by_name:
-        raise RecipeError([document.problem(unknown_cell(name, list(by_name)), ("study",))])
+        raise RecipeError(
+            [document.problem(unknown_cell(name, list(by_name)), ("study",))]
+        )
     _require_none(refused_overrides(document, every))
 
     combination = by_name[name]
@@ -371,13 +407,17 @@ def _recipes_of(
     A cell that does not fit together with one of the prompts cannot be compared under all of them.
     """
     if not prompts:
-        recipe, problems = _recipe_of(combination, document, table, plugins, base, look, here)
+        recipe, problems = _recipe_of(
+            combination, document, table, plugins, base, look, here
+        )
         return {} if recipe is None else {"": recipe}, problems
     recipes = {}
     labels: dict[Problem, list[str]] = {}
     for prompt in prompts:
         under_prompt = prompt.applied_to(combination)
-        recipe, problems = _recipe_of(under_prompt, document, table, plugins, base, look, here)
+        recipe, problems = _recipe_of(
+            under_prompt, document, table, plugins, base, look, here
+        )
         if recipe is not None:
             recipes[prompt.label] = recipe
         for problem in problems:
@@ -443,7 +483,9 @@ def _cannot_stop(study: Study) -> Iterator[Problem]:
         )
         yield study.document.problem(message, (*place, "first_look"))
     if len(study.names) < 2:
-        yield study.document.problem("the study has one cell, and nothing to compare it with", place)
+        yield study.document.problem(
+            "the study has one cell, and nothing to compare it with", place
+        )
     if stop.worse_than == "baseline" and study.baseline is None:
         message = 'the study has no `baseline`; name one, or set `worse_than = "best"`'
         yield study.document.problem(message, (*place, "worse_than"))
@@ -460,8 +502,12 @@ def _too_few_cells(study: Study) -> Iterator[Problem]:
         )
         yield study.document.problem(message, ("study", "sampler"))
     elif not cells:
-        listed = "; ".join(f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded)
-        yield study.document.problem(f"no cell of the study can work: {listed}", ("study", "axes"))
+        listed = "; ".join(
+            f"{cell.name}: {' '.join(cell.reasons)}" for cell in study.excluded
+        )
+        yield study.document.problem(
+            f"no cell of the study can work: {listed}", ("study", "axes")
+        )
 
 
 def require_cells_of_labels(study: Study) -> None:
@@ -477,7 +523,9 @@ def require_cells_of_labels(study: Study) -> None:
                     f"no cell with the label `{label}` of the axis `{axis.name}` can work: "
                     f"{' '.join(failing[label].reasons)}; or take the label out"
                 )
-                problems.append(study.document.problem(message, ("study", "axes", axis.name)))
+                problems.append(
+                    study.document.problem(message, ("study", "axes", axis.name))
+                )
     _require_none(problems)
 
 
@@ -487,7 +535,10 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
     baseline, names = study.baseline, study.names
     reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
     if baseline in reasons:
-        yield problem(f"the baseline `{baseline}` cannot work: {reasons[baseline]}", ("study", "baseline"))
+        yield problem(
+            f"the baseline `{baseline}` cannot work: {reasons[baseline]}",
+            ("study", "baseline"),
+        )
     elif baseline is not None and names and baseline not in names:
         message = f"the baseline `{baseline}` is not a cell of the study; name one, such as `{names[0]}`"
         yield problem(message, ("study", "baseline"))
@@ -502,7 +553,10 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
     for title, published in study.table.expected.items():
         for name in published.cells:
             if name not in cells:
-                yield problem(unknown_cell(name, cells), ("study", "expected", title, "cells", name))
+                yield problem(
+                    unknown_cell(name, cells),
+                    ("study", "expected", title, "cells", name),
+                )
     for system, reference in study.table.references.items():
         place = ("study", "references", system)
         if reference.cell and reference.scores:
@@ -513,7 +567,10 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
             if reference.cell and reference.cell not in cells:
                 yield problem(unknown_cell(reference.cell, cells), (*place, "cell"))
             continue
-        yield problem(f"{message}; give it the `cell` that computes it, or published `scores`", place)
+        yield problem(
+            f"{message}; give it the `cell` that computes it, or published `scores`",
+            place,
+        )
 
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:

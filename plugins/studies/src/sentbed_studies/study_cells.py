@@ -24,9 +24,17 @@ class StudyCells(StudyTable):
         require_cells_of_labels(study)
         reasons = {cell.name: " ".join(cell.reasons) for cell in study.excluded}
         recipes = tuple(cell.recipe for cell in study.cells)
-        return Variants("cells", study.names, reasons, recipes, tuple(labels_that_are_equal(study.axes)))
+        return Variants(
+            "cells",
+            study.names,
+            reasons,
+            recipes,
+            tuple(labels_that_are_equal(study.axes)),
+        )
 
     @classmethod
-    def variant(cls, document: Document, plugins: Plugins, base: Path, name: str) -> Variant:
+    def variant(
+        cls, document: Document, plugins: Plugins, base: Path, name: str
+    ) -> Variant:
         """Return the recipe of one cell; see `study.find_cell`."""
         return find_cell(document, plugins, base, name)

@@ -50,16 +50,28 @@ def study() -> None:
 @study.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
 @set_option("Override a value in every cell; one that an axis varies is refused.")
-@click.option("--out", type=click.Path(file_okay=False), help="The directory; studies/NAME by default.")
-@click.option("--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing.")
-@click.option("--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label.")
-@click.option("--keep-going", is_flag=True, help="Go on with the other cells where one fails.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    help="The directory; studies/NAME by default.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Check every cell and print the plan; run nothing."
+)
+@click.option(
+    "--only", multiple=True, metavar="AXIS=LABEL", help="Only cells with this label."
+)
+@click.option(
+    "--keep-going", is_flag=True, help="Go on with the other cells where one fails."
+)
 @click.option(
     "--retrain",
     is_flag=True,
     help="Train cells again that lack an evaluation and have kept no encoder.",
 )
-@click.option("--no-share", is_flag=True, help="Let every cell do all of its work itself.")
+@click.option(
+    "--no-share", is_flag=True, help="Let every cell do all of its work itself."
+)
 @click.option(
     "--executor",
     "where",
@@ -68,7 +80,13 @@ def study() -> None:
     help="Who runs the cells: `local`, `ray`, or another that a plugin offers.",
 )
 @workers_option
-@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs a worker has alone.")
+@click.option(
+    "--gpus",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="GPUs a worker has alone.",
+)
 @click.option("--address", help="That of a Ray cluster.")
 def run(
     recipe: str,
@@ -98,7 +116,9 @@ def run(
     plugins = load_plugins()
     cells = entries(only)
     on_this_machine = where == "local"
-    expanded = read_study(recipe, overrides, plugins, only=cells or None, here=on_this_machine)
+    expanded = read_study(
+        recipe, overrides, plugins, only=cells or None, here=on_this_machine
+    )
     if not cells:
         require_cells_of_labels(expanded)
     plan = plan_study(
@@ -119,7 +139,9 @@ def run(
 
     to_train_again = [run for run in plan.kept if run.is_to_be_trained_again]
     if to_train_again and not retrain and sys.stdin.isatty():
-        retrain = click.confirm(f"Train {len(to_train_again):,} finished runs again?", err=True)
+        retrain = click.confirm(
+            f"Train {len(to_train_again):,} finished runs again?", err=True
+        )
     result = run_plan(
         plan,
         plugins,
@@ -164,8 +186,16 @@ def run_plan(
     if plan.left.workers > 1:
         # With one worker, this process runs the cells, and saves a state on SIGTERM.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with reported(plan.directory), watching(plan.directory, plan.work, plan.left) as say:
-        pool = executor_of(executor, {"workers": plan.left.workers, **(executor_options or {})}, plugins, say)
+    with (
+        reported(plan.directory),
+        watching(plan.directory, plan.work, plan.left) as say,
+    ):
+        pool = executor_of(
+            executor,
+            {"workers": plan.left.workers, **(executor_options or {})},
+            plugins,
+            say,
+        )
         return run_study(
             plan.study,
             plan.directory,
@@ -217,7 +247,12 @@ def status(directory: str, as_json: bool) -> None:
 
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; by default a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="The port; by default a free one.",
+)
 def watch(directory: str, port: int) -> None:
     """Show the report of the study in DIRECTORY in a browser on this machine, and renew it while runs end.
 
@@ -228,7 +263,9 @@ def watch(directory: str, port: int) -> None:
     with StudyServer(Path(directory), port) as server:
         try:
             echo(server.url)
-            echo("open it in a browser on this machine; Ctrl-C ends the server", err=True)
+            echo(
+                "open it in a browser on this machine; Ctrl-C ends the server", err=True
+            )
             server.serve_forever()
         except KeyboardInterrupt:
             echo(f"`{directory}` is not watched any more; its runs go on", err=True)
@@ -246,15 +283,47 @@ def report(directory: str) -> None:
 @study.command()
 @click.argument("directory", type=click.Path(file_okay=False))
 @click.argument("names", nargs=-1, metavar="[NAME ...]")
-@click.option("--list", "only_list", is_flag=True, help="Print the names and titles of the figures.")
-@click.option("-o", "file", type=click.Path(dir_okay=False), help="The file of one figure, by its suffix.")
-@click.option("--out", type=click.Path(file_okay=False), help="The directory; DIRECTORY/figures by default.")
-@click.option("--format", "form", type=click.Choice(["pdf", "svg", "png"]), default="pdf", show_default=True)
-@click.option("--task", default="", help="Draw this task, instead of the average or the last one.")
-@click.option("--width", type=float, default=3.3, show_default=True, help="Inches, 0.5 to 50.")
+@click.option(
+    "--list",
+    "only_list",
+    is_flag=True,
+    help="Print the names and titles of the figures.",
+)
+@click.option(
+    "-o",
+    "file",
+    type=click.Path(dir_okay=False),
+    help="The file of one figure, by its suffix.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    help="The directory; DIRECTORY/figures by default.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["pdf", "svg", "png"]),
+    default="pdf",
+    show_default=True,
+)
+@click.option(
+    "--task", default="", help="Draw this task, instead of the average or the last one."
+)
+@click.option(
+    "--width", type=float, default=3.3, show_default=True, help="Inches, 0.5 to 50."
+)
 @click.option("--height", type=float, help="Inches; by default as in the report.")
-@click.option("--dpi", type=click.IntRange(1), default=300, show_default=True, help="Resolution of PNG.")
-@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option(
+    "--dpi",
+    type=click.IntRange(1),
+    default=300,
+    show_default=True,
+    help="Resolution of PNG.",
+)
+@click.option(
+    "--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True
+)
 def plot(
     directory: str,
     names: tuple[str, ...],
@@ -275,13 +344,19 @@ def plot(
     """
     from sentbed.errors import RunError
     from sentbed_report.figures.figure_files import write_figure
-    from sentbed_report.figures.study_figures import NOTHING, figure_named, study_figures
+    from sentbed_report.figures.study_figures import (
+        NOTHING,
+        figure_named,
+        study_figures,
+    )
 
     from sentbed_studies.study_results import load_study
 
     if file is not None and (len(names) != 1 or out is not None):
         if out is not None:
-            raise click.UsageError("`-o FILE` and `--out DIRECTORY` say the same twice: take one of them out")
+            raise click.UsageError(
+                "`-o FILE` and `--out DIRECTORY` say the same twice: take one of them out"
+            )
         raise click.UsageError(
             f"`-o FILE` is the file of one figure, and {len(names) or 'all'} are to be written: name one, or "
             "say the directory of their files with `--out DIRECTORY`"
@@ -295,26 +370,66 @@ def plot(
         for name, figure in figures.items():
             echo(f"{name:{longest}}  {figure.title}")
         return
-    chosen = {name: figure_named(figures, name, task, loaded.tables) for name in names or figures}
+    chosen = {
+        name: figure_named(figures, name, task, loaded.tables)
+        for name in names or figures
+    }
     for name, figure in chosen.items():
         path = Path(out or Path(directory) / "figures") / f"{name}.{form}"
         if file is not None:
             path = Path(file)
-        remark = write_figure(figure.figure(width, height, theme), path, figure.title, dpi)
+        remark = write_figure(
+            figure.figure(width, height, theme), path, figure.title, dpi
+        )
         echo(path)
         if remark:
             echo(remark, err=True)
 
 
 @study.command()
-@click.argument("directories", type=click.Path(file_okay=False), nargs=-1, metavar="[DIRECTORY]...")
-@click.option("--seed-std", type=click.FloatRange(0), help="Standard deviation over seeds of the difference.")
-@click.option("--item-std", type=click.FloatRange(0), help="Standard error of it due to the test items.")
-@click.option("--seeds", type=click.IntRange(1), multiple=True, help="Number of seeds; may be repeated.")
-@click.option("--difference", type=float, multiple=True, help="Difference to find; may be repeated.")
-@click.option("--cells", type=click.IntRange(1), help="Cells that are compared with the baseline.")
-@click.option("--level", type=float, default=0.05, show_default=True, help="Level of all comparisons.")
-@click.option("--power", "power_", type=float, default=0.8, show_default=True, help="Probability to find it.")
+@click.argument(
+    "directories", type=click.Path(file_okay=False), nargs=-1, metavar="[DIRECTORY]..."
+)
+@click.option(
+    "--seed-std",
+    type=click.FloatRange(0),
+    help="Standard deviation over seeds of the difference.",
+)
+@click.option(
+    "--item-std",
+    type=click.FloatRange(0),
+    help="Standard error of it due to the test items.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    multiple=True,
+    help="Number of seeds; may be repeated.",
+)
+@click.option(
+    "--difference",
+    type=float,
+    multiple=True,
+    help="Difference to find; may be repeated.",
+)
+@click.option(
+    "--cells", type=click.IntRange(1), help="Cells that are compared with the baseline."
+)
+@click.option(
+    "--level",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Level of all comparisons.",
+)
+@click.option(
+    "--power",
+    "power_",
+    type=float,
+    default=0.8,
+    show_default=True,
+    help="Probability to find it.",
+)
 def power(
     directories: tuple[str, ...],
     seed_std: float | None,
@@ -335,7 +450,9 @@ def power(
     from sentbed_studies.power_table import power_of_spread, power_of_study
 
     if bool(directories) == (seed_std is not None or item_std is not None):
-        raise click.UsageError("give either DIRECTORY, or `--seed-std` and `--item-std`")
+        raise click.UsageError(
+            "give either DIRECTORY, or `--seed-std` and `--item-std`"
+        )
     if directories:
         data = runs_as_study([*map(Path, directories)])
         tables = power_of_study(data, seeds, difference, power_, level, cells)

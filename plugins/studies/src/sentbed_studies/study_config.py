@@ -115,4 +115,8 @@ class StudyTable(RecipeTable):
             return "decide"
         if self.stop is not None:
             return "stop"
-        return "sampler" if self.sampler is not None and self.sampler.with_.learns else None
+        return (
+            "sampler"
+            if self.sampler is not None and self.sampler.with_.learns
+            else None
+        )

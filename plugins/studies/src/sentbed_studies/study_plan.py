@@ -18,7 +18,11 @@ from sentbed_report.study_page.decisions_section import outcome
 from sentbed_studies.added_evaluations import KeptRun, kept_runs
 from sentbed_studies.axes import labels_that_are_equal
 from sentbed_studies.cell_keys import CellKeys
-from sentbed_studies.confirmation import Confirmation, confirmation_of, fresh_seeds_in_words
+from sentbed_studies.confirmation import (
+    Confirmation,
+    confirmation_of,
+    fresh_seeds_in_words,
+)
 from sentbed_studies.early_stopping import needless_runs
 from sentbed_studies.other_keys import kept_lines
 from sentbed_studies.sampled_cells import runs_of
@@ -105,7 +109,11 @@ class StudyPlan:
     def _shared_work(self) -> Iterator[str]:
         work = self.work.without(self.needless)
         at_most = "" if self.study.table.sampler is None else "at most "
-        unstarted = [run.task for run in self.kept if run.status is None and run.task not in self.needless]
+        unstarted = [
+            run.task
+            for run in self.kept
+            if run.status is None and run.task not in self.needless
+        ]
         for prefix in needed(self.directory, work, unstarted):
             runs = count(work.sharing(prefix), "run")
             yield f"  shared: {prefix}, trained once for {at_most}{runs}"
@@ -168,7 +176,9 @@ def plan_study(
         is_over = len(needless) == len(waiting)
         confirmation = confirmation_of(study, work, directory, keys, share, is_over)
 
-    if len(needless) == len(waiting) and (confirmation is None or not confirmation.number_left):
+    if len(needless) == len(waiting) and (
+        confirmation is None or not confirmation.number_left
+    ):
         # Nothing is left to estimate, for which models would be built.
         left = TimeLeft({}, workers=workers or 1)
     else:

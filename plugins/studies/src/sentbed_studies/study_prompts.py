@@ -44,7 +44,11 @@ class StudyPrompt:
 
     def applied_to(self, combination: Combination) -> Combination:
         """Return a cell with this prompt; what it sets is set after the axes."""
-        settings = {path: value for path, value in combination.settings.items() if path not in self.settings}
+        settings = {
+            path: value
+            for path, value in combination.settings.items()
+            if path not in self.settings
+        }
         settings |= self.settings
         places = dict.fromkeys(self.settings, self.place)
         return attrs.evolve(combination, settings=settings, prompt_places=places)
@@ -82,7 +86,9 @@ def _prompts_of(
     """Yield the prompts of one entry of `prompts`. Raises `ValueError`, or why its file cannot be read."""
     if isinstance(content, str):
         parse_template(content)
-        yield StudyPrompt(_checked_label(content), {PROMPT_PATH: {"template": content}}, place)
+        yield StudyPrompt(
+            _checked_label(content), {PROMPT_PATH: {"template": content}}, place
+        )
         return
 
     rest = {key: value for key, value in content.items() if key != "label"}
@@ -110,7 +116,11 @@ def _prompts_of_file(
     location = content["file"]
     if not isinstance(location, str):
         raise ValueError(f"the `file` is {location!r:.80}, expected a path")  # noqa: TRY004 - of the recipe
-    path = locate(location) if ":" in location else _beside(place, document, base) / location
+    path = (
+        locate(location)
+        if ":" in location
+        else _beside(place, document, base) / location
+    )
     lines = read_file(path).decode("utf-8-sig").splitlines()
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -126,7 +136,9 @@ def _beside(place: KeyPath, document: Document, base: Path) -> Path:
 
 def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return path -> value of a prompt's table; empty for the recipe's own prompt. Raises `ValueError`."""
-    settings = dict(leaves({key: value for key, value in content.items() if key not in _KEYS}))
+    settings = dict(
+        leaves({key: value for key, value in content.items() if key not in _KEYS})
+    )
     for path in settings:
         if "." not in path:
             raise ValueError(
@@ -147,7 +159,9 @@ def _settings(content: Mapping[str, Any]) -> dict[str, Any]:
 def _checked_label(label: str) -> str:
     """Return a label. Raises `ValueError` if tables cannot have it."""
     if not label.strip() or printable(label) != label:
-        raise ValueError(f"the label {label!r} is empty or has control characters; give the prompt a `label`")
+        raise ValueError(
+            f"the label {label!r} is empty or has control characters; give the prompt a `label`"
+        )
     if len(label) > LONGEST_LABEL:
         raise ValueError(
             f"the prompt {label!r:.80} would be called by its {len(label)} characters; give it a `label` of "
@@ -156,7 +170,9 @@ def _checked_label(label: str) -> str:
     return label
 
 
-def _problems_together(prompts: Sequence[StudyPrompt], document: Document) -> Iterator[Problem]:
+def _problems_together(
+    prompts: Sequence[StudyPrompt], document: Document
+) -> Iterator[Problem]:
     """Yield what is wrong with prompts beside each other."""
     if len(prompts) < 2:
         message = (
@@ -190,7 +206,9 @@ def _problems_with_axes(
     """Yield a problem for each axis that sets what the prompts would replace, or has their column."""
     for axis in axes:
         if axis.name == "prompt":
-            message = "the axis has the name of the column of `prompts`; call it otherwise"
+            message = (
+                "the axis has the name of the column of `prompts`; call it otherwise"
+            )
             yield document.problem(message, ("study", "axes", axis.name))
         paths: dict[str, None] = {}
         for settings in axis.settings.values():
@@ -206,12 +224,17 @@ def _problems_with_axes(
                 break
 
 
-def _problems_with_overrides(prompts: Sequence[StudyPrompt], document: Document) -> Iterator[Problem]:
+def _problems_with_overrides(
+    prompts: Sequence[StudyPrompt], document: Document
+) -> Iterator[Problem]:
     """Yield a problem for each override that the prompts would replace."""
     for override in document.overrides:
         path = override.partition("=")[0].strip()
         value = document.value(document.key_path(path))
-        if any(_is_replaced(inner, prompts, document) for inner in _paths_of_values(path, value)):
+        if any(
+            _is_replaced(inner, prompts, document)
+            for inner in _paths_of_values(path, value)
+        ):
             message = (
                 f"found the override `{path}`, but its value is that of the study's `prompts`; take it out, "
                 "or change the prompts (`--set study.prompts=[...]`)"
@@ -241,7 +264,9 @@ def _is_replaced(path: str, prompts: Sequence[StudyPrompt], document: Document) 
     return False
 
 
-def _not_counted(table: StudyTable, axes: Sequence[Axis], document: Document) -> Iterator[Problem]:
+def _not_counted(
+    table: StudyTable, axes: Sequence[Axis], document: Document
+) -> Iterator[Problem]:
     """Yield what cannot go with prompts, as it would not count them."""
     if table.sampler is not None:
         message = (

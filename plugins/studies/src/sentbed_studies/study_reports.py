@@ -16,7 +16,9 @@ from sentbed_report.study_page.study_report import write_study_report
 
 
 def write_reports(
-    directory: Path, say: Callable[[str], None] | None = None, data: StudyData | None = None
+    directory: Path,
+    say: Callable[[str], None] | None = None,
+    data: StudyData | None = None,
 ) -> Path:
     """Write tables and reports of the results so far; return the path of `report.html`.
 

@@ -142,9 +142,9 @@ class LoadedStudy:
         `metric`, `value`, `direction`, `degenerate`. Axes are ordered categories, in the order of the recipe.
         """
         scores = self.numbers[self.numbers["evaluator"] != RUN_COST]
-        return scores[["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]].reset_index(
-            drop=True
-        )
+        return scores[
+            ["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]
+        ].reset_index(drop=True)
 
     @cached_property
     def costs(self) -> pandas.DataFrame:
@@ -157,7 +157,14 @@ class LoadedStudy:
         the evaluator `run-cost`.
         """
         costs = self._numbered_costs(["encoder", "evaluator"])
-        places = ["cell", *self._axis_columns, *self._prompt_column, "seed", "encoder", "evaluator"]
+        places = [
+            "cell",
+            *self._axis_columns,
+            *self._prompt_column,
+            "seed",
+            "encoder",
+            "evaluator",
+        ]
         lines = [*places, "time"]
         wide = costs.pivot(index=lines, columns="column", values="value").reset_index()
         order = costs.drop_duplicates(lines)[lines]
@@ -175,21 +182,29 @@ class LoadedStudy:
         """
         costs = self._numbered_costs(["encoder"])
         names = zip(costs["column"], costs["time"], strict=True)
-        costs["column"] = [name if time == 0 else f"{name} {time + 1}" for name, time in names]
+        costs["column"] = [
+            name if time == 0 else f"{name} {time + 1}" for name, time in names
+        ]
         places = ["cell", *self._prompt_column, "seed", "encoder"]
         wide = costs.pivot(index=places, columns="column", values="value").reset_index()
         wide = wide[[*places, *dict.fromkeys(costs["column"])]]
         scores = self.numbers[self.numbers["axis"] != "cost"]
-        scores = scores[["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]]
+        scores = scores[
+            ["cell", *self._axis_columns, *self._prompt_column, *SCORE_COLUMNS]
+        ]
         return scores.merge(wide, how="left", on=places)
 
     def _numbered_costs(self, places: list[str]) -> pandas.DataFrame:
         """Return all costs with the name of their column, and how often that was there before in a run."""
         costs = self.numbers[self.numbers["axis"] == "cost"].copy()
         taken = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
-        costs["column"] = [f"cost {task}" if task in taken else task for task in costs["task"]]
+        costs["column"] = [
+            f"cost {task}" if task in taken else task for task in costs["task"]
+        ]
         of_run = ["cell", *self._prompt_column, "seed"]
-        costs["time"] = costs.groupby([*of_run, *places, "column"], observed=True).cumcount()
+        costs["time"] = costs.groupby(
+            [*of_run, *places, "column"], observed=True
+        ).cumcount()
         return costs
 
     def power(
@@ -238,7 +253,10 @@ class LoadedStudy:
                     {
                         # Before the labels: an axis may be called `name`, which is no column.
                         **attrs.asdict(row),
-                        **{axis_column(axis): label for axis, label in labels[row.cell].items()},
+                        **{
+                            axis_column(axis): label
+                            for axis, label in labels[row.cell].items()
+                        },
                         **table.ranked_by,
                         "letters": row.letters,
                         "mean_rank": None if rank is None else rank.mean_rank,
@@ -288,7 +306,9 @@ class LoadedStudy:
         """
         plot = figure_named(self._plots(task), name, task, self.tables)
         figure = plot.figure(width, height, theme)
-        if file is not None and (remark := write_figure(figure, Path(file), plot.title, dpi)):
+        if file is not None and (
+            remark := write_figure(figure, Path(file), plot.title, dpi)
+        ):
             warnings.warn(remark, stacklevel=2)
         return figure
 

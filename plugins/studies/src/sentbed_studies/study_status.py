@@ -107,7 +107,11 @@ class StudyStatus:
     @property
     def at_work(self) -> list[RunProgress]:
         """How far the runs are that are at work."""
-        return [status.progress for status in self.runs if status.is_at_work and status.progress is not None]
+        return [
+            status.progress
+            for status in self.runs
+            if status.is_at_work and status.progress is not None
+        ]
 
     @property
     def seconds_left(self) -> float | None:
@@ -155,7 +159,9 @@ class StudyStatus:
             "finished": self.finished,
             "total": self.total,
             "seconds_left": self.seconds_left,
-            "decisions": None if data.decisions is None else plain(attrs.asdict(data.decisions)),
+            "decisions": None
+            if data.decisions is None
+            else plain(attrs.asdict(data.decisions)),
             "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
             "runs": [status.table() for status in self.runs],
         }
@@ -180,7 +186,11 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
         unchosen = (data.sampled.cells - len(data.sampled.names)) * len(data.seeds)
 
     mean = None
-    times = [run.seconds for run in runs if run.status == "finished" and run.seconds is not None]
+    times = [
+        run.seconds
+        for run in runs
+        if run.status == "finished" and run.seconds is not None
+    ]
     if times:
         mean = sum(times) / len(times)
 

@@ -64,7 +64,11 @@ class TimeLeft:
 
     @pending.default
     def _not_finished(self) -> dict[Path, Range | None]:
-        return {run: seconds for run, seconds in self.planned.items() if run not in self.took}
+        return {
+            run: seconds
+            for run, seconds in self.planned.items()
+            if run not in self.took
+        }
 
     def finished(self, run: Path, seconds: float) -> None:
         """Note that a run has finished."""
@@ -143,7 +147,10 @@ class TimeLeft:
     def seconds(self) -> Range | None:
         """Return the minimum and maximum seconds left for all runs and workers, or None if unknown."""
         # Runs with fresh seeds come after all others.
-        parts = [self._together([*self.pending.values(), *self.unchosen]), self._together(self.fresh)]
+        parts = [
+            self._together([*self.pending.values(), *self.unchosen]),
+            self._together(self.fresh),
+        ]
         if not self.took and (self.pending or self.unchosen or self.fresh):
             parts.append((START, START))
         return _sum(parts)
@@ -175,7 +182,9 @@ class TimeLeft:
 
     def _later(self) -> Mapping[Path, float]:
         """Return the finished runs that count: those after the first of a worker, if there are any."""
-        later = {run: seconds for run, seconds in self.took.items() if run not in self._first}
+        later = {
+            run: seconds for run, seconds in self.took.items() if run not in self._first
+        }
         return later or self._first
 
     def _scale(self) -> float | None:
@@ -253,7 +262,11 @@ def time_left(
 def _sample(left: TimeLeft, work: Work, number_of_runs: int) -> None:
     """Let only so many runs of cells be left, with those that have finished; each takes the mean of all."""
     part = number_of_runs / len(work.tasks)
-    cells = [left.pending.pop(task.directory) for task in work.tasks if task.directory in left.pending]
+    cells = [
+        left.pending.pop(task.directory)
+        for task in work.tasks
+        if task.directory in left.pending
+    ]
     finished = len(work.tasks) - len(cells)
     left.unchosen = [_mean(cells)] * max(0, number_of_runs - finished)
     # It is not known which shared stages the chosen cells need.
@@ -333,7 +346,9 @@ class _Plans:
         self._evaluated.clear()
         return [self.of_run(task.cell.recipe) for task in work.tasks]
 
-    def of_run(self, recipe: Recipe, begun: int = 0, encodes: bool = True) -> Range | None:
+    def of_run(
+        self, recipe: Recipe, begun: int = 0, encodes: bool = True
+    ) -> Range | None:
         """Return the seconds of a run that goes on after `begun` stages."""
         seconds = _sum([(RUN, RUN), *self._of_stages(recipe)[begun:]])
         if seconds is None or not encodes:
@@ -359,11 +374,15 @@ class _Plans:
         for stage, planned in zip(recipe.stage, plan.stages, strict=True):
             self.problems |= dict.fromkeys(planned.problems)
             peaks.append(planned.peak or 0)
-            seconds.append(_sum([planned.seconds, *self._of_validations(recipe, stage, planned)]))
+            seconds.append(
+                _sum([planned.seconds, *self._of_validations(recipe, stage, planned)])
+            )
         self.memory = max(peaks)
         return seconds
 
-    def _of_validations(self, recipe: Recipe, stage: Stage, planned: StagePlan) -> Iterator[Range | None]:
+    def _of_validations(
+        self, recipe: Recipe, stage: Stage, planned: StagePlan
+    ) -> Iterator[Range | None]:
         """Yield the seconds of a stage's validations."""
         if planned.seconds is None or planned.steps is None:
             return
@@ -381,7 +400,11 @@ class _Plans:
             for seconds in self._of_evaluation(recipe, entry, name):
                 if "end" in entry.at:
                     yield seconds
-                if "start" in entry.at and not begun and self._is_new(recipe, entry, name):
+                if (
+                    "start" in entry.at
+                    and not begun
+                    and self._is_new(recipe, entry, name)
+                ):
                     yield seconds
 
     def _of_evaluation(

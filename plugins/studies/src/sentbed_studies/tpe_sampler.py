@@ -43,16 +43,26 @@ class TPE(CellSampler):
             )
 
     def choose(
-        self, cells: Sequence[Mapping[str, Any]], scores: Mapping[int, float | None], count: int, seed: int
+        self,
+        cells: Sequence[Mapping[str, Any]],
+        scores: Mapping[int, float | None],
+        count: int,
+        seed: int,
     ) -> list[int]:
         """Return the cells nearest to what Optuna proposes."""
         import numpy as np
         import optuna
-        from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
+        from optuna.distributions import (
+            BaseDistribution,
+            CategoricalDistribution,
+            IntDistribution,
+        )
         from optuna.samplers import TPESampler
         from optuna.trial import TrialState, create_trial
 
-        ordered = {axis for axis, label in cells[0].items() if not isinstance(label, str)}
+        ordered = {
+            axis for axis, label in cells[0].items() if not isinstance(label, str)
+        }
         labels: dict[str, list[Any]] = {}
         space: dict[str, BaseDistribution] = {}
         for axis in cells[0]:
@@ -66,7 +76,9 @@ class TPE(CellSampler):
             else:
                 labels[axis] = of_axis
                 space[axis] = CategoricalDistribution(range(len(of_axis)))
-        places = [{axis: labels[axis].index(cell[axis]) for axis in labels} for cell in cells]
+        places = [
+            {axis: labels[axis].index(cell[axis]) for axis in labels} for cell in cells
+        ]
         rng = np.random.default_rng([seed, len(scores)])
         # Optuna's own warnings are on its experimental parts; its log would be a line a cell.
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -80,7 +92,11 @@ class TPE(CellSampler):
         study = optuna.create_study(direction="maximize", sampler=sampler)
 
         def add(cell: int, state: TrialState, value: float | None = None) -> None:
-            study.add_trial(create_trial(state=state, params=places[cell], distributions=space, value=value))
+            study.add_trial(
+                create_trial(
+                    state=state, params=places[cell], distributions=space, value=value
+                )
+            )
 
         def distance(cell: int, proposal: Mapping[str, int]) -> float:
             total = 0.0
@@ -94,7 +110,9 @@ class TPE(CellSampler):
         for cell, score in scores.items():
             if score is not None:
                 add(cell, TrialState.COMPLETE, score)
-        free = [cell for cell in rng.permutation(len(cells)).tolist() if cell not in scores]
+        free = [
+            cell for cell in rng.permutation(len(cells)).tolist() if cell not in scores
+        ]
         chosen: list[int] = []
         for _ in range(count):
             trial = study.ask(space)

@@ -81,7 +81,9 @@ def find_checks(papers: Path, paper: str) -> dict[str, Path]:
         return files
     if paper not in files:
         having = ", ".join(f"`{name}`" for name in files) or "no paper"
-        raise RunError(f"there is no `{CHECKS}` of `{paper}` in `{papers}`; {having} has one")
+        raise RunError(
+            f"there is no `{CHECKS}` of `{paper}` in `{papers}`; {having} has one"
+        )
     return {paper: files[paper]}
 
 
@@ -94,7 +96,9 @@ class Verification:
     directory: Path
     checks: tuple[Check, ...]
 
-    def run(self, workers: int | None, retrain: bool, plugins: Plugins, say: Say) -> list[Verdict]:
+    def run(
+        self, workers: int | None, retrain: bool, plugins: Plugins, say: Say
+    ) -> list[Verdict]:
         """Run the checks that can be run and have not finished; say ours, theirs and the verdicts."""
         failed = self._run_cells(workers, retrain, plugins, say)
         numbers: tuple[Number, ...] = ()
@@ -108,18 +112,28 @@ class Verification:
         if numbers:
             for line in comparison(numbers):
                 say(line)
-        rows = [(f"{self.paper}: {verdict.check}", verdict.outcome) for verdict in verdicts]
+        rows = [
+            (f"{self.paper}: {verdict.check}", verdict.outcome) for verdict in verdicts
+        ]
         for line in aligned(rows, left=2):
             say(line)
         return verdicts
 
-    def _run_cells(self, workers: int | None, retrain: bool, plugins: Plugins, say: Say) -> dict[str, str]:
+    def _run_cells(
+        self, workers: int | None, retrain: bool, plugins: Plugins, say: Say
+    ) -> dict[str, str]:
         """Run cells, and return the errors of those that failed, by name."""
-        runnable = {check.name for check in self.checks if not check.lacking and not check.finished}
+        runnable = {
+            check.name
+            for check in self.checks
+            if not check.lacking and not check.finished
+        }
         only = [cell.labels for cell in self.study.cells if cell.name in runnable]
         if not only:
             return {}
-        plan = plan_study(self.study, self.directory, plugins, only=only, workers=workers)
+        plan = plan_study(
+            self.study, self.directory, plugins, only=only, workers=workers
+        )
         result = run_plan(plan, plugins, only=only, keep_going=True, retrain=retrain)
         say(str(write_reports(self.directory)))
         errors = {}
@@ -130,7 +144,12 @@ class Verification:
 
 
 def read_verification(
-    paper: str, file: Path, parent: Path, overrides: Sequence[str], only: Entries, plugins: Plugins
+    paper: str,
+    file: Path,
+    parent: Path,
+    overrides: Sequence[str],
+    only: Entries,
+    plugins: Plugins,
 ) -> Verification:
     """Read the checks of a paper; `only` selects some, as `StudyTable.exclude` does, and empty is all.
 
@@ -143,8 +162,12 @@ def read_verification(
         # Of a combination that cannot work only the name is known, and not whether it was asked for.
         selected = attrs.evolve(study.only(only), excluded=())
     directory = parent / study.name
-    checks = _read_checks(selected, plan_work(selected.cells, CellKeys(plugins)), directory)
-    return Verification(paper, attrs.evolve(study, remarks=()), directory, tuple(checks))
+    checks = _read_checks(
+        selected, plan_work(selected.cells, CellKeys(plugins)), directory
+    )
+    return Verification(
+        paper, attrs.evolve(study, remarks=()), directory, tuple(checks)
+    )
 
 
 def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
@@ -177,7 +200,9 @@ def _read_checks(study: Study, work: Work, directory: Path) -> list[Check]:
     # Work is in the order in which it is shared.
     checks.sort(key=lambda check: study.names.index(check.name))
     for excluded in study.excluded:
-        checks.append(Check(excluded.name, "", None, None, False, "; ".join(excluded.reasons)))
+        checks.append(
+            Check(excluded.name, "", None, None, False, "; ".join(excluded.reasons))
+        )
     return checks
 
 
@@ -212,13 +237,17 @@ def check_table(checks: Mapping[str, Sequence[Check]]) -> Iterator[str]:
     yield from aligned(rows, left=2)
 
 
-def judge(checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]) -> Iterator[Verdict]:
+def judge(
+    checks: Sequence[Check], numbers: Sequence[Number], failed: Mapping[str, str]
+) -> Iterator[Verdict]:
     """Yield what each check has shown; `failed` has the error of those that could not be run."""
     for check in checks:
         of_check = [number for number in numbers if number.cell == check.name]
         if not of_check:
             reason = failed.get(check.name) or check.lacking or "it has not been run"
-            yield Verdict(check.name, f"not run: {' '.join(reason.split())}", complete=False)
+            yield Verdict(
+                check.name, f"not run: {' '.join(reason.split())}", complete=False
+            )
             continue
         yield _judge_numbers(check.name, of_check)
 
@@ -241,7 +270,9 @@ def _judge_numbers(name: str, numbers: Sequence[Number]) -> Verdict:
         outcome = "not measured" if not_measured else "shown only"
     else:
         outcome = "met in part" if not_measured else "met"
-    return Verdict(name, f"{outcome}: {counted}", missed=missed, complete=not not_measured)
+    return Verdict(
+        name, f"{outcome}: {counted}", missed=missed, complete=not not_measured
+    )
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:

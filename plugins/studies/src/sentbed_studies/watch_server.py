@@ -35,7 +35,9 @@ HTML = "text/html; charset=utf-8"
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 POLICY = "frame-ancestors 'none'"
-SANDBOX = f"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; {POLICY}"
+SANDBOX = (
+    f"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; {POLICY}"
+)
 """Policy of a run's report, which is served as the run has written it: no script runs, nothing is loaded."""
 
 
@@ -61,7 +63,9 @@ class WatchedStudy:
         with self._lock:
             data = self._read()
             if not self._page:
-                script = resource("sentbed_studies", "watch.js").replace("FINGERPRINT", self._fingerprint)
+                script = resource("sentbed_studies", "watch.js").replace(
+                    "FINGERPRINT", self._fingerprint
+                )
                 summaries = summarise(data)
                 pages = item_pages(summaries, data)
                 self._page = page_html(study_page(data, summaries, pages), script)
@@ -157,7 +161,11 @@ def _runs_at_work(data: StudyData) -> list[Path]:
     runs: list[CellRun] = []
     for cell in data.cells:
         runs += (*cell.runs, *cell.confirmation)
-    return [run.directory for run in runs if run.status == "running" and run.directory is not None]
+    return [
+        run.directory
+        for run in runs
+        if run.status == "running" and run.directory is not None
+    ]
 
 
 def _digest(times: Sequence[str], statuses: Sequence[str]) -> str:
@@ -179,7 +187,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "GET":
             self._answer(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, "only GET is answered\n")
         elif self.headers.get("Host") not in self.server.names:
-            self._answer(HTTPStatus.FORBIDDEN, TEXT, f"only {self.server.url} is answered\n")
+            self._answer(
+                HTTPStatus.FORBIDDEN, TEXT, f"only {self.server.url} is answered\n"
+            )
         else:
             return True
         return False
@@ -189,7 +199,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             match self.path:
                 case "/state":
-                    self._answer(HTTPStatus.OK, JSON, json.dumps(self.server.study.state()))
+                    self._answer(
+                        HTTPStatus.OK, JSON, json.dumps(self.server.study.state())
+                    )
                 case "/" | "/report.html":
                     # The pages of items lead back to the second.
                     self._answer(HTTPStatus.OK, HTML, self.server.study.page())
@@ -208,10 +220,14 @@ class _Handler(BaseHTTPRequestHandler):
         if report is not None:
             self._answer(HTTPStatus.OK, HTML, report, SANDBOX)
             return
-        message = "there are only /, /state, the pages of items and the reports of runs\n"
+        message = (
+            "there are only /, /state, the pages of items and the reports of runs\n"
+        )
         self._answer(HTTPStatus.NOT_FOUND, TEXT, message)
 
-    def _answer(self, status: HTTPStatus, kind: str, text: str, policy: str = POLICY) -> None:
+    def _answer(
+        self, status: HTTPStatus, kind: str, text: str, policy: str = POLICY
+    ) -> None:
         content = text.encode()
         self.send_response(status)
         headers = {

@@ -40,7 +40,9 @@ AT_WORK = "at-work"
 
 
 @contextmanager
-def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = ()) -> Iterator[None]:
+def at_work(
+    directory: Path, study: Study, work: Work, sampled: Sequence[str] = ()
+) -> Iterator[None]:
     """Write a study's cells and axes, for `read_data`, and say that this process works on them.
 
     Several processes may work on the same study. `sampled` are the cells that its sampler chooses first.
@@ -50,12 +52,18 @@ def at_work(directory: Path, study: Study, work: Work, sampled: Sequence[str] = 
     """
     record = _record(study, work)
     before = _record_before(directory)
-    if before is not None and before.name != record.name and not set(_keys(before)) & set(_keys(record)):
+    if (
+        before is not None
+        and before.name != record.name
+        and not set(_keys(before)) & set(_keys(record))
+    ):
         raise RunError(
             f"`{directory}` holds the study `{before.name}`, and this one is `{record.name}`; choose "
             "another `--out`"
         )
-    same_study = f"{AT_WORK}-{hashlib.sha256(_as_json(record).encode()).hexdigest()[:16]}-"
+    same_study = (
+        f"{AT_WORK}-{hashlib.sha256(_as_json(record).encode()).hexdigest()[:16]}-"
+    )
     lock = directory / LOCKS / f"{same_study}{uuid.uuid4().hex}.lock"
     try:
         with locked(lock):
@@ -99,7 +107,11 @@ def _with_choices_before(record: StudyRecord, before: StudyRecord) -> StudyRecor
     These stay if their cell and their number are the same.
     """
     names = {cell.name for cell in record.cells}
-    if before.sampled and before.sampler == record.sampler and names.issuperset(before.sampled):
+    if (
+        before.sampled
+        and before.sampler == record.sampler
+        and names.issuperset(before.sampled)
+    ):
         record = attrs.evolve(record, sampled=before.sampled)
 
     confirmation = before.confirmation
@@ -151,7 +163,8 @@ def _record(study: Study, work: Work) -> StudyRecord:
     return StudyRecord(
         name=study.name,
         axes=tuple(
-            AxisInfo(axis.name, axis.labels, axis.numbers, axis.paths(study.document)) for axis in study.axes
+            AxisInfo(axis.name, axis.labels, axis.numbers, axis.paths(study.document))
+            for axis in study.axes
         ),
         baseline=study.baseline,
         excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
@@ -179,9 +192,13 @@ def _recipe(study: Study, directory: Path) -> str:
     comment = ""
     named = (document.file, *(file for file, _ in document.places.values()))
     for file in dict.fromkeys(Path(file).resolve() for file in named if file):
-        comment += f"# From {Path(os.path.relpath(file, directory.resolve())).as_posix()}\n"
+        comment += (
+            f"# From {Path(os.path.relpath(file, directory.resolve())).as_posix()}\n"
+        )
     if comment:
-        comment += "# A relative path starts from the directory of the file that says it.\n"
+        comment += (
+            "# A relative path starts from the directory of the file that says it.\n"
+        )
     return comment + tomli_w.dumps(dict(document.data))
 
 
@@ -196,19 +213,30 @@ def _cells(study: Study, work: Work) -> tuple[CellRecord, ...]:
     cells = []
     for name, of_cell in tasks.items():
         runs = tuple(_run(task) for task in of_cell)
-        cells.append(CellRecord(name, of_cell[0].cell.labels, tuple(differences(other, tables[name])), runs))
+        cells.append(
+            CellRecord(
+                name,
+                of_cell[0].cell.labels,
+                tuple(differences(other, tables[name])),
+                runs,
+            )
+        )
     return tuple(cells)
 
 
 def _run(task: Task) -> RunRecord:
     cell = task.cell
-    return RunRecord(cell.seed, task.key, str(task.directory), task.evaluation_keys, cell.prompt)
+    return RunRecord(
+        cell.seed, task.key, str(task.directory), task.evaluation_keys, cell.prompt
+    )
 
 
 def _compared(recipe: Recipe) -> Any:
     # Paths as the recipe has them, not those of this machine.
     file = recipe.document.file
-    table = unstructure(recipe.without(StudyTable), Path(file).resolve().parent if file else None)
+    table = unstructure(
+        recipe.without(StudyTable), Path(file).resolve().parent if file else None
+    )
     table["run"].pop("seed")
     return table
 

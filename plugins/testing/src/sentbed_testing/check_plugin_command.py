@@ -28,7 +28,9 @@ from sentbed.tools import FAILED, echo
     help="Leave out a rule of a component.",
 )
 def check_plugin(
-    name: str, examples: tuple[tuple[str, str], ...], skipped: tuple[tuple[str, str, str], ...]
+    name: str,
+    examples: tuple[tuple[str, str], ...],
+    skipped: tuple[tuple[str, str, str], ...],
 ) -> None:
     """Hold the plugin NAME to the rules of plugins, and each of its components to those of its kind.
 
@@ -42,7 +44,9 @@ def check_plugin(
         skip.setdefault(component, {})[rule] = reason
     try:
         report = plugin_rules.check_plugin(
-            name, examples={component: _table(text) for component, text in examples}, skip=skip
+            name,
+            examples={component: _table(text) for component, text in examples},
+            skip=skip,
         )
     except ConformanceError as error:
         echo(f"error: {error}", err=True)
@@ -63,7 +67,11 @@ def _table(text: str) -> dict[str, object]:
     try:
         table = tomllib.loads(f"table = {text}")["table"]
     except tomllib.TOMLDecodeError as error:
-        raise click.BadParameter(f"{text!r} is no TOML: {error}", param_hint="--example") from error
+        raise click.BadParameter(
+            f"{text!r} is no TOML: {error}", param_hint="--example"
+        ) from error
     if not isinstance(table, dict):
-        raise click.BadParameter(f"{text!r} is no table; write `{{ key = value }}`", param_hint="--example")
+        raise click.BadParameter(
+            f"{text!r} is no table; write `{{ key = value }}`", param_hint="--example"
+        )
     return table

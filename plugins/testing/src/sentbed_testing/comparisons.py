@@ -17,11 +17,15 @@ NOTHING = 1e-5
 blind, or of the weights of attention over one token."""
 
 
-def at_most(rule: str, case: str, what: str, figure: float, bound: float, then: str) -> None:
+def at_most(
+    rule: str, case: str, what: str, figure: float, bound: float, then: str
+) -> None:
     """Raise `AssertionError` with rule, case, figure, bound and advice if `figure` exceeds `bound`."""
     # Negated, so that NaN fails.
     if not figure <= bound:
-        raise AssertionError(f"{rule}: {case}: {what} by {figure:.3g}, allowed {bound:.3g}; {then}")
+        raise AssertionError(
+            f"{rule}: {case}: {what} by {figure:.3g}, allowed {bound:.3g}; {then}"
+        )
 
 
 def holds(rule: str, case: str, holding: bool, message: str) -> None:
@@ -44,7 +48,9 @@ def norm(arrays: Arrays) -> float:
     """Return the L2 norm of all arrays together."""
     import numpy as np
 
-    return math.sqrt(sum(float((value.astype(np.float64) ** 2).sum()) for value in arrays.values()))
+    return math.sqrt(
+        sum(float((value.astype(np.float64) ** 2).sum()) for value in arrays.values())
+    )
 
 
 def differences(actual: Arrays, reference: Arrays) -> dict[str, NDArray[np.float64]]:
@@ -68,7 +74,9 @@ def farthest(actual: Arrays, reference: Arrays, floor: float) -> tuple[float, st
     worst, where = 0.0, ""
     missing = sorted(actual.keys() ^ reference.keys())
     missing += [
-        name for name, value in reference.items() if name in actual and actual[name].shape != value.shape
+        name
+        for name, value in reference.items()
+        if name in actual and actual[name].shape != value.shape
     ]
     if missing:
         return math.inf, missing[0]
@@ -82,7 +90,11 @@ def farthest(actual: Arrays, reference: Arrays, floor: float) -> tuple[float, st
 def without_gradient(gradients: Arrays) -> set[str]:
     """Return the names of parameters whose gradient is only rounding."""
     whole = norm(gradients)
-    return {name for name, value in gradients.items() if norm({name: value}) <= NOTHING * whole}
+    return {
+        name
+        for name, value in gradients.items()
+        if norm({name: value}) <= NOTHING * whole
+    }
 
 
 def without(weights: Arrays, parameters: Collection[str]) -> dict[str, NDArray[Any]]:

@@ -42,7 +42,12 @@ class Subject:
         if self._part is None:
             try:
                 part, problems = structure(
-                    dict(self.example), self.cls, Document({}), installed(), Path.cwd(), check=False
+                    dict(self.example),
+                    self.cls,
+                    Document({}),
+                    installed(),
+                    Path.cwd(),
+                    check=False,
                 )
             except Exception:  # noqa: BLE001 - a class that no recipe can have may still be made as Python
                 part, problems = None, [...]  # type: ignore[list-item]
@@ -55,9 +60,13 @@ class Subject:
         try:
             part = self.make()
         except Exception as error:
-            raise NotRunError("the component cannot be made; see the rule `defaults`") from error
+            raise NotRunError(
+                "the component cannot be made; see the rule `defaults`"
+            ) from error
         if not isinstance(part, KINDS[self.kind].base):
-            raise NotRunError("it does not inherit from the base class of its kind; see the rule `protocol`")
+            raise NotRunError(
+                "it does not inherit from the base class of its kind; see the rule `protocol`"
+            )
         return part
 
     @property
@@ -86,7 +95,9 @@ def installed() -> Plugins:
 
 def deduce_kind(cls: type[Any]) -> str | None:
     """Return the kind whose base class a class inherits from, or None."""
-    return next((name for name, kind in KINDS.items() if issubclass(cls, kind.base)), None)
+    return next(
+        (name for name, kind in KINDS.items() if issubclass(cls, kind.base)), None
+    )
 
 
 def offered(hook_result: Mapping[str, Lazy] | Iterable[type[Any]]) -> list[type[Any]]:

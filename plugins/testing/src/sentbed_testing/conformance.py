@@ -166,11 +166,18 @@ def component_rules(
     __tracebackhide__ = True
     kind = kind or deduce_kind(cls)
     if kind is None or kind not in KINDS:
-        what = f"there is no kind {kind!r}" if kind else "nothing tells which kind of component it is"
+        what = (
+            f"there is no kind {kind!r}"
+            if kind
+            else "nothing tells which kind of component it is"
+        )
         fix = f"say `kind`, one of {', '.join(KINDS)}"
         raise ConformanceError(_title(cls), (Failure("kind", what, fix),))
     subject = Subject(cls, kind, example or {}, jax, width)
-    modules = {name: import_module(f"sentbed_testing.{name}") for name in (*GENERAL, *MODULES.get(kind, ()))}
+    modules = {
+        name: import_module(f"sentbed_testing.{name}")
+        for name in (*GENERAL, *MODULES.get(kind, ()))
+    }
     rules: dict[str, Rule] = {}
     awaited: dict[str, Mapping[str, str]] = {}
     for module in modules.values():
@@ -181,12 +188,20 @@ def component_rules(
         what = f"`skip` names `{unknown[0]}`, and a {kind} has no such rule"
         fix = f"name one of {', '.join(rules)}"
         raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
-    runs = {name: partial(_run, name, rules, subject, skip, awaited.get(name, {})) for name in rules}
+    runs = {
+        name: partial(_run, name, rules, subject, skip, awaited.get(name, {}))
+        for name in rules
+    }
     kind_rules = [
-        name for module in MODULES.get(kind, ()) for name in modules[module].RULES if name not in skip
+        name
+        for module in MODULES.get(kind, ())
+        for name in modules[module].RULES
+        if name not in skip
     ]
     if kind_rules:
-        runs[TRIED] = partial(_require_tried, subject, [runs[name] for name in kind_rules], skip)
+        runs[TRIED] = partial(
+            _require_tried, subject, [runs[name] for name in kind_rules], skip
+        )
     return runs
 
 
@@ -220,7 +235,9 @@ def parametrize_component(cls: type[Any], **options: Any) -> Any:
     import pytest
 
     rules = component_rules(cls, **options)
-    return pytest.mark.parametrize("rule", [pytest.param(rule, id=name) for name, rule in rules.items()])
+    return pytest.mark.parametrize(
+        "rule", [pytest.param(rule, id=name) for name, rule in rules.items()]
+    )
 
 
 def _run(
@@ -271,7 +288,11 @@ def place(error: BaseException, cls: type[Any]) -> str:
     """Return ` at FILE:LINE` for the innermost frame of an error in the component's package."""
     frames = traceback.extract_tb(error.__traceback__)
     component_frames = [frame for frame in frames if is_own(frame.filename, cls)]
-    return f" at {component_frames[-1].filename}:{component_frames[-1].lineno}" if component_frames else ""
+    return (
+        f" at {component_frames[-1].filename}:{component_frames[-1].lineno}"
+        if component_frames
+        else ""
+    )
 
 
 def is_own(file: str, cls: type[Any]) -> bool:

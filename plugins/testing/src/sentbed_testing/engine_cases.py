@@ -31,7 +31,9 @@ BACKBONES: Mapping[str, Table] = MappingProxyType(
 )
 """Backbones in their smallest size. With a pooler that needs it, `t5` is encoder and decoder."""
 
-POOLERS: Mapping[str, Table] = MappingProxyType({"cls-mlp-train": {"use": "cls-mlp", "mlp_only_train": True}})
+POOLERS: Mapping[str, Table] = MappingProxyType(
+    {"cls-mlp-train": {"use": "cls-mlp", "mlp_only_train": True}}
+)
 """Poolers to test besides every installed one with default fields."""
 
 LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
@@ -50,7 +52,13 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
         ),
         "queue": ({"use": "queue", "size": 8, "temperature": 0.5}, ()),
         "momentum": (
-            {"use": "momentum", "size": 8, "momentum": 0.5, "temperature": 0.5, "mask_duplicates": True},
+            {
+                "use": "momentum",
+                "size": 8,
+                "momentum": 0.5,
+                "temperature": 0.5,
+                "mask_duplicates": True,
+            },
             ("negative",),
         ),
         "classification": ({"use": "classification"}, ()),
@@ -70,7 +78,10 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
         "sum": (
             {
                 "use": "sum",
-                "losses": [{"use": "queue", "size": 8, "temperature": 0.5}, {"use": "spread-out"}],
+                "losses": [
+                    {"use": "queue", "size": 8, "temperature": 0.5},
+                    {"use": "spread-out"},
+                ],
                 "weights": [1.0, 0.5],
             },
             (),
@@ -115,7 +126,9 @@ class Case:
     @property
     def recipe(self) -> EncoderRecipe:
         """Recipe of the encoder."""
-        return EncoderRecipe(self.backbone, self.pooler, self.head, MAX_LENGTH, self.prompt)
+        return EncoderRecipe(
+            self.backbone, self.pooler, self.head, MAX_LENGTH, self.prompt
+        )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -152,17 +165,25 @@ def cases(
     poolers = _poolers(plugins) if poolers is None else poolers
     losses = _losses(plugins) if losses is None else losses
     combinations = []
-    for (backbone_name, backbone), (pooler_name, pooler) in product(backbones.items(), poolers.items()):
+    for (backbone_name, backbone), (pooler_name, pooler) in product(
+        backbones.items(), poolers.items()
+    ):
         recipe = EncoderRecipe(backbone, pooler, head or Head())
         if any(misfits(recipe, plugins)):
             continue
-        called = f"{backbone_name}-decoder" if "decoder" in pooler.traits.needs else backbone_name
+        called = (
+            f"{backbone_name}-decoder"
+            if "decoder" in pooler.traits.needs
+            else backbone_name
+        )
         for loss_name, (loss, more) in losses.items():
             fixed = None if loss.traits.predicts else fixed_columns(loss)
             if fixed is not None:
                 columns = (*sorted(loss.traits.needs), *more)
                 names = (called, pooler_name, loss_name)
-                combinations.append(Case(*names, backbone, pooler, loss, columns, fixed, recipe.head))
+                combinations.append(
+                    Case(*names, backbone, pooler, loss, columns, fixed, recipe.head)
+                )
     return combinations
 
 
@@ -184,7 +205,9 @@ def cover(candidates: Sequence[Case], *groups: Sequence[str]) -> list[Case]:
     for case in candidates:
         combinations = set()
         for group in groups:
-            combinations.add(tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group))
+            combinations.add(
+                tuple((kind, str(getattr(case, f"{kind}_name"))) for kind in group)
+            )
         brings.append(frozenset(combinations))
 
     left = frozenset[tuple[tuple[str, str], ...]]().union(*brings)
@@ -215,7 +238,9 @@ def part(kind: str, table: Table, plugins: Plugins) -> Any:
     Raises:
         RecipeError: if a recipe with it would be refused.
     """
-    parts, problems = structure({kind: dict(table)}, _Parts, Document({}), plugins, Path.cwd())
+    parts, problems = structure(
+        {kind: dict(table)}, _Parts, Document({}), plugins, Path.cwd()
+    )
     if problems:
         raise RecipeError(problems)
     return getattr(parts, kind)
@@ -225,7 +250,9 @@ def _poolers(plugins: Plugins) -> dict[str, Pooler]:
     names = plugins.names("pooler")
     poolers = dict(_without_parameters("pooler", names, plugins))
     return poolers | {
-        name: part("pooler", table, plugins) for name, table in POOLERS.items() if table["use"] in names
+        name: part("pooler", table, plugins)
+        for name, table in POOLERS.items()
+        if table["use"] in names
     }
 
 
@@ -238,10 +265,14 @@ def _losses(plugins: Plugins) -> dict[str, tuple[Loss, Sequence[str]]]:
     }
     ours = {table["use"] for table, _ in LOSSES.values()}
     others = [name for name in names if name not in ours]
-    return losses | {name: (loss, ()) for name, loss in _without_parameters("loss", others, plugins)}
+    return losses | {
+        name: (loss, ()) for name, loss in _without_parameters("loss", others, plugins)
+    }
 
 
-def _without_parameters(kind: str, names: Iterable[str], plugins: Plugins) -> Iterable[tuple[str, Any]]:
+def _without_parameters(
+    kind: str, names: Iterable[str], plugins: Plugins
+) -> Iterable[tuple[str, Any]]:
     for name in names:
         cls = plugins.find(kind, name).cls
         if all(field.default is not attrs.NOTHING for field in attrs.fields(cls)):

@@ -12,7 +12,15 @@ from sentbed.errors import SentbedError, suggest
 from sentbed.protocols import Head, Runtime
 from sentbed.tools import Plugins, load_plugins, runtime_misfits
 
-from sentbed_testing.engine_cases import OPTIMIZERS, PAIRS, Case, Table, cases, cover, part
+from sentbed_testing.engine_cases import (
+    OPTIMIZERS,
+    PAIRS,
+    Case,
+    Table,
+    cases,
+    cover,
+    part,
+)
 from sentbed_testing.engine_encoding import check_encode, check_saved
 from sentbed_testing.engine_gradients import (
     check_derivative,
@@ -84,7 +92,10 @@ def engine_suite(
 
     @cache
     def pair() -> EnginePair:
-        engine, other = (_runtime(of, plugins).build() for of in (runtime, reference or {"use": "cpu"}))
+        engine, other = (
+            _runtime(of, plugins).build()
+            for of in (runtime, reference or {"use": "cpu"})
+        )
         return EnginePair.of(engine, other, plugins)
 
     def call(check: Callable[..., None], rule: str, *of: Any, **more: Any) -> None:
@@ -100,11 +111,20 @@ def engine_suite(
 
     fitting = _fitting(runtime, plugins)
     plain, dropped = (
-        _mean_first(_limited(list(filter(fitting, cases(plugins, dropout=rate))), parts or {}))
+        _mean_first(
+            _limited(list(filter(fitting, cases(plugins, dropout=rate))), parts or {})
+        )
         for rate in (0.0, DROPOUT)
     )
     first = plain[0]
-    head = Head(hidden=(24,), activation="gelu", projection=16, bias=True, dimensions=9, normalize=True)
+    head = Head(
+        hidden=(24,),
+        activation="gelu",
+        projection=16,
+        bias=True,
+        dimensions=9,
+        normalize=True,
+    )
     headed = attrs.evolve(first, head=head)
     yield named_check(check_counters_and_describe, "describe")
     for case in [*cover(plain, ("backbone", "pooler")), headed]:
@@ -120,7 +140,9 @@ def engine_suite(
     for number, case in enumerate(cover(dropped, ("backbone",))):
         yield named_check(check_dropout_advances, "dropout", case, seeds=number == 0)
     yield named_check(check_derivative, "derivative", dropped[0])
-    yield named_check(check_derivative, "derivative", dropped[0], name="cached", micro_batch=2)
+    yield named_check(
+        check_derivative, "derivative", dropped[0], name="cached", micro_batch=2
+    )
     yield named_check(check_uneven_batch, "uneven-batch", first)
     yield named_check(check_frozen_columns, "frozen-columns", first)
     yield named_check(check_towers, "towers", first)
@@ -128,17 +150,24 @@ def engine_suite(
     yield named_check(check_clipping, "clipping", first)
     yield named_check(check_moving_average, "moving-average", first)
     yield named_check(check_not_finite, "not-finite", _with_state(plain) or first)
-    optimizers = {name: part("optimizer", table, plugins) for name, table in OPTIMIZERS.items()}
+    optimizers = {
+        name: part("optimizer", table, plugins) for name, table in OPTIMIZERS.items()
+    }
     for case in cover(plain, *EACH_PART):
         for name, optimizer in optimizers.items():
-            yield named_check(check_steps, "steps", case, name=name, optimizer=optimizer)
+            yield named_check(
+                check_steps, "steps", case, name=name, optimizer=optimizer
+            )
     for case in plain:
-        if (case.backbone_name, case.pooler_name) == (first.backbone_name, first.pooler_name) and remembers(
-            case
-        ):
+        if (case.backbone_name, case.pooler_name) == (
+            first.backbone_name,
+            first.pooler_name,
+        ) and remembers(case):
             yield named_check(check_momentum_and_queue, "momentum-and-queue", case)
     resumed = [dropped[0], *cover(plain, ("loss",))[1:]]
-    for case, (name, optimizer) in zip(resumed, cycle(optimizers.items()), strict=False):
+    for case, (name, optimizer) in zip(
+        resumed, cycle(optimizers.items()), strict=False
+    ):
         yield named_check(check_state, "state", case, name=name, optimizer=optimizer)
 
 
@@ -150,7 +179,9 @@ def parametrize_engine(runtime: Runtime | Table, **options: Any) -> Any:
     import pytest
 
     checks = engine_suite(runtime, **options)
-    return pytest.mark.parametrize("check", [pytest.param(check, id=name) for name, check in checks])
+    return pytest.mark.parametrize(
+        "check", [pytest.param(check, id=name) for name, check in checks]
+    )
 
 
 def remembers(case: Case) -> bool:
@@ -163,23 +194,36 @@ def _mean_first(candidates: Sequence[Case]) -> list[Case]:
     return sorted(candidates, key=lambda case: case.pooler_name != "mean")
 
 
-def _limited(candidates: Sequence[Case], parts: Mapping[str, Sequence[str]]) -> list[Case]:
+def _limited(
+    candidates: Sequence[Case], parts: Mapping[str, Sequence[str]]
+) -> list[Case]:
     """Return the cases whose parts are named, or of a kind that is not named."""
     kinds = ("backbone", "pooler", "loss")
     if unknown := sorted(set(parts) - set(kinds)):
-        raise ValueError(f"`parts` names the kind `{unknown[0]}`; name some of {', '.join(kinds)}")
+        raise ValueError(
+            f"`parts` names the kind `{unknown[0]}`; name some of {', '.join(kinds)}"
+        )
     for kind, names in parts.items():
         case_names = sorted({getattr(case, f"{kind}_name") for case in candidates})
         if missing := sorted(set(names) - set(case_names)):
-            raise ValueError(f"no case has the {kind} `{missing[0]}`.{suggest(missing[0], case_names)}")
-        candidates = [case for case in candidates if getattr(case, f"{kind}_name") in names]
+            raise ValueError(
+                f"no case has the {kind} `{missing[0]}`.{suggest(missing[0], case_names)}"
+            )
+        candidates = [
+            case for case in candidates if getattr(case, f"{kind}_name") in names
+        ]
     if not candidates:
-        raise ValueError("the parts that `parts` names do not fit together; name others")
+        raise ValueError(
+            "the parts that `parts` names do not fit together; name others"
+        )
     return list(candidates)
 
 
 def _with_state(candidates: Sequence[Case]) -> Case | None:
-    return next((case for case in candidates if remembers(case) and "positive" in case.columns), None)
+    return next(
+        (case for case in candidates if remembers(case) and "positive" in case.columns),
+        None,
+    )
 
 
 def _trains(runtime: Runtime | Table, plugins: Plugins) -> bool:

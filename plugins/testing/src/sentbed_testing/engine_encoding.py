@@ -42,7 +42,9 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     even = np.flatnonzero(tokens.lengths == usual)[:SOME]
 
     def encode(encoder: Encoder, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        return encoder.placed.encode(pad(tokens, rows, encoder.backbone.tokenizer.pad_id))
+        return encoder.placed.encode(
+            pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
+        )
 
     layouts = {
         "a batch with padding": mixed,
@@ -73,19 +75,38 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     whole = vectors["a batch with padding"]
     largest = np.abs(whole).max()
     apart_by = {
-        "the rows in another order differ": encode(mine, mixed[::-1].copy())[::-1] - whole,
+        "the rows in another order differ": encode(mine, mixed[::-1].copy())[::-1]
+        - whole,
         "a row alone differs from itself in a batch": vectors["one row"] - whole[:1],
-        "a short row alone differs from itself beside longer ones": vectors["one short row"]
+        "a short row alone differs from itself beside longer ones": vectors[
+            "one short row"
+        ]
         - whole[[shortest]],
-        "a row without padding differs from itself beside longer ones": vectors["a batch without padding"][:1]
+        "a row without padding differs from itself beside longer ones": vectors[
+            "a batch without padding"
+        ][:1]
         - encode(mine, np.array([even[0], int(tokens.lengths.argmax()), shortest]))[:1],
     }
     for what, difference in apart_by.items():
         then = "a vector may not depend on padding or on other rows of the batch"
-        at_most(RULE, case.id, what, float(np.abs(difference).max() / largest), tolerance, then)
+        at_most(
+            RULE,
+            case.id,
+            what,
+            float(np.abs(difference).max() / largest),
+            tolerance,
+            then,
+        )
     bulk = apart(mine.encode(SENTENCES), theirs.encode(SENTENCES))
     then = "see `shares_prefix`, and batches of many rows"
-    at_most(RULE, case.id, "`Encoder.encode` differs from the reference", bulk, tolerance, then)
+    at_most(
+        RULE,
+        case.id,
+        "`Encoder.encode` differs from the reference",
+        bulk,
+        tolerance,
+        then,
+    )
 
 
 def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
@@ -105,7 +126,12 @@ def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
         theirs = Encoder.build(case.recipe, pair.reference, saved=place)
         again_vectors, their_vectors = again.encode(SENTENCES), theirs.encode(SENTENCES)
     same = np.array_equal(again_vectors, vectors)
-    holds(rule, case.id, same, "loaded on the same engine, its vectors differ; save the weights as they are")
+    holds(
+        rule,
+        case.id,
+        same,
+        "loaded on the same engine, its vectors differ; save the weights as they are",
+    )
     then = "write backbone, pooler and head as any other engine reads them"
     what = "loaded on the reference, its vectors differ"
     at_most(rule, case.id, what, apart(their_vectors, vectors), tolerance, then)
@@ -117,4 +143,9 @@ def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
         f"`protocol` is {dict(again.placed.protocol)} after loading, and was {protocol}",
     )
     same_hash = again.placed.fingerprint() == mine.placed.fingerprint()
-    holds(rule, case.id, same_hash, "`fingerprint` differs after loading; hash what determines a vector")
+    holds(
+        rule,
+        case.id,
+        same_hash,
+        "`fingerprint` differs after loading; hash what determines a vector",
+    )

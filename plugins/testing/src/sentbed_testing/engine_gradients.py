@@ -46,7 +46,9 @@ def check_loss_and_gradients(
     at_most(rule, case.id, "vectors changed", after, loss, then)
 
 
-def check_uneven_batch(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
+def check_uneven_batch(
+    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+) -> None:
     """Batches of 5 and 3 rows after one of 6, as end an epoch, have the reference's loss and gradient."""
     mine = pair.trainer(case, pair.engine, pair.shared(case, pair.engine))
     mine.gradients(batch(case, pair.shared(case, pair.engine)))
@@ -54,11 +56,23 @@ def check_uneven_batch(pair: EnginePair, case: Case, loss: float = 1e-5, gradien
         columns = batch(case, pair.shared(case, pair.engine), rows=rows)
         expected = _of_reference(pair, case, columns)
         what = f"the reference's in a batch of {rows} rows; rows that fill a shape may not count"
-        _agree("uneven-batch", case.id, mine.gradients(columns), expected, loss, gradient, what)
+        _agree(
+            "uneven-batch",
+            case.id,
+            mine.gradients(columns),
+            expected,
+            loss,
+            gradient,
+            what,
+        )
 
 
 def check_grad_cache(
-    pair: EnginePair, case: Case, micro_batch: int = 2, loss: float = 1e-5, gradient: float = 1e-4
+    pair: EnginePair,
+    case: Case,
+    micro_batch: int = 2,
+    loss: float = 1e-5,
+    gradient: float = 1e-4,
 ) -> None:
     """With `micro_batch`, loss and gradient are those of the whole batch on the same engine."""
     encoder = pair.shared(case, pair.engine)
@@ -67,11 +81,22 @@ def check_grad_cache(
         whole = pair.trainer(case, pair.engine, encoder).gradients(columns)
         trainer = pair.trainer(case, pair.engine, encoder, micro_batch=micro_batch)
         what = f"the whole batch's, with `micro_batch = {micro_batch}` and {rows} rows; see Gao et al., 2021"
-        _agree("grad-cache", case.id, trainer.gradients(columns), whole, loss, gradient, what)
+        _agree(
+            "grad-cache",
+            case.id,
+            trainer.gradients(columns),
+            whole,
+            loss,
+            gradient,
+            what,
+        )
 
 
 def check_derivative(
-    pair: EnginePair, case: Case, micro_batch: int | None = None, tolerance: float = 0.03
+    pair: EnginePair,
+    case: Case,
+    micro_batch: int | None = None,
+    tolerance: float = 0.03,
 ) -> None:
     """The loss falls along the gradient as fast as the gradient says, with the dropout of one seed.
 
@@ -84,7 +109,12 @@ def check_derivative(
 
     def trainer(optimizer: Optimizer) -> Trainer:
         return pair.trainer(
-            case, pair.engine, encoder, optimizer=optimizer, max_grad_norm=0.0, micro_batch=micro_batch
+            case,
+            pair.engine,
+            encoder,
+            optimizer=optimizer,
+            max_grad_norm=0.0,
+            micro_batch=micro_batch,
         )
 
     before, gradients = trainer(pair.descent).gradients(columns)
@@ -92,30 +122,54 @@ def check_derivative(
     # Small enough for a linear change, large enough to exceed rounding.
     rate = 3e-4 * abs(before) / squared
     descent: Any = pair.descent
-    trainer(attrs.evolve(descent, lr=descent.lr * rate / pair.descent_rate)).step(columns)
+    trainer(attrs.evolve(descent, lr=descent.lr * rate / pair.descent_rate)).step(
+        columns
+    )
     after, _ = trainer(pair.descent).gradients(columns)
     disagreement = abs((before - after) / (rate * squared) - 1)
     then = "dropout differs between the loss and its gradient, or draws again with every pass of a batch"
-    at_most("derivative", case.id, "the loss and its gradient disagree", disagreement, tolerance, then)
+    at_most(
+        "derivative",
+        case.id,
+        "the loss and its gradient disagree",
+        disagreement,
+        tolerance,
+        then,
+    )
 
 
-def check_frozen_columns(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
+def check_frozen_columns(
+    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+) -> None:
     """A column may be float32 vectors, of a tower that is not trained: they enter the loss as they are."""
     case = attrs.evolve(case, fixed=frozenset({"positive"}))
     columns = batch(case, pair.shared(case, pair.engine))
     expected = _of_reference(pair, case, columns)
     mine = pair.trainer(case, pair.engine, pair.shared(case, pair.engine))
     what = "the reference's where `positive` is vectors"
-    _agree("frozen-columns", case.id, mine.gradients(columns), expected, loss, gradient, what)
+    _agree(
+        "frozen-columns",
+        case.id,
+        mine.gradients(columns),
+        expected,
+        loss,
+        gradient,
+        what,
+    )
 
 
-def check_towers(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
+def check_towers(
+    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+) -> None:
     """Two encoders in training have gradients of their own, each of its columns."""
     first, *others = case.texts
     towers = {first: "left", **dict.fromkeys(others, "right")}
 
     def gradients(engine: Engine) -> Gradients:
-        encoders = {"left": pair.shared(case, engine), "right": pair.fresh(case, engine)}
+        encoders = {
+            "left": pair.shared(case, engine),
+            "right": pair.fresh(case, engine),
+        }
         trainer = pair.trainer(case, engine, encoders, towers=towers)
         return trainer.gradients(batch(case, encoders["left"]))
 
@@ -124,10 +178,14 @@ def check_towers(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: flo
     _agree("towers", case.id, actual, expected, loss, gradient, what)
 
 
-def check_prompts(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4) -> None:
+def check_prompts(
+    pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
+) -> None:
     """An encoder with two prompts has one vector a row, also in parts: their mean, or the concatenation."""
 
-    def gradients(engine: Engine, how: str, micro_batch: int | None = None) -> Gradients:
+    def gradients(
+        engine: Engine, how: str, micro_batch: int | None = None
+    ) -> Gradients:
         encoder = pair.shared(case, engine)
         columns = dict(batch(case, encoder))
         for name, more in batch(case, encoder, 1).items():
@@ -146,13 +204,23 @@ def check_prompts(pair: EnginePair, case: Case, loss: float = 1e-5, gradient: fl
             _agree("prompts", case.id, actual, expected, loss, gradient, what)
 
 
-def _of_reference(pair: EnginePair, case: Case, columns: Columns | None = None) -> Gradients:
+def _of_reference(
+    pair: EnginePair, case: Case, columns: Columns | None = None
+) -> Gradients:
     encoder = pair.shared(case, pair.reference)
-    return pair.trainer(case, pair.reference, encoder).gradients(columns or batch(case, encoder))
+    return pair.trainer(case, pair.reference, encoder).gradients(
+        columns or batch(case, encoder)
+    )
 
 
 def _agree(
-    rule: str, case: str, actual: Gradients, expected: Gradients, loss: float, gradient: float, what: str
+    rule: str,
+    case: str,
+    actual: Gradients,
+    expected: Gradients,
+    loss: float,
+    gradient: float,
+    what: str,
 ) -> None:
     """Compare loss and gradients; `what` ends the sentence `the loss is not ...`."""
     names, there = set(actual[1]), set(expected[1])
@@ -164,13 +232,13 @@ def _agree(
         "`ENCODER.NAME` and `loss.NAME`, as the torch modules do",
     )
     difference = abs(actual[0] - expected[0]) / max(1.0, abs(expected[0]))
-    hint = (
-        "; where vectors agree, the loss's own weights may not: build its module by torch, first after `seed`"
-    )
+    hint = "; where vectors agree, the loss's own weights may not: build its module by torch, first after `seed`"
     then = f"found {actual[0]!r}, expected {expected[0]!r}"
     if any(name.startswith("loss.") for name in there):
         then += hint
     at_most(rule, case, f"the loss is not {what}: it differs", difference, loss, then)
     worst, where = farthest(actual[1], expected[1], FLOOR)
     then = f"the farthest is `{where}`"
-    at_most(rule, case, f"the gradients are not {what}: they differ", worst, gradient, then)
+    at_most(
+        rule, case, f"the gradients are not {what}: they differ", worst, gradient, then
+    )

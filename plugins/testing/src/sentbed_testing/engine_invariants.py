@@ -23,7 +23,11 @@ STILL = 1e-12
 
 
 def check_state(
-    pair: EnginePair, case: Case, optimizer: Optimizer | None = None, steps: int = 3, tolerance: float = 0.0
+    pair: EnginePair,
+    case: Case,
+    optimizer: Optimizer | None = None,
+    steps: int = 3,
+    tolerance: float = 0.0,
 ) -> None:
     """A trainer that went on from a saved state takes the steps that the uninterrupted one took.
 
@@ -33,7 +37,9 @@ def check_state(
     """
     rule = f"state of {(optimizer or pair.optimizer).name}"
     encoder = pair.fresh(case, pair.engine)
-    trainer = pair.trainer(case, pair.engine, encoder, optimizer=optimizer, ema=0.5, steps=2 * steps)
+    trainer = pair.trainer(
+        case, pair.engine, encoder, optimizer=optimizer, ema=0.5, steps=2 * steps
+    )
     _steps(trainer, case, encoder, range(steps))
     state = Path(tempfile.mkdtemp(dir=pair.directory))
     trainer.save(state)
@@ -42,7 +48,13 @@ def check_state(
 
     later = pair.fresh(case, pair.engine)
     trainer = pair.trainer(
-        case, pair.engine, later, optimizer=optimizer, seed=SEED + 1, ema=0.5, steps=2 * steps
+        case,
+        pair.engine,
+        later,
+        optimizer=optimizer,
+        seed=SEED + 1,
+        ema=0.5,
+        steps=2 * steps,
     )
     trainer.load(state)
     again = _steps(trainer, case, later, range(steps, 2 * steps))
@@ -52,25 +64,48 @@ def check_state(
             "averages, the number of steps and the generators"
         )
         difference = abs(loss - expected) / max(1.0, abs(expected))
-        at_most(rule, case.id, f"{number} steps after `load` the loss differs", difference, tolerance, then)
+        at_most(
+            rule,
+            case.id,
+            f"{number} steps after `load` the loss differs",
+            difference,
+            tolerance,
+            then,
+        )
     worst, where = farthest(_with_average(pair, later, trainer), weights, 1e-2)
-    at_most(rule, case.id, "weights differ after going on", worst, tolerance, f"the farthest is `{where}`")
+    at_most(
+        rule,
+        case.id,
+        "weights differ after going on",
+        worst,
+        tolerance,
+        f"the farthest is `{where}`",
+    )
 
     # Wider than the encoder, for a loss that reads so many components.
     other = attrs.evolve(case, head=Head(projection=1 + encoder.width))
-    trainer = pair.trainer(other, pair.engine, pair.fresh(other, pair.engine), optimizer=optimizer, ema=0.5)
+    trainer = pair.trainer(
+        other, pair.engine, pair.fresh(other, pair.engine), optimizer=optimizer, ema=0.5
+    )
     try:
         trainer.load(state)
     except ModelError:
         return
-    holds(rule, case.id, False, "the state of another encoder was loaded; raise `ModelError`")
+    holds(
+        rule,
+        case.id,
+        False,
+        "the state of another encoder was loaded; raise `ModelError`",
+    )
 
 
 def _with_average(pair: EnginePair, encoder: Encoder, trainer: Trainer) -> Arrays:
     """Return an encoder's weights and their moving average."""
     weights = dict(pair.weights(encoder))
     trainer.swap_average()
-    weights.update({f"average of {name}": value for name, value in pair.weights(encoder).items()})
+    weights.update(
+        {f"average of {name}": value for name, value in pair.weights(encoder).items()}
+    )
     return weights
 
 
@@ -114,7 +149,12 @@ def check_dropout_advances(pair: EnginePair, case: Case, seeds: bool = True) -> 
     repeated = losses(SEED)
     message = f"the same seed gave the losses {[first, second]} and {repeated}; seed every generator"
     holds(rule, case.id, repeated == [first, second], message)
-    holds(rule, case.id, losses(SEED + 1)[0] != first, "another seed gave the same loss; use the seed")
+    holds(
+        rule,
+        case.id,
+        losses(SEED + 1)[0] != first,
+        "another seed gave the same loss; use the seed",
+    )
 
 
 def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> None:
@@ -138,14 +178,23 @@ def check_not_finite(pair: EnginePair, case: Case, tolerance: float = 1e-6) -> N
     holds(rule, case.id, reported, f"{message}; return what was computed")
     worst, where = farthest(pair.weights(encoder), weights, 1e-2)
     what = "a step whose loss is not finite changed weights"
-    at_most(rule, case.id, what, worst, 0.0, f"the farthest is `{where}`; take no step then")
+    at_most(
+        rule, case.id, what, worst, 0.0, f"the farthest is `{where}`; take no step then"
+    )
     after, again = trainer.gradients(probe)
     difference = abs(after - before) / max(1.0, abs(before))
     then = f"found {after!r}, expected {before!r}; keep the state of the step before"
     what = "a step whose loss is not finite changed the loss's state: the next loss differs"
     at_most(rule, case.id, what, difference, tolerance, then)
     worst, where = farthest(again, gradients, 1e-2)
-    at_most(rule, case.id, "the next gradient differs", worst, 100 * tolerance, f"the farthest is `{where}`")
+    at_most(
+        rule,
+        case.id,
+        "the next gradient differs",
+        worst,
+        100 * tolerance,
+        f"the farthest is `{where}`",
+    )
     _check_moments(rule, pair, case, trainer, encoder, tolerance)
 
 
@@ -164,21 +213,36 @@ def check_counters_and_describe(pair: EnginePair) -> None:
     try:
         json.dumps(description)
     except (TypeError, ValueError) as error:
-        holds(rule, "engine", False, f"`describe()` is not for JSON: {error}; use strings and numbers")
+        holds(
+            rule,
+            "engine",
+            False,
+            f"`describe()` is not for JSON: {error}; use strings and numbers",
+        )
     counters = dict(engine.counters())
     wrong = {
         name: value
         for name, value in counters.items()
         if not isinstance(value, int | float) or not math.isfinite(value) or value < 0
     }
-    holds(rule, "engine", not wrong, f"`counters()` has {wrong}, expected finite numbers from 0")
+    holds(
+        rule,
+        "engine",
+        not wrong,
+        f"`counters()` has {wrong}, expected finite numbers from 0",
+    )
     budget = engine.token_budget
     message = f"`token_budget` is {budget!r}, expected a number of tokens, 1 or more"
     holds(rule, "engine", isinstance(budget, int) and budget >= 1, message)
 
 
 def _check_moments(
-    rule: str, pair: EnginePair, case: Case, trainer: Trainer, encoder: Encoder, tolerance: float
+    rule: str,
+    pair: EnginePair,
+    case: Case,
+    trainer: Trainer,
+    encoder: Encoder,
+    tolerance: float,
 ) -> None:
     """Compare the next step's weights with those of a trainer that never saw the bad batch."""
     other = pair.fresh(case, pair.engine)
@@ -188,8 +252,12 @@ def _check_moments(
     trainer.step(batch(case, encoder, 1))
     worst, where = farthest(pair.weights(encoder), pair.weights(other), 1e-2)
     then = f"the farthest is `{where}`; keep the optimiser's state of the step before"
-    at_most(rule, case.id, "the next step took weights elsewhere", worst, tolerance, then)
+    at_most(
+        rule, case.id, "the next step took weights elsewhere", worst, tolerance, then
+    )
 
 
-def _steps(trainer: Trainer, case: Case, encoder: Encoder, numbers: range) -> list[float]:
+def _steps(
+    trainer: Trainer, case: Case, encoder: Encoder, numbers: range
+) -> list[float]:
     return [trainer.step(batch(case, encoder, number)).loss for number in numbers]

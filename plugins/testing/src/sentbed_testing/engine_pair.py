@@ -45,7 +45,11 @@ _TURNS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
 def _same(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
     """Whether two encoders are of the same classes, by identity, with the same fields."""
     parts = ((recipe.backbone, other.backbone), (recipe.pooler, other.pooler))
-    return all(type(a) is type(b) for a, b in parts) and recipe == other and repr(recipe) == repr(other)
+    return (
+        all(type(a) is type(b) for a, b in parts)
+        and recipe == other
+        and repr(recipe) == repr(other)
+    )
 
 
 def _directory() -> Path:
@@ -74,7 +78,9 @@ class EnginePair:
     first token is the same for all texts: half of the difference of two such vectors would be rounding."""
     directory: Path = attrs.field(factory=_directory)
     _saved: list[tuple[EncoderRecipe, Path]] = attrs.field(factory=list, init=False)
-    _shared: list[tuple[Engine, EncoderRecipe, Encoder]] = attrs.field(factory=list, init=False)
+    _shared: list[tuple[Engine, EncoderRecipe, Encoder]] = attrs.field(
+        factory=list, init=False
+    )
 
     def __attrs_post_init__(self) -> None:
         weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
@@ -84,7 +90,9 @@ class EnginePair:
         """Return a pair with the optimiser `adamw` and the schedule `constant`."""
         # With `eps` far above every gradient, Adam without memory is gradient descent at the rate `lr / eps`.
         plain = {"use": "adamw", "lr": 100.0, "eps": 1e3, "beta1": 0.0, "beta2": 0.0}
-        adamw, descent = (part("optimizer", table, plugins) for table in (OPTIMIZERS["adamw"], plain))
+        adamw, descent = (
+            part("optimizer", table, plugins) for table in (OPTIMIZERS["adamw"], plain)
+        )
         constant = plugins.find("schedule", "constant").cls()
         contrast = part("loss", {"use": "info-nce"}, plugins)
         return cls(engine, reference, adamw, descent, 0.1, constant, contrast)
@@ -98,7 +106,10 @@ class EnginePair:
         path = self.directory / str(len(self._saved))
         encoder = Encoder.build(case.recipe, self.reference, lambda: SENTENCES)
         if self.warm_up is not None:
-            self._warm(attrs.evolve(case, loss=self.warm_up, columns=("anchor", "positive")), encoder)
+            self._warm(
+                attrs.evolve(case, loss=self.warm_up, columns=("anchor", "positive")),
+                encoder,
+            )
         encoder.save(path)
         self._saved.append((case.recipe, path))
         return path
@@ -107,7 +118,9 @@ class EnginePair:
         optimizer: Any = self.optimizer
         optimizer = attrs.evolve(optimizer, lr=1e-3)
         case = attrs.evolve(case, fixed=frozenset())
-        trainer = self.trainer(case, self.reference, encoder, optimizer=optimizer, steps=WARM_UP)
+        trainer = self.trainer(
+            case, self.reference, encoder, optimizer=optimizer, steps=WARM_UP
+        )
         for number in range(WARM_UP):
             trainer.step(batch(case, encoder, number))
 
@@ -186,7 +199,9 @@ def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Co
         if name in case.fixed:
             columns[name] = _vectors(encoder.width)[texts]
         else:
-            columns[name] = tokenizer.encode([SENTENCES[text] for text in texts], encoder.recipe.max_length)
+            columns[name] = tokenizer.encode(
+                [SENTENCES[text] for text in texts], encoder.recipe.max_length
+            )
         if case.loss.traits.compares_texts:
             columns[f"{name}.id"] = np.array(texts, np.int64)
     return columns
@@ -200,4 +215,8 @@ def _beside(column: str, places: Sequence[int]) -> list[int]:
 def _vectors(width: int) -> NDArray[Any]:
     import numpy as np
 
-    return np.random.default_rng(SEED).standard_normal((len(SENTENCES), width)).astype(np.float32)
+    return (
+        np.random.default_rng(SEED)
+        .standard_normal((len(SENTENCES), width))
+        .astype(np.float32)
+    )

@@ -49,10 +49,19 @@ def check_steps(
     start = pair.weights(pair.shared(case, pair.reference))
     _, theirs, expected, tiny = _train(pair, case, pair.reference, optimizer, steps)
     encoder, mine, results, _ = _train(pair, case, pair.engine, optimizer, steps)
-    for number, (result, expected_result) in enumerate(zip(results, expected, strict=True), 1):
+    for number, (result, expected_result) in enumerate(
+        zip(results, expected, strict=True), 1
+    ):
         for what in ("loss", "grad_norm", "learning_rate"):
-            value, expected_value = getattr(result, what), getattr(expected_result, what)
-            least = expected_value if what == "learning_rate" else max(1.0, abs(expected_value))
+            value, expected_value = (
+                getattr(result, what),
+                getattr(expected_result, what),
+            )
+            least = (
+                expected_value
+                if what == "learning_rate"
+                else max(1.0, abs(expected_value))
+            )
             # A norm is not what is minimised: it follows rounding in the weights ten times as closely.
             bound = tolerance * (10 if what == "grad_norm" else 1)
             then = f"found {value!r}, expected {expected_value!r}"
@@ -77,11 +86,15 @@ def check_steps(
     _check_fresh(rule, pair, case, encoder)
 
 
-def check_momentum_and_queue(pair: EnginePair, case: Case, steps: int = 6, tolerance: float = 1e-4) -> None:
+def check_momentum_and_queue(
+    pair: EnginePair, case: Case, steps: int = 6, tolerance: float = 1e-4
+) -> None:
     """The memory of a loss and its moving average go on as the reference's: so do losses and metrics."""
     *_, expected, _ = _train(pair, case, pair.reference, None, steps)
     *_, results, _ = _train(pair, case, pair.engine, None, steps)
-    for number, (result, expected_result) in enumerate(zip(results, expected, strict=True), 1):
+    for number, (result, expected_result) in enumerate(
+        zip(results, expected, strict=True), 1
+    ):
         values = {"loss": (result.loss, expected_result.loss)}
         values |= {
             name: (result.metrics.get(name, math.nan), value)
@@ -95,7 +108,9 @@ def check_momentum_and_queue(pair: EnginePair, case: Case, steps: int = 6, toler
             at_most("momentum-and-queue", case.id, what, difference, tolerance, then)
 
 
-def check_moving_average(pair: EnginePair, case: Case, ema: float = 0.5, tolerance: float = 1e-5) -> None:
+def check_moving_average(
+    pair: EnginePair, case: Case, ema: float = 0.5, tolerance: float = 1e-5
+) -> None:
     """`swap_average` gives the encoder the average of its weights after each step, and gives them back.
 
     The average is computed here from the weights of two steps of plain descent, which needs no reference.
@@ -106,19 +121,38 @@ def check_moving_average(pair: EnginePair, case: Case, ema: float = 0.5, toleran
     for number in range(2):
         trainer.step(batch(case, encoder, number))
         now = pair.weights(encoder)
-        expected = {name: ema * value + (1 - ema) * now[name] for name, value in expected.items()}
+        expected = {
+            name: ema * value + (1 - ema) * now[name]
+            for name, value in expected.items()
+        }
     before = encoder.encode(SENTENCES)
     trainer.swap_average()
     worst, where = farthest(pair.weights(encoder), expected, SMALL * SMALL)
     what = "`swap_average` gives other weights than the moving average of two steps"
-    at_most("moving-average", case.id, what, worst, tolerance, f"the farthest is `{where}`")
+    at_most(
+        "moving-average", case.id, what, worst, tolerance, f"the farthest is `{where}`"
+    )
     averaged = encoder.encode(SENTENCES)
     trainer.swap_average()
     then = "encode with the weights of the moment, and exchange, do not copy"
     what = "vectors after a second `swap_average` differ from those before the first"
-    at_most("moving-average", case.id, what, apart(encoder.encode(SENTENCES), before), tolerance, then)
+    at_most(
+        "moving-average",
+        case.id,
+        what,
+        apart(encoder.encode(SENTENCES), before),
+        tolerance,
+        then,
+    )
     if apart(averaged, before) <= tolerance:
-        at_most("moving-average", case.id, "`swap_average` changes no vector", 1.0, tolerance, then)
+        at_most(
+            "moving-average",
+            case.id,
+            "`swap_average` changes no vector",
+            1.0,
+            tolerance,
+            then,
+        )
 
 
 def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> None:
@@ -134,11 +168,20 @@ def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> Non
     start = pair.weights(shared)
     for limit in (whole / 4, whole * 4, 0.0):
         encoder = pair.fresh(case, pair.engine)
-        trainer = pair.trainer(case, pair.engine, encoder, optimizer=pair.descent, max_grad_norm=limit)
+        trainer = pair.trainer(
+            case, pair.engine, encoder, optimizer=pair.descent, max_grad_norm=limit
+        )
         result = trainer.step(columns)
-        then = f"found {result.grad_norm!r}, expected {whole!r}: the norm before clipping"
+        then = (
+            f"found {result.grad_norm!r}, expected {whole!r}: the norm before clipping"
+        )
         at_most(
-            "clipping", case.id, "`grad_norm` differs", abs(result.grad_norm / whole - 1), tolerance, then
+            "clipping",
+            case.id,
+            "`grad_norm` differs",
+            abs(result.grad_norm / whole - 1),
+            tolerance,
+            then,
         )
         expected = pair.descent_rate * (min(whole, limit) if limit else whole)
         moved = norm(differences(pair.weights(encoder), start))
@@ -148,14 +191,20 @@ def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> Non
 
 
 def _train(
-    pair: EnginePair, case: Case, engine: Engine, optimizer: Optimizer | None, steps: int
+    pair: EnginePair,
+    case: Case,
+    engine: Engine,
+    optimizer: Optimizer | None,
+    steps: int,
 ) -> tuple[Encoder, Arrays, list[StepResult], set[str]]:
     """Return the trained encoder, its weights, what each step did, and what has no gradient."""
     encoder = pair.fresh(case, engine)
     # What an engine keeps for encoding would be of before the first step.
     encoder.encode(SENTENCES[:1])
     trainer = pair.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)
-    tiny = _without_gradient(trainer, case, encoder) if engine is pair.reference else set()
+    tiny = (
+        _without_gradient(trainer, case, encoder) if engine is pair.reference else set()
+    )
     results = [trainer.step(batch(case, encoder, number)) for number in range(steps)]
     tiny &= _without_gradient(trainer, case, encoder) if tiny else set()
     return encoder, pair.weights(encoder), results, tiny
@@ -177,4 +226,11 @@ def _check_fresh(rule: str, pair: EnginePair, case: Case, encoder: Encoder) -> N
     texts = SENTENCES[:8]
     difference = apart(encoder.encode(texts), again.encode(texts))
     then = "drop what `encode` keeps of the weights with every step"
-    at_most(rule, case.id, "after training, `encode` differs from the saved weights", difference, 1e-5, then)
+    at_most(
+        rule,
+        case.id,
+        "after training, `encode` differs from the saved weights",
+        difference,
+        1e-5,
+        then,
+    )

@@ -55,11 +55,15 @@ def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> No
         before = encoder.encode(SENTENCES)
         bare = encoder.placed.transformed()
         inputs = attrs.evolve(encoder, placed=bare).encode(SENTENCES)
-        fitted = bare.transformed(Mix().fit(inputs, encoder.backbone), {"texts": len(inputs)})
+        fitted = bare.transformed(
+            Mix().fit(inputs, encoder.backbone), {"texts": len(inputs)}
+        )
         fitted_encoder = attrs.evolve(encoder, placed=fitted)
         with TemporaryDirectory() as directory:
             fitted_encoder.save(Path(directory) / "encoder")
-            loaded = Encoder.build(headed.recipe, engine, saved=Path(directory) / "encoder")
+            loaded = Encoder.build(
+                headed.recipe, engine, saved=Path(directory) / "encoder"
+            )
         fitted_on = dict(loaded.placed.fitted_on or {})
         holds(
             rule,
@@ -69,7 +73,12 @@ def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> No
         )
         after = encoder.encode(SENTENCES)
         what = f"{name} encoder changes with what `transformed` returns"
-        holds(rule, case.id, np.array_equal(before, after) and encoder.placed.fitted_on is None, what)
+        holds(
+            rule,
+            case.id,
+            np.array_equal(before, after) and encoder.placed.fitted_on is None,
+            what,
+        )
         vectors[name] = {
             "the input of a transform": inputs,
             "a fitted transform": fitted_encoder.encode(SENTENCES),

@@ -51,15 +51,27 @@ def tiny_encoder() -> Callable[..., Encoder]:
 
 
 def _tiny_encoder(
-    *, backbone: Any = None, pooler: Any = None, prompt: Any = None, max_length: int = 32
+    *,
+    backbone: Any = None,
+    pooler: Any = None,
+    prompt: Any = None,
+    max_length: int = 32,
 ) -> Encoder:
     plugins = installed()
     for kind, name in (("runtime", "cpu"), *([] if pooler else [("pooler", "mean")])):
         if name not in plugins.names(kind):
             pytest.skip(f"the {kind} `{name}` is not installed")
     pooler = pooler or plugins.find("pooler", "mean").cls()
-    names = [name for name, table in BACKBONES.items() if table["use"] in plugins.names("backbone")]
-    candidates = [backbone] if backbone else [part("backbone", BACKBONES[name], plugins) for name in names]
+    names = [
+        name
+        for name, table in BACKBONES.items()
+        if table["use"] in plugins.names("backbone")
+    ]
+    candidates = (
+        [backbone]
+        if backbone
+        else [part("backbone", BACKBONES[name], plugins) for name in names]
+    )
     for candidate in candidates:
         recipe = EncoderRecipe(candidate, pooler, max_length=max_length, prompt=prompt)
         if not any(misfits(recipe, plugins)):

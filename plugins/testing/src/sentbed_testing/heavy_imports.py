@@ -66,7 +66,9 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
     """Yield each heavy library that is loaded, and the line of the component's package that loads it."""
     cls = subject.cls
     if "." in cls.__qualname__:
-        raise NotRunError("the class stands inside another or in a function, where no process can import it")
+        raise NotRunError(
+            "the class stands inside another or in a function, where no process can import it"
+        )
     try:
         file = inspect.getfile(cls)
     except (TypeError, OSError) as error:
@@ -84,7 +86,9 @@ def heavy_imports(subject: Subject) -> Iterator[tuple[str, str]]:
     command = [sys.executable, "-c", _CODE, json.dumps(request)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
-        raise ImportError(f"alone, the module ends in `{done.stderr.strip().splitlines()[-1]}`")
+        raise ImportError(
+            f"alone, the module ends in `{done.stderr.strip().splitlines()[-1]}`"
+        )
     yield from json.loads(done.stdout.splitlines()[-1])
 
 
@@ -94,7 +98,9 @@ def _fields(subject: Subject) -> str | None:
 
     try:
         part = subject.part
-        values = {a.alias: getattr(part, a.name) for a in attrs.fields(subject.cls) if a.init}
+        values = {
+            a.alias: getattr(part, a.name) for a in attrs.fields(subject.cls) if a.init
+        }
         return base64.b64encode(pickle.dumps(values)).decode()
     except Exception:  # noqa: BLE001 - the rules `values` and `defaults` have it
         return None

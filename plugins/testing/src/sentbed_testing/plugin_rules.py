@@ -97,7 +97,9 @@ class _Plugin:
     def files(self) -> list[Path]:
         """Source files of its package."""
         spec = find_spec(self.module.partition(".")[0])
-        roots = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
+        roots = [
+            Path(place) for place in (spec and spec.submodule_search_locations) or ()
+        ]
         paths = [file for root in roots for file in sorted(root.rglob("*.py"))]
         return paths or ([Path(spec.origin)] if spec and spec.origin else [])
 
@@ -127,9 +129,19 @@ def check_plugin(
     plugins = load_plugins()
     examples, skip = dict(examples or {}), dict(skip or {})
     title = f"the plugin `{name}` breaks rules"
-    infos = [info for info in plugins.plugins if name in (info.name, info.distribution, info.key)]
+    infos = [
+        info
+        for info in plugins.plugins
+        if name in (info.name, info.distribution, info.key)
+    ]
     if not infos:
-        names = sorted({name for info in plugins.plugins for name in (info.name, info.distribution)})
+        names = sorted(
+            {
+                name
+                for info in plugins.plugins
+                for name in (info.name, info.distribution)
+            }
+        )
         what = f"no installed plugin is called `{name}`"
         close = suggest(name, names).partition(" Choose")[0]
         fix = f"install it (`pip install -e DIRECTORY`) with an entry point in the group `sentbed`.{close}"
@@ -142,10 +154,16 @@ def check_plugin(
             place = f" @ {info.place}" if info.place else ""
             what = f"`{info.key}` is {info.status}: {info.reason}{place}"
             failures.append(
-                Failure("loads", what, f"mend that, and see `sentbed plugins` for `{info.status}`")
+                Failure(
+                    "loads",
+                    what,
+                    f"mend that, and see `sentbed plugins` for `{info.status}`",
+                )
             )
             continue
-        offers = {f"{offer.kind}/{offer.name}": offer for offer in _offers(plugins, info)}
+        offers = {
+            f"{offer.kind}/{offer.name}": offer for offer in _offers(plugins, info)
+        }
         plugin = _Plugin(info, plugins.manager.get_plugin(info.key), offers)
         for rule, findings in RULES.items():
             broken = [Failure(rule, what, fix) for what, fix in findings(plugin)]
@@ -153,29 +171,45 @@ def check_plugin(
             if not broken:
                 passed.append(rule)
         for at, offer in offers.items():
-            more: dict[str, Any] = {"example": examples.pop(at, None), "skip": skip.pop(at, None), "jax": jax}
+            more: dict[str, Any] = {
+                "example": examples.pop(at, None),
+                "skip": skip.pop(at, None),
+                "jax": jax,
+            }
             try:
                 value = offer.value
                 if offer.kind in KINDS:
                     reports[at] = check_component(value, kind=offer.kind, **more)
             except PluginError as error:
-                failures.append(Failure("offers", str(error), "mend what its hook returns"))
+                failures.append(
+                    Failure("offers", str(error), "mend what its hook returns")
+                )
             except ConformanceError as error:
                 failures += (
-                    attrs.evolve(failure, rule=f"{at}: {failure.rule}") for failure in error.failures
+                    attrs.evolve(failure, rule=f"{at}: {failure.rule}")
+                    for failure in error.failures
                 )
     for at in (*examples, *skip):
         what = f"`{at}`, for which there is an example or a reason, is nothing that it offers"
-        failures.append(Failure("examples", what, "write `KIND/NAME`, such as `pooler/mean`"))
+        failures.append(
+            Failure("examples", what, "write `KIND/NAME`, such as `pooler/mean`")
+        )
     if failures:
         raise ConformanceError(title, tuple(failures))
-    return PluginReport(name, ("loads", *dict.fromkeys(passed)), MappingProxyType(reports))
+    return PluginReport(
+        name, ("loads", *dict.fromkeys(passed)), MappingProxyType(reports)
+    )
 
 
 def _offers(plugins: Plugins, info: Any) -> Iterator[Offer]:
     """Yield what a plugin offers, also under a name that others claim."""
     claims = (claim for clash in plugins.clashes.values() for claim in clash.claims)
-    every = (*plugins.components.values(), *claims, *plugins.commands.values(), *plugins.tables.values())
+    every = (
+        *plugins.components.values(),
+        *claims,
+        *plugins.commands.values(),
+        *plugins.tables.values(),
+    )
     for offer in dict.fromkeys(every):
         if (offer.distribution, offer.plugin) == (info.distribution, info.name):
             yield offer
@@ -184,7 +218,9 @@ def _offers(plugins: Plugins, info: Any) -> Iterator[Offer]:
 def api(plugin: _Plugin) -> Findings:
     """It says for which interface it is written, or needs one version of sentbed."""
     try:
-        needed = [Requirement(line) for line in requires(plugin.info.distribution) or ()]
+        needed = [
+            Requirement(line) for line in requires(plugin.info.distribution) or ()
+        ]
     except PackageNotFoundError:
         needed = []
     pinned = any(
@@ -201,13 +237,25 @@ def api(plugin: _Plugin) -> Findings:
 def hooks(plugin: _Plugin) -> Findings:
     """It implements a hook, and marks each function that is named like one."""
     if not plugin.info.kinds and not plugin.info.hooks:
-        yield "it implements no hook", "mark a function with `@sentbed.hookimpl`; see `docs/hooks.md`"
-    hook_names = [name for name, value in vars(hookspecs).items() if hasattr(value, "sentbed_spec")]
+        yield (
+            "it implements no hook",
+            "mark a function with `@sentbed.hookimpl`; see `docs/hooks.md`",
+        )
+    hook_names = [
+        name
+        for name, value in vars(hookspecs).items()
+        if hasattr(value, "sentbed_spec")
+    ]
     for name in hook_names:
         function = getattr(plugin.value, name, None)
-        is_plugin_function = inspect.isroutine(function) and function.__module__ == plugin.module
+        is_plugin_function = (
+            inspect.isroutine(function) and function.__module__ == plugin.module
+        )
         if is_plugin_function and not hasattr(function, "sentbed_impl"):
-            yield f"`{name}` is named like a hook, and is none", "decorate it with `@sentbed.hookimpl`"
+            yield (
+                f"`{name}` is named like a hook, and is none",
+                "decorate it with `@sentbed.hookimpl`",
+            )
 
 
 def imports(plugin: _Plugin) -> Findings:
@@ -250,10 +298,15 @@ def private(plugin: _Plugin) -> Findings:
         try:
             nodes = list(ast.walk(ast.parse(file.read_bytes())))
         except (OSError, SyntaxError, ValueError) as error:
-            yield f"`{file}` cannot be read: {error}", "mend it, or leave it out of the package"
+            yield (
+                f"`{file}` cannot be read: {error}",
+                "mend it, or leave it out of the package",
+            )
             continue
         for node in nodes:
-            if not isinstance(node, ast.Import | ast.ImportFrom) or getattr(node, "level", None):
+            if not isinstance(node, ast.Import | ast.ImportFrom) or getattr(
+                node, "level", None
+            ):
                 continue
             package = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             for name in (f"{package}{alias.name}" for alias in node.names):

@@ -28,7 +28,9 @@ def load_torch() -> Any:
     try:
         return import_module("torch")
     except ImportError as error:
-        raise NotRunError("PyTorch is not installed; run `pip install torch`") from error
+        raise NotRunError(
+            "PyTorch is not installed; run `pip install torch`"
+        ) from error
 
 
 @contextmanager
@@ -45,7 +47,9 @@ def build(subject: Subject, seed: int = 0) -> Module:
     """Return the module of a pooler or a loss, initialised with a seed."""
     part = subject.ready
     with seeded(seed):
-        return returned(part.build(subject.width), load_torch().nn.Module, part, "build")
+        return returned(
+            part.build(subject.width), load_torch().nn.Module, part, "build"
+        )
 
 
 def draw_states(
@@ -70,17 +74,30 @@ def draw_states(
     """
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
-    sentences = [torch.randn(LAYERS + 1, length, width, generator=generator) for length in lengths]
-    extra_states = [torch.randn(len(lengths), width, generator=generator) for _ in range(2)]
+    sentences = [
+        torch.randn(LAYERS + 1, length, width, generator=generator)
+        for length in lengths
+    ]
+    extra_states = [
+        torch.randn(len(lengths), width, generator=generator) for _ in range(2)
+    ]
     if side == "none":
-        layers = torch.stack([sentence[:, : min(lengths)] for sentence in sentences], dim=1)
+        layers = torch.stack(
+            [sentence[:, : min(lengths)] for sentence in sentences], dim=1
+        )
         mask = None
     else:
         longest = max(lengths) + more
-        layers = garbage * torch.randn(LAYERS + 1, len(lengths), longest, width, generator=generator)
+        layers = garbage * torch.randn(
+            LAYERS + 1, len(lengths), longest, width, generator=generator
+        )
         mask = torch.zeros(len(lengths), longest, dtype=torch.long)
         for row, (sentence, length) in enumerate(zip(sentences, lengths, strict=True)):
-            place = slice(0, length) if side == "right" else slice(longest - length, longest)
+            place = (
+                slice(0, length)
+                if side == "right"
+                else slice(longest - length, longest)
+            )
             layers[:, row, place] = sentence
             mask[row, place] = 1
     states = TokenStates(layers[-1], mask)
@@ -97,7 +114,9 @@ def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates
     """Return states with `change` applied to every tensor but the mask."""
     layers = None if states.layers is None else tuple(map(change, states.layers))
     rest = (None if value is None else change(value) for value in states[3:])
-    return TokenStates(change(states.last_hidden_state), states.attention_mask, layers, *rest)
+    return TokenStates(
+        change(states.last_hidden_state), states.attention_mask, layers, *rest
+    )
 
 
 def own_memory(value: Any) -> Any:
@@ -112,7 +131,11 @@ def own_memory(value: Any) -> Any:
         return {name: own_memory(part) for name, part in value.items()}
     if isinstance(value, TokenStates):
         return TokenStates(*map(own_memory, value))
-    return type(value)(map(own_memory, value)) if isinstance(value, tuple | list) else value
+    return (
+        type(value)(map(own_memory, value))
+        if isinstance(value, tuple | list)
+        else value
+    )
 
 
 def rows_of(states: TokenStates, rows: Any) -> TokenStates:

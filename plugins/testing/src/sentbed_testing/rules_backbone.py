@@ -27,29 +27,41 @@ GIVES = {"layers": "layers", "decoder": "decoder_state", "mask-token": "mask_sta
 """Offer of a backbone -> field of `TokenStates` that has it."""
 
 
-def _build(subject: Subject, needs: frozenset[str] = frozenset(), saved: Path | None = None) -> BuiltBackbone:
+def _build(
+    subject: Subject, needs: frozenset[str] = frozenset(), saved: Path | None = None
+) -> BuiltBackbone:
     with seeded():
-        built: BuiltBackbone = subject.ready.build(BuildContext(lambda: SENTENCES, saved, needs))
+        built: BuiltBackbone = subject.ready.build(
+            BuildContext(lambda: SENTENCES, saved, needs)
+        )
     built.module.eval()
     return built
 
 
-def _batch(built: BuiltBackbone, count: int = 5, side: str = "right") -> tuple[Tensor, Tensor]:
+def _batch(
+    built: BuiltBackbone, count: int = 5, side: str = "right"
+) -> tuple[Tensor, Tensor]:
     """Return ids and mask of some sentences."""
     torch = load_torch()
-    tokens = built.tokenizer.encode(SENTENCES[:count], min(MAX_LENGTH, built.max_length))
+    tokens = built.tokenizer.encode(
+        SENTENCES[:count], min(MAX_LENGTH, built.max_length)
+    )
     longest = int(tokens.lengths.max())
     ids = torch.full((count, longest), built.tokenizer.pad_id)
     mask = torch.zeros(count, longest, dtype=torch.long)
     for row, length in enumerate(tokens.lengths.tolist()):
-        place = slice(0, length) if side == "right" else slice(longest - length, longest)
+        place = (
+            slice(0, length) if side == "right" else slice(longest - length, longest)
+        )
         start = int(tokens.offsets[row])
         ids[row, place] = torch.from_numpy(tokens.ids[start : start + length]).long()
         mask[row, place] = 1
     return ids, mask
 
 
-def _states(module: Module, ids: Tensor, mask: Tensor | None, **keywords: Tensor) -> TokenStates:
+def _states(
+    module: Module, ids: Tensor, mask: Tensor | None, **keywords: Tensor
+) -> TokenStates:
     with load_torch().no_grad():
         states: TokenStates = module(ids, mask, **keywords)
     return states
@@ -66,10 +78,16 @@ def built(subject: Subject) -> Findings:
     for name, kind in (("width", int), ("max_length", int)):
         value = getattr(backbone, name, None)
         if not isinstance(value, kind) or value < 1:
-            yield f"`{name}` of what it builds is {value!r}", "say it as a whole number above 0"
+            yield (
+                f"`{name}` of what it builds is {value!r}",
+                "say it as a whole number above 0",
+            )
             return
     if not backbone.origin:
-        yield "`origin` says nothing", "say where the weights came from, with their hash"
+        yield (
+            "`origin` says nothing",
+            "say where the weights came from, with their hash",
+        )
     ids, mask = _batch(backbone)
     shape = tuple(_states(backbone.module, ids, mask).last_hidden_state.shape)
     if shape != (*ids.shape, backbone.width):
@@ -91,8 +109,14 @@ def offers(subject: Subject) -> Findings:
                 f"it offers `{need}`, and `{GIVES[need]}` of its states is None where `needs` names it",
                 "heed `BuildContext.needs`, or take the word out of `offers`",
             )
-    if "mask-token" in offered and _build(subject, frozenset({"mask-token"})).tokenizer.mask_token is None:
-        yield "it offers `mask-token`, and its tokenizer has none", "take the word out of `offers`"
+    if (
+        "mask-token" in offered
+        and _build(subject, frozenset({"mask-token"})).tokenizer.mask_token is None
+    ):
+        yield (
+            "it offers `mask-token`, and its tokenizer has none",
+            "take the word out of `offers`",
+        )
     if "span" in offered:
         yield from _span(_build(subject, frozenset({"span"})))
 
@@ -105,11 +129,22 @@ def _span(backbone: BuiltBackbone) -> Findings:
     for start in (0, len(text) // 2):
         tokens = backbone.tokenizer.encode_marked([text], [start], None)
         batch = pad(tokens, np.arange(1), backbone.tokenizer.pad_id)
-        keywords = {name: torch.from_numpy(values) for name, values in batch.keywords.items()}
-        read.append(_states(backbone.module, torch.from_numpy(batch.input_ids), None, **keywords))
-    (whole, _), (half, mask) = ((states.last_hidden_state, states.attention_mask) for states in read)
+        keywords = {
+            name: torch.from_numpy(values) for name, values in batch.keywords.items()
+        }
+        read.append(
+            _states(
+                backbone.module, torch.from_numpy(batch.input_ids), None, **keywords
+            )
+        )
+    (whole, _), (half, mask) = (
+        (states.last_hidden_state, states.attention_mask) for states in read
+    )
     if not torch.equal(whole, half):
-        yield "tokens that are hidden from the pooler change the states", "hide them by the mask alone"
+        yield (
+            "tokens that are hidden from the pooler change the states",
+            "hide them by the mask alone",
+        )
     if mask is None or not 0 < int(mask.sum()) < mask.shape[1]:
         yield (
             "it offers `span`, and its mask hides no token of `Tokenizer.encode_marked`, or all of them",
@@ -176,7 +211,9 @@ def inference(subject: Subject) -> Findings:
     plain = _real(_states(backbone.module, ids, mask), mask)
     for traceable in (False, True):
         with torch.no_grad():
-            states = backbone.inference(backbone.module, torch.float32, traceable)(ids, mask)
+            states = backbone.inference(backbone.module, torch.float32, traceable)(
+                ids, mask
+            )
         off = distance(_real(states, mask).float(), plain)
         if not off <= PACKED:
             yield (
@@ -204,7 +241,10 @@ def tokenizer(subject: Subject) -> Findings:
         )
     for row, text in enumerate(texts):
         ids_alone = tokenizer.encode([text], MAX_LENGTH).ids.tolist()
-        if ids_alone != together.ids[together.offsets[row] : together.offsets[row + 1]].tolist():
+        if (
+            ids_alone
+            != together.ids[together.offsets[row] : together.offsets[row + 1]].tolist()
+        ):
             yield (
                 f"{text[:30]!r} has other ids beside other texts",
                 "tokenise each text for itself, without padding",
@@ -229,10 +269,17 @@ def logits(subject: Subject) -> Findings:
         return
     backbone = _build(subject)
     size = len(backbone.vocabulary)
-    if not size or not all(isinstance(backbone.vocabulary[token], str) for token in (0, size - 1)):
-        yield "its `vocabulary` holds no strings", "give the text of each token, by its id"
+    if not size or not all(
+        isinstance(backbone.vocabulary[token], str) for token in (0, size - 1)
+    ):
+        yield (
+            "its `vocabulary` holds no strings",
+            "give the text of each token, by its id",
+        )
         return
-    states = np.random.default_rng(0).standard_normal((3, backbone.width)).astype(np.float32)
+    states = (
+        np.random.default_rng(0).standard_normal((3, backbone.width)).astype(np.float32)
+    )
     for batch in (states, states[:0]):
         scored = np.asarray(backbone.logits(batch))
         if scored.shape != (len(batch), size) or scored.dtype != np.float32:
@@ -246,7 +293,10 @@ def logits(subject: Subject) -> Findings:
             yield "`logits` gives NaN or infinity", "return finite numbers"
     alone = np.concatenate([backbone.logits(states[row : row + 1]) for row in range(3)])
     if not np.allclose(alone, backbone.logits(states), rtol=TOLERANCE, atol=TOLERANCE):
-        yield "a state has other logits beside other states", "compute each row for itself"
+        yield (
+            "a state has other logits beside other states",
+            "compute each row for itself",
+        )
 
 
 RULES = {

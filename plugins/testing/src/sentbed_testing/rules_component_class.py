@@ -35,14 +35,21 @@ def frozen(subject: Subject) -> Findings:
 def named(subject: Subject) -> Findings:
     """It has a name that a recipe can use, and that nobody else has."""
     name = getattr(subject.cls, "name", None)
-    if not isinstance(name, str) or (attrs.has(subject.cls) and "name" in attrs.fields_dict(subject.cls)):
+    if not isinstance(name, str) or (
+        attrs.has(subject.cls) and "name" in attrs.fields_dict(subject.cls)
+    ):
         yield "it has no name of its class", 'write `name: ClassVar[str] = "..."`'
         return
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
-        yield f"it is called {name!r}", "take small letters, digits and single dashes, such as `mean-max`"
+        yield (
+            f"it is called {name!r}",
+            "take small letters, digits and single dashes, such as `mean-max`",
+        )
     at, plugins = (subject.kind, name), installed()
     # Of a clash that is not decided, no claim is among the components.
-    claims: tuple[Offer, ...] = (plugins.components[at],) if at in plugins.components else ()
+    claims: tuple[Offer, ...] = (
+        (plugins.components[at],) if at in plugins.components else ()
+    )
     if not claims and at in plugins.clashes:
         claims = plugins.clashes[at].claims
     for other in claims:
@@ -60,10 +67,20 @@ def _identity(cls: type[Any]) -> tuple[str, str]:
 def documented(subject: Subject) -> Findings:
     """Class and fields say what they are."""
     if not (subject.cls.__doc__ or "").strip():
-        yield "the class has no docstring", "write one; `sentbed show` shows it, and lists its first line"
-    listed = installed().components.get((subject.kind, getattr(subject.cls, "name", "")))
+        yield (
+            "the class has no docstring",
+            "write one; `sentbed show` shows it, and lists its first line",
+        )
+    listed = installed().components.get(
+        (subject.kind, getattr(subject.cls, "name", ""))
+    )
     first = (inspect.getdoc(subject.cls) or "").partition("\n")[0]
-    if listed and isinstance(listed.offered, Lazy) and listed.cls is subject.cls and listed.summary != first:
+    if (
+        listed
+        and isinstance(listed.offered, Lazy)
+        and listed.cls is subject.cls
+        and listed.summary != first
+    ):
         yield (
             f"it is listed as {listed.summary!r}, and its docstring begins with {first!r}",
             "give its `Lazy` the first line of the docstring as `summary`",
@@ -109,9 +126,14 @@ def _traits(subject: Subject) -> Findings:
     except NotRunError:
         return
     except Exception as error:  # noqa: BLE001 - this is what is looked for
-        yield f"`traits` raises {type(error).__name__}: {error.args[0]}", "see `sentbed.protocols`"
+        yield (
+            f"`traits` raises {type(error).__name__}: {error.args[0]}",
+            "see `sentbed.protocols`",
+        )
         return
-    citation_keys = re.findall(ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE)
+    citation_keys = re.findall(
+        ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE
+    )
     for citation in cites:
         if citation not in citation_keys and not re.match(ENTRY, citation.strip()):
             yield (

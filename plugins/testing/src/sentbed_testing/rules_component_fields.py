@@ -7,7 +7,15 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import attrs
 from sentbed import FilePath, ModelId
@@ -42,7 +50,10 @@ def field_types(subject: Subject) -> Findings:
         if field.metadata.get("skip"):
             continue
         if field.type is None:
-            yield f"the field `{field.name}` has no type", "annotate it, such as `size: int = 8`"
+            yield (
+                f"the field `{field.name}` has no type",
+                "annotate it, such as `size: int = 8`",
+            )
         elif (wrong := next(_unfit(hints[field.name]), None)) is not None:
             yield (
                 f"the field `{field.name}` has the type `{_shown(wrong)}`, which no recipe can give",
@@ -57,7 +68,11 @@ def _unfit(hint: Any) -> Iterator[Any]:
     if hint in PLAIN or kind_of(hint):
         return
     if origin is Literal:
-        yield from (value for value in get_args(hint) if not isinstance(value, str | int | float | bool))
+        yield from (
+            value
+            for value in get_args(hint)
+            if not isinstance(value, str | int | float | bool)
+        )
     elif origin in (Union, UnionType):
         for member in get_args(hint):
             yield from _unfit(member)
@@ -110,11 +125,16 @@ def defaults(subject: Subject) -> Findings:
     missing = [
         field.name
         for field in attrs.fields(subject.cls)
-        if field.default is attrs.NOTHING and field.init and field.alias not in subject.example
+        if field.default is attrs.NOTHING
+        and field.init
+        and field.alias not in subject.example
     ]
     if missing:
         listed = ", ".join(f"`{name}`" for name in missing)
-        yield f"without a default are {listed}", "give them: `check_component(cls, example={...})`"
+        yield (
+            f"without a default are {listed}",
+            "give them: `check_component(cls, example={...})`",
+        )
     elif not refused:
         try:
             subject.make()
@@ -134,7 +154,12 @@ def toml(subject: Subject) -> Findings:
     table.pop("use", None)
     written = tomli_w.dumps(table)
     again, problems = structure(
-        tomllib.loads(written), subject.cls, Document({}), installed(), Path.cwd(), check=False
+        tomllib.loads(written),
+        subject.cls,
+        Document({}),
+        installed(),
+        Path.cwd(),
+        check=False,
     )
     fix = "let each field hold what its type says, and compare by value (`eq` on)"
     if problems:
@@ -147,22 +172,37 @@ def values(subject: Subject) -> Findings:
     """Two with the same fields are equal, and it can be pickled."""
     part = subject.part
     like = subject.cls(
-        **{field.alias: getattr(part, field.name) for field in attrs.fields(subject.cls) if field.init}
+        **{
+            field.alias: getattr(part, field.name)
+            for field in attrs.fields(subject.cls)
+            if field.init
+        }
     )
     if like != part:
-        yield "two with the same fields are not equal", "leave `eq` of `attrs.frozen` as it is"
-    if not any(isinstance(value, Mapping) for value in attrs.asdict(part, recurse=False).values()):
+        yield (
+            "two with the same fields are not equal",
+            "leave `eq` of `attrs.frozen` as it is",
+        )
+    if not any(
+        isinstance(value, Mapping)
+        for value in attrs.asdict(part, recurse=False).values()
+    ):
         try:
             same = hash(like) == hash(part)
         except TypeError as error:
-            yield f"it has no hash: {error}", "take tuples for lists, and frozen classes for tables"
+            yield (
+                f"it has no hash: {error}",
+                "take tuples for lists, and frozen classes for tables",
+            )
         else:
             if not same:
                 yield (
                     "two with the same fields have different hashes",
                     "leave `hash` of `attrs.frozen` as it is",
                 )
-    fix = "define the class at the top of its module, and keep plain values in its fields"
+    fix = (
+        "define the class at the top of its module, and keep plain values in its fields"
+    )
     try:
         sent = pickle.loads(pickle.dumps(part))
     except Exception as error:  # noqa: BLE001 - pickle raises what it likes
@@ -184,7 +224,12 @@ def odd_values(subject: Subject) -> Findings:
         for value in _odd(hints[field.name]):
             setting = f"with {key} = {value!r}"
             component, problems = structure(
-                {**table, key: value}, subject.cls, Document({}), installed(), Path.cwd(), check=False
+                {**table, key: value},
+                subject.cls,
+                Document({}),
+                installed(),
+                Path.cwd(),
+                check=False,
             )
             for problem in problems:
                 if problem.message.startswith("making `"):
@@ -214,7 +259,10 @@ def _sentences(part: Any, setting: str) -> Findings:
         return
     for problem in problems:
         if not isinstance(problem, str) or not problem.strip():
-            yield f"{setting}, `check` yields {problem!r}", "yield a sentence that ends in what to do"
+            yield (
+                f"{setting}, `check` yields {problem!r}",
+                "yield a sentence that ends in what to do",
+            )
 
 
 def machine(subject: Subject) -> Findings:

@@ -24,7 +24,11 @@ def columns(subject: Subject) -> Findings:
     names_are_text = isinstance(column_names, tuple) and all(
         isinstance(name, str) and name for name in column_names
     )
-    if not names_are_text or not column_names or len(set(column_names)) < len(column_names):
+    if (
+        not names_are_text
+        or not column_names
+        or len(set(column_names)) < len(column_names)
+    ):
         yield (
             f"`columns` is {column_names!r}",
             'return a tuple of names, each once, such as `("anchor", "positive")`',
@@ -55,8 +59,13 @@ def _row_indices(dataset: Dataset) -> list[int]:
     return [last, *dict.fromkeys(spread), 0]
 
 
-def _differing(actual: Mapping[str, Sequence[Any]], expected: Mapping[str, Sequence[Any]]) -> str | None:
-    return next((name for name in actual if list(actual[name]) != list(expected.get(name, ()))), None)
+def _differing(
+    actual: Mapping[str, Sequence[Any]], expected: Mapping[str, Sequence[Any]]
+) -> str | None:
+    return next(
+        (name for name in actual if list(actual[name]) != list(expected.get(name, ()))),
+        None,
+    )
 
 
 def _is_finite(value: object) -> bool:
@@ -73,7 +82,10 @@ def rows(subject: Subject) -> Findings:
     for epoch in (0, 1):
         values = dataset.rows(indices, epoch)
         if set(values) != set(dataset.columns):
-            yield f"`rows` gives {sorted(values)}", f"give the columns {list(dataset.columns)}, and no other"
+            yield (
+                f"`rows` gives {sorted(values)}",
+                f"give the columns {list(dataset.columns)}, and no other",
+            )
             return
         for name, texts in values.items():
             if len(texts) != len(indices):
@@ -88,7 +100,10 @@ def rows(subject: Subject) -> Findings:
             else:
                 wrong = [text for text in texts if not isinstance(text, str)]
             if wrong and is_number:
-                yield f"`{name}` is a column of numbers and has {wrong[0]!r}", "give finite floats"
+                yield (
+                    f"`{name}` is a column of numbers and has {wrong[0]!r}",
+                    "give finite floats",
+                )
                 return
             if wrong:
                 yield (
@@ -110,8 +125,13 @@ def rows(subject: Subject) -> Findings:
                 f"`{column}` of rows that are asked for one by one is another than of all together",
                 "give row i for index i, whatever else is asked for, in the order of the indices",
             )
-    if not dataset.varies and (column := _differing(dataset.rows(indices, 1), dataset.rows(indices, 0))):
-        yield f"`{column}` changes from epoch to epoch", "say so: `varies = True` on what `open` returns"
+    if not dataset.varies and (
+        column := _differing(dataset.rows(indices, 1), dataset.rows(indices, 0))
+    ):
+        yield (
+            f"`{column}` changes from epoch to epoch",
+            "say so: `varies = True` on what `open` returns",
+        )
 
 
 def texts(subject: Subject) -> Findings:
@@ -119,7 +139,10 @@ def texts(subject: Subject) -> Findings:
     dataset = _open(subject)
     odd = next((text for text in dataset.texts() if not isinstance(text, str)), None)
     if odd is not None:
-        yield f"`texts` gives {odd!r}, which is no string", "leave out columns of numbers"
+        yield (
+            f"`texts` gives {odd!r}, which is no string",
+            "leave out columns of numbers",
+        )
         return
     if dataset.varies or not len(dataset):
         if not any(True for _ in dataset.texts()):
@@ -132,7 +155,10 @@ def texts(subject: Subject) -> Findings:
         row_texts = set(dataset.rows(range(len(dataset)))[name])
         if not all(isinstance(text, str) for text in row_texts):
             continue  # See the rule `rows`.
-        for what, listed in ((f"`texts([{name!r}])`", set(dataset.texts([name]))), ("`texts()`", every)):
+        for what, listed in (
+            (f"`texts([{name!r}])`", set(dataset.texts([name]))),
+            ("`texts()`", every),
+        ):
             if missing := row_texts - listed:
                 yield (
                     f"{what} leaves out {len(missing)} texts of `{name}`, such as {min(missing)[:40]!r}",
@@ -149,7 +175,10 @@ def fingerprint(subject: Subject) -> Findings:
     """The fingerprint is the same whenever the same data is opened."""
     dataset, other = _open(subject), _open(subject)
     if not isinstance(dataset.fingerprint, str) or not dataset.fingerprint:
-        yield f"`fingerprint` is {dataset.fingerprint!r}", "return a hash of the content, in hexadecimal"
+        yield (
+            f"`fingerprint` is {dataset.fingerprint!r}",
+            "return a hash of the content, in hexadecimal",
+        )
     elif dataset.fingerprint != other.fingerprint or len(dataset) != len(other):
         yield (
             "opened twice, the same data has two fingerprints or lengths",

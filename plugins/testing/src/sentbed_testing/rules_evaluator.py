@@ -52,7 +52,9 @@ class LetterBackbone(BuiltBackbone):
         """Return one logit per letter."""
         import numpy as np
 
-        return states @ np.random.default_rng(0).standard_normal((WIDTH, 26)).astype(np.float32)
+        return states @ np.random.default_rng(0).standard_normal((WIDTH, 26)).astype(
+            np.float32
+        )
 
 
 class LetterEncoder(TextEncoder):
@@ -88,7 +90,9 @@ class LetterEncoder(TextEncoder):
         if not isinstance(text, str):
             self.misused = f"a list with {type(text).__name__}"
         salt = "another " if text == self.other else ""
-        seed = int.from_bytes(hashlib.sha256(f"{salt}{text}".encode()).digest()[:8], "little")
+        seed = int.from_bytes(
+            hashlib.sha256(f"{salt}{text}".encode()).digest()[:8], "little"
+        )
         return np.random.default_rng(seed).standard_normal(WIDTH)
 
 
@@ -102,7 +106,9 @@ class LetterPlaced(PlacedEncoder):
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return the vectors of the texts that the code points spell."""
-        rows = ("".join(map(chr, filter(None, row.tolist()))) for row in batch.input_ids)
+        rows = (
+            "".join(map(chr, filter(None, row.tolist()))) for row in batch.input_ids
+        )
         return self.encoder.encode(list(rows))
 
 
@@ -116,7 +122,13 @@ class _Through(TextEncoder):
         ids = np.zeros((len(texts), max(map(len, texts), default=0)), np.int64)
         for row, text in enumerate(texts):
             ids[row, : len(text)] = [ord(letter) for letter in text]
-        return next(iter(self.placed.encode_batches([TokenBatch(ids, (ids > 0).astype(np.int64))])))
+        return next(
+            iter(
+                self.placed.encode_batches(
+                    [TokenBatch(ids, (ids > 0).astype(np.int64))]
+                )
+            )
+        )
 
 
 def _prepared(subject: Subject) -> Preparation:
@@ -168,12 +180,18 @@ def lists(subject: Subject) -> Findings:
             yield f"the list `{name}` has a second side", fix
     _first(subject)
     if left := sorted(prepared.lists.keys() - subject.kept["vectors"].names):
-        yield f"the vectors of the list `{left[0]}` are not used", "leave it out of what is prepared"
+        yield (
+            f"the vectors of the list `{left[0]}` are not used",
+            "leave it out of what is prepared",
+        )
     again = subject.ready.prepare().lists
     if {name: texts.both for name, texts in again.items()} != {
         name: texts.both for name, texts in prepared.lists.items()
     }:
-        yield "it prepares other texts the second time", "draw from a `seed` that is a field"
+        yield (
+            "it prepares other texts the second time",
+            "draw from a `seed` that is a field",
+        )
 
 
 class _Taken(Vectors):
@@ -205,34 +223,56 @@ def scores(subject: Subject) -> Findings:
     for score in evaluation.scores:
         score_name = f"{score.task}/{score.metric}"
         if not _finite(score.value):
-            yield f"the score {score_name} is {score.value!r}", "give a finite number, x 100 for a share"
+            yield (
+                f"the score {score_name} is {score.value!r}",
+                "give a finite number, x 100 for a share",
+            )
         if not score.protocol.get("id"):
             yield (
                 f"the protocol of {score_name} has no `id`",
                 "say in `protocol` how the number was obtained: `id`, `split`, all that makes it comparable",
             )
-    names = [(s.task, s.metric, repr(sorted(s.protocol.items(), key=str))) for s in evaluation.scores]
+    names = [
+        (s.task, s.metric, repr(sorted(s.protocol.items(), key=str)))
+        for s in evaluation.scores
+    ]
     if len(set(names)) < len(names):
-        yield "two scores have the same task, metric and protocol", "let the protocol say what differs"
+        yield (
+            "two scores have the same task, metric and protocol",
+            "let the protocol say what differs",
+        )
     if encoder.misused:
         yield f"it encodes {encoder.misused}", "give `encode` a list of strings"
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
+    return (
+        isinstance(value, float | int)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )
 
 
 def repeatable(subject: Subject) -> Findings:
     """Evaluated twice, the same encoder has the same scores, prepared anew or not."""
     first, encoder = _first(subject)[0], LetterEncoder()
-    for other in (_prepared(subject).evaluate(encoder), subject.ready.prepare().evaluate(encoder)):
+    for other in (
+        _prepared(subject).evaluate(encoder),
+        subject.ready.prepare().evaluate(encoder),
+    ):
         if differing := list(_differing(_numbers(first), _numbers(other))):
             yield from differing
             return
 
 
-def _differing(first: Mapping[tuple[str, ...], float], second: Mapping[tuple[str, ...], float]) -> Findings:
-    differing = sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))
+def _differing(
+    first: Mapping[tuple[str, ...], float], second: Mapping[tuple[str, ...], float]
+) -> Findings:
+    differing = sorted(
+        name
+        for name in first.keys() | second.keys()
+        if first.get(name) != second.get(name)
+    )
     if differing:
         name = differing[0]
         yield (
@@ -244,7 +284,11 @@ def _differing(first: Mapping[tuple[str, ...], float], second: Mapping[tuple[str
 
 def _numbers(evaluation: Evaluation) -> dict[tuple[str, ...], float]:
     named: dict[tuple[str, ...], float] = {
-        (score.task, score.metric, repr(sorted(score.protocol.items(), key=str))): score.value
+        (
+            score.task,
+            score.metric,
+            repr(sorted(score.protocol.items(), key=str)),
+        ): score.value
         for score in evaluation.scores
     }
     return {**named, ("", "primary", ""): evaluation.primary}
@@ -272,14 +316,27 @@ def _of_items(subject: Subject, score: Score) -> Findings:
     A value that is one item's stays what it was where the text of another has another vector.
     """
     prepared, items = _prepared(subject), score.items
-    if items is None or items.statistic != "mean" or len(items.x) > FEW or not isinstance(prepared, Prepared):
+    if (
+        items is None
+        or items.statistic != "mean"
+        or len(items.x) > FEW
+        or not isinstance(prepared, Prepared)
+    ):
         return
     encoder, moved = LetterEncoder(), []
-    texts = [text for name in sorted(prepared.lists) for text in dict.fromkeys(prepared.lists[name].both)]
+    texts = [
+        text
+        for name in sorted(prepared.lists)
+        for text in dict.fromkeys(prepared.lists[name].both)
+    ]
     for text in dict.fromkeys(texts[:: max(1, len(texts) // TRIED_TEXTS)]):
         encoder.other = text
         for again in prepared.evaluate(encoder).scores:
-            same = (again.task, again.metric, again.protocol) == (score.task, score.metric, score.protocol)
+            same = (again.task, again.metric, again.protocol) == (
+                score.task,
+                score.metric,
+                score.protocol,
+            )
             if same and again.items is not None and len(again.items.x) == len(items.x):
                 moved.append(float((again.items.x != items.x).mean()))
     moved = [share for share in moved if share]

@@ -23,7 +23,9 @@ def _places(subject: Subject) -> list[tuple[str, int]]:
     return sorted(subject.ready.places)
 
 
-def _states(subject: Subject, place: tuple[str, int], side: str = "right") -> BlockStates:
+def _states(
+    subject: Subject, place: tuple[str, int], side: str = "right"
+) -> BlockStates:
     """Return states of three rows, with a placeholder and an auxiliary prompt if the traits ask for them."""
     torch, traits = load_torch(), subject.part.traits
     with seeded(0):
@@ -31,7 +33,9 @@ def _states(subject: Subject, place: tuple[str, int], side: str = "right") -> Bl
         auxiliary = torch.randn(len(LENGTHS), subject.width)
     states = torch.zeros(len(LENGTHS), max(LENGTHS), subject.width)
     mask = torch.zeros(states.shape[:2], dtype=torch.int64)
-    starts = torch.tensor([0 if side == "right" else max(LENGTHS) - length for length in LENGTHS])
+    starts = torch.tensor(
+        [0 if side == "right" else max(LENGTHS) - length for length in LENGTHS]
+    )
     for row, (start, values) in enumerate(zip(starts.tolist(), rows, strict=True)):
         states[row, start : start + len(values)] = values
         mask[row, start : start + len(values)] = 1
@@ -52,7 +56,9 @@ def _row(seen: BlockStates, row: int) -> BlockStates:
     start = int(seen.attention_mask[row].argmax())
     kept = slice(start, start + LENGTHS[row])
     row_slice = slice(row, row + 1)
-    placeholder = None if seen.placeholder is None else seen.placeholder[row_slice] - start
+    placeholder = (
+        None if seen.placeholder is None else seen.placeholder[row_slice] - start
+    )
     auxiliary = None if seen.auxiliary is None else seen.auxiliary[row_slice]
     return seen._replace(
         states=seen.states[row_slice, kept],
@@ -64,7 +70,9 @@ def _row(seen: BlockStates, row: int) -> BlockStates:
     )
 
 
-def _each(subject: Subject, side: str = "right") -> Iterator[tuple[str, BlockStates, Tensor]]:
+def _each(
+    subject: Subject, side: str = "right"
+) -> Iterator[tuple[str, BlockStates, Tensor]]:
     """Yield each place, its states, and what the intervention makes of them."""
     function: Any = subject.ready.build()
     for place in _places(subject):
@@ -98,15 +106,23 @@ def shape(subject: Subject) -> Findings:
                 "return states of the same shape",
             )
         if not torch.equal(before, seen.states):
-            yield f"at {place} it changes the states in place", "return new states, as `torch.where` does"
+            yield (
+                f"at {place} it changes the states in place",
+                "return new states, as `torch.where` does",
+            )
 
 
 def repeats(subject: Subject) -> Findings:
     """A second call, and one of a function built anew, gives the same."""
     torch = load_torch()
-    for (place, _, first), (_, _, second) in zip(_each(subject), _each(subject), strict=True):
+    for (place, _, first), (_, _, second) in zip(
+        _each(subject), _each(subject), strict=True
+    ):
         if not torch.equal(first, second):
-            yield f"at {place} a second function gives other states", "draw nothing, and keep nothing"
+            yield (
+                f"at {place} a second function gives other states",
+                "draw nothing, and keep nothing",
+            )
 
 
 def padding(subject: Subject) -> Findings:
@@ -161,4 +177,10 @@ def prefix(subject: Subject) -> Findings:
             return
 
 
-RULES = {"places": places, "shape": shape, "repeats": repeats, "padding": padding, "prefix": prefix}
+RULES = {
+    "places": places,
+    "shape": shape,
+    "repeats": repeats,
+    "padding": padding,
+    "prefix": prefix,
+}

@@ -23,7 +23,9 @@ GRADIENT = 1e-2
 Inputs = dict[str, Tensor]
 
 
-def draw_vectors(subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool = True) -> Inputs:
+def draw_vectors(
+    subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool = True
+) -> Inputs:
     """Return vectors, classes or numbers in [0, 1) for what a loss needs and, with `takes`, may use.
 
     For a loss that predicts tokens, vectors are logits of a vocabulary of `width` tokens.
@@ -36,7 +38,9 @@ def draw_vectors(subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool 
             f"it needs the column `{LABEL}` and does not say `classes`, the names that it may hold"
         )
     generator = torch.Generator().manual_seed(seed)
-    columns = sorted(needs | ((traits.takes or traits.numbers) if takes else frozenset()))
+    columns = sorted(
+        needs | ((traits.takes or traits.numbers) if takes else frozenset())
+    )
     inputs: Inputs = {}
     for number, name in enumerate(columns):
         if name == LABEL:
@@ -47,9 +51,13 @@ def draw_vectors(subject: Subject, rows: int = ROWS, seed: int = 0, takes: bool 
             continue
         inputs[name] = torch.randn(rows, subject.width, generator=generator)
         if traits.predicts:
-            inputs[f"{name}.id"] = torch.randint(subject.width, (rows,), generator=generator)
+            inputs[f"{name}.id"] = torch.randint(
+                subject.width, (rows,), generator=generator
+            )
         if traits.compares_texts:
-            inputs[f"{name}.id"] = torch.arange(rows) + rows * (number + len(columns) * seed)
+            inputs[f"{name}.id"] = torch.arange(rows) + rows * (
+                number + len(columns) * seed
+            )
     return inputs
 
 
@@ -76,9 +84,13 @@ def finite(subject: Subject) -> Findings:
     """The loss of a batch and its gradients are numbers."""
     module = build(subject)
     inputs = draw_vectors(subject)
-    vectors = {name: value.requires_grad_() for name, value in vectors_in(inputs).items()}
+    vectors = {
+        name: value.requires_grad_() for name, value in vectors_in(inputs).items()
+    }
     leaves = {**vectors, **dict(module.named_parameters())}
-    for name, _ in torch_module_checks.not_finite(lambda: call(module, inputs).loss, leaves):
+    for name, _ in torch_module_checks.not_finite(
+        lambda: call(module, inputs).loss, leaves
+    ):
         what = f"the gradient of `{name}`" if name else "the loss"
         yield f"{what} is NaN or infinite", torch_module_checks.FINITE
 
@@ -97,20 +109,44 @@ def output(subject: Subject) -> Findings:
             yield f"it returns {type(result).__name__}", "return a `LossOutput`"
             return
         loss = result.loss
-        if not isinstance(loss, torch.Tensor) or loss.shape != () or loss.dtype != torch.float32:
-            shown = f"{tuple(loss.shape)} of {loss.dtype}" if isinstance(loss, torch.Tensor) else repr(loss)
-            yield f"{batch} the loss is {shown}", "return a scalar tensor in fp32, the mean over the batch"
+        if (
+            not isinstance(loss, torch.Tensor)
+            or loss.shape != ()
+            or loss.dtype != torch.float32
+        ):
+            shown = (
+                f"{tuple(loss.shape)} of {loss.dtype}"
+                if isinstance(loss, torch.Tensor)
+                else repr(loss)
+            )
+            yield (
+                f"{batch} the loss is {shown}",
+                "return a scalar tensor in fp32, the mean over the batch",
+            )
             return
         if not torch.isfinite(loss):
-            yield f"{batch} the loss is {float(loss.detach())}", "keep it finite: the last batch may be small"
+            yield (
+                f"{batch} the loss is {float(loss.detach())}",
+                "keep it finite: the last batch may be small",
+            )
         attached = {**result.metrics, **(result.state or {})}
         for name, value in attached.items():
             if not isinstance(value, torch.Tensor) or value.requires_grad:
-                kind = "has a gradient" if isinstance(value, torch.Tensor) else "is no tensor"
-                yield f"`{name}` of its metrics and state {kind}", "return tensors, with `.detach()`"
+                kind = (
+                    "has a gradient"
+                    if isinstance(value, torch.Tensor)
+                    else "is no tensor"
+                )
+                yield (
+                    f"`{name}` of its metrics and state {kind}",
+                    "return tensors, with `.detach()`",
+                )
         for name, value in result.metrics.items():
             if isinstance(value, torch.Tensor) and value.shape != ():
-                yield f"the metric `{name}` has the shape {tuple(value.shape)}", "return scalars for the log"
+                yield (
+                    f"the metric `{name}` has the shape {tuple(value.shape)}",
+                    "return scalars for the log",
+                )
 
 
 def state(subject: Subject) -> Findings:
@@ -137,7 +173,10 @@ def state(subject: Subject) -> Findings:
     after = call(module, inputs, first).state
     fix = "return `LossOutput(loss, metrics, state)` with the same tensors as `initial_state` has"
     if after is None or after.keys() != first.keys():
-        yield f"the state begins with {sorted(first)}, and a step returns {sorted(after or ())}", fix
+        yield (
+            f"the state begins with {sorted(first)}, and a step returns {sorted(after or ())}",
+            fix,
+        )
         return
     for name, value in first.items():
         if (value.shape, value.dtype) != (after[name].shape, after[name].dtype):
@@ -150,7 +189,11 @@ def order(subject: Subject) -> Findings:
     inputs = draw_vectors(subject)
     turned = [3, 0, 4, 2, 1]
     plain = float(call(module, inputs).loss.detach())
-    reordered = float(call(module, {name: value[turned] for name, value in inputs.items()}).loss.detach())
+    reordered = float(
+        call(
+            module, {name: value[turned] for name, value in inputs.items()}
+        ).loss.detach()
+    )
     if not abs(reordered - plain) <= TOLERANCE * max(1.0, abs(plain)):
         yield (
             f"in another order of the rows the loss is {reordered:.6g}, not {plain:.6g} "
@@ -168,7 +211,9 @@ def gradient(subject: Subject) -> Findings:
 
     def total(inputs: Mapping[str, Tensor], **parameters: Tensor) -> Tensor:
         with seeded():
-            result: LossOutput = torch.func.functional_call(module, parameters, (inputs, *arguments[1:]))
+            result: LossOutput = torch.func.functional_call(
+                module, parameters, (inputs, *arguments[1:])
+            )
         return result.loss
 
     inputs = arguments[0]
@@ -177,7 +222,10 @@ def gradient(subject: Subject) -> Findings:
         for name, at in vectors_in(inputs).items()
     }
     for name, weight in module.named_parameters():
-        tried[name] = (lambda value, n=name: total(inputs, **{n: value}), weight.detach())
+        tried[name] = (
+            lambda value, n=name: total(inputs, **{n: value}),
+            weight.detach(),
+        )
     off: list[tuple[float, str]] = []
     for name, (function, at) in tried.items():
         difference = torch_module_checks.disagreement(function, at)
@@ -207,15 +255,22 @@ def stateless(subject: Subject) -> Findings:
         arguments, copies = own_memory(drawn), own_memory(drawn)
         before = torch_module_checks.module_state(module)
         first = call(module, *arguments)
-        if names := torch_module_checks.changed(before, torch_module_checks.module_state(module)):
+        if names := torch_module_checks.changed(
+            before, torch_module_checks.module_state(module)
+        ):
             yield (
                 f"a call changes `{names[0]}`",
                 "what is kept from step to step is a state: write `initial_state`, and return the next one",
             )
         if not torch_module_checks.same(arguments, copies):
-            yield "a call writes into its arguments", "take copies: no operation that ends in `_`"
+            yield (
+                "a call writes into its arguments",
+                "take copies: no operation that ends in `_`",
+            )
         again = call(module, *copies)
-        if not torch_module_checks.same([first.loss, first.state], [again.loss, again.state]):
+        if not torch_module_checks.same(
+            [first.loss, first.state], [again.loss, again.state]
+        ):
             yield (
                 "the same call after the same seed gives another loss",
                 "keep nothing between calls, and draw from torch's own generator",
@@ -230,9 +285,13 @@ def save(subject: Subject) -> Findings:
             f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
             "make it a `torch.nn.Parameter`, or return it as state",
         )
-    fresh.load_state_dict({name: value.clone() for name, value in module.state_dict().items()})
+    fresh.load_state_dict(
+        {name: value.clone() for name, value in module.state_dict().items()}
+    )
     arguments = _arguments(subject, module)
-    fresh_loss, loss = (float(call(part, *arguments).loss.detach()) for part in (fresh, module))
+    fresh_loss, loss = (
+        float(call(part, *arguments).loss.detach()) for part in (fresh, module)
+    )
     if fresh_loss != loss:
         yield (
             f"a new module with the saved weights gives the loss {fresh_loss:.6g}, not {loss:.6g}",
@@ -249,7 +308,9 @@ def traceable(subject: Subject) -> Findings:
     module(*arguments)  # What fails with values has another reason.
 
     def fakes(fake: Any) -> None:
-        module(*({name: fake(value) for name, value in part.items()} for part in arguments))
+        module(
+            *({name: fake(value) for name, value in part.items()} for part in arguments)
+        )
 
     if error := torch_module_checks.data_dependence(fakes):
         yield (
@@ -264,7 +325,10 @@ def misfits(subject: Subject) -> Findings:
     for rows, fixed in ((1, frozenset[str]()), (64, frozenset({"positive"}))):
         for problem in subject.part.misfits(rows, fixed):
             if not isinstance(problem, str) or not problem.strip():
-                yield f"`misfits` yields {problem!r}", "yield a sentence that ends in what to do"
+                yield (
+                    f"`misfits` yields {problem!r}",
+                    "yield a sentence that ends in what to do",
+                )
 
 
 RULES = {

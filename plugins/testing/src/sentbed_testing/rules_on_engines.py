@@ -33,7 +33,9 @@ def grad_cache(subject: Subject) -> Findings:
     engine = _engine("cpu")
     yield from _try(
         "grad-cache: ",
-        partial(check_grad_cache, _bench(engine, engine), _case(subject), gradient=GRADIENT),
+        partial(
+            check_grad_cache, _bench(engine, engine), _case(subject), gradient=GRADIENT
+        ),
         "compute each row from its own states, and draw from torch's own generator",
     )
 
@@ -41,11 +43,18 @@ def grad_cache(subject: Subject) -> Findings:
 def jax(subject: Subject) -> Findings:
     """Under JAX, on all its devices, loss and gradient are those of one processor."""
     if not subject.jax:
-        raise NotRunError("JAX was not asked for; say `jax=True`, in a process that has not loaded JAX")
+        raise NotRunError(
+            "JAX was not asked for; say `jax=True`, in a process that has not loaded JAX"
+        )
     engine = _engine("tpu")
     yield from _try(
         "gradients: ",
-        partial(check_loss_and_gradients, _bench(engine, _engine("cpu")), _case(subject), gradient=GRADIENT),
+        partial(
+            check_loss_and_gradients,
+            _bench(engine, _engine("cpu")),
+            _case(subject),
+            gradient=GRADIENT,
+        ),
         "take operations of torch that torchax knows, and let no shape depend on numbers",
     )
 
@@ -65,7 +74,9 @@ def _engine(runtime: str) -> Any:
         for kind, name in (*BESIDE, ("runtime", runtime)):
             plugins.find(kind, name)
         cls = plugins.find("runtime", runtime).cls
-        return (cls(platform="cpu", precision="fp32") if runtime == "tpu" else cls()).build()
+        return (
+            cls(platform="cpu", precision="fp32") if runtime == "tpu" else cls()
+        ).build()
     except SentbedError as error:
         raise NotRunError(str(error)) from error
 
@@ -82,11 +93,15 @@ def _case(subject: Subject) -> Case:
     plugins, part = installed(), subject.ready
     if subject.kind == "pooler":
         loss = plugins.find("loss", "info-nce").cls(temperature=0.5)
-        candidates = cases(plugins, poolers={part.name: part}, losses={loss.name: (loss, ())})
+        candidates = cases(
+            plugins, poolers={part.name: part}, losses={loss.name: (loss, ())}
+        )
     else:
         takes = sorted(part.traits.takes or ())
         mean = plugins.find("pooler", "mean").cls()
-        candidates = cases(plugins, poolers={mean.name: mean}, losses={part.name: (part, takes)})
+        candidates = cases(
+            plugins, poolers={mean.name: mean}, losses={part.name: (part, takes)}
+        )
     if not candidates:
         raise NotRunError("no installed backbone suits it in a tiny encoder")
 

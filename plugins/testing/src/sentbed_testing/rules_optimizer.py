@@ -21,7 +21,8 @@ def _parameters(seed: int = 0) -> list[tuple[str, Tensor]]:
     generator = torch.Generator().manual_seed(seed)
     shapes = {"dense.weight": (4, 3), "dense.bias": (4,), "temperature": ()}
     return [
-        (name, torch.nn.Parameter(torch.randn(shape, generator=generator))) for name, shape in shapes.items()
+        (name, torch.nn.Parameter(torch.randn(shape, generator=generator)))
+        for name, shape in shapes.items()
     ]
 
 
@@ -44,7 +45,10 @@ def descends(subject: Subject) -> Findings:
     parameters = _parameters()
     optimizer = subject.ready.build(parameters)
     if not isinstance(optimizer, torch.optim.Optimizer):
-        yield f"`build` returns {type(optimizer).__name__}", "return a `torch.optim.Optimizer`"
+        yield (
+            f"`build` returns {type(optimizer).__name__}",
+            "return a `torch.optim.Optimizer`",
+        )
         return
     before = _copies(parameters)
     losses = [_step(optimizer, parameters) for _ in range(STEPS + 1)]
@@ -54,8 +58,13 @@ def descends(subject: Subject) -> Findings:
             f"after {STEPS} steps the loss is {losses[-1]:.6g}, it was {losses[0]:.6g}",
             "step against the gradient",
         )
-    for (name, _), value_before, value_after in zip(parameters, before, after, strict=True):
-        if torch.equal(value_before, value_after) or not torch.isfinite(value_after).all():
+    for (name, _), value_before, value_after in zip(
+        parameters, before, after, strict=True
+    ):
+        if (
+            torch.equal(value_before, value_after)
+            or not torch.isfinite(value_after).all()
+        ):
             yield (
                 f"the parameter `{name}` does not move, or is not finite",
                 "update every parameter that it is given",
@@ -67,7 +76,10 @@ def rate(subject: Subject) -> Findings:
     optimizer = subject.ready.build(_parameters())
     rates = {float(group.get("lr", -1)) for group in optimizer.param_groups}
     if rates != {subject.part.lr}:
-        yield f"`lr` is {subject.part.lr!r}, and its groups have {sorted(rates)}", "pass `lr` on as it is"
+        yield (
+            f"`lr` is {subject.part.lr!r}, and its groups have {sorted(rates)}",
+            "pass `lr` on as it is",
+        )
     parameters = _parameters()
     stopped = subject.ready.build(parameters)
     for group in stopped.param_groups:
@@ -99,7 +111,9 @@ def resume(subject: Subject) -> Findings:
         _step(again, others)
     off = max(
         random_token_states.distance(resumed_value, expected_value)
-        for resumed_value, expected_value in zip(_copies(others), _copies(parameters), strict=True)
+        for resumed_value, expected_value in zip(
+            _copies(others), _copies(parameters), strict=True
+        )
     )
     if off > 0:
         yield (

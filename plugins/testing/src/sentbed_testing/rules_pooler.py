@@ -33,10 +33,14 @@ STATES = ("last_hidden_state", "decoder_state", "mask_state")
 
 
 def _states(subject: Subject, **how: Any) -> TokenStates:
-    return random_token_states.draw_states(width=subject.width, needs=subject.part.traits.needs, **how)
+    return random_token_states.draw_states(
+        width=subject.width, needs=subject.part.traits.needs, **how
+    )
 
 
-def _pool(module: Module, states: TokenStates, training: bool = False, seed: int = 0) -> Tensor:
+def _pool(
+    module: Module, states: TokenStates, training: bool = False, seed: int = 0
+) -> Tensor:
     module.train(training)
     with seeded(seed):
         return module(states)
@@ -46,7 +50,9 @@ def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
     """Yield `in training`, but where it draws there, and `when encoding`, with the pooler in that mode."""
     module = build(subject)
     states = _states(subject)
-    draws = not torch_module_checks.same(_pool(module, states, True), _pool(module, states, True, seed=1))
+    draws = not torch_module_checks.same(
+        _pool(module, states, True), _pool(module, states, True, seed=1)
+    )
     for name, training in (("in training", True), ("when encoding", False)):
         if not (training and draws):
             yield name, partial(_pool, module, training=training)
@@ -56,15 +62,27 @@ def finite(subject: Subject) -> Findings:
     """Its vectors and their gradients are numbers."""
     module = build(subject)
     for mode, training in (("in training", True), ("when encoding", False)):
-        states = over(_states(subject, garbage=1.0), lambda value: value.clone().requires_grad_())
-        leaves = {f"layers[{number}]": layer for number, layer in enumerate(states.layers or ())}
-        leaves |= {name: getattr(states, name) for name in STATES if getattr(states, name) is not None}
+        states = over(
+            _states(subject, garbage=1.0), lambda value: value.clone().requires_grad_()
+        )
+        leaves = {
+            f"layers[{number}]": layer
+            for number, layer in enumerate(states.layers or ())
+        }
+        leaves |= {
+            name: getattr(states, name)
+            for name in STATES
+            if getattr(states, name) is not None
+        }
         leaves |= dict(module.named_parameters())
-        for name, wrong in torch_module_checks.not_finite(partial(_pool, module, states, training), leaves):
+        for name, wrong in torch_module_checks.not_finite(
+            partial(_pool, module, states, training), leaves
+        ):
             what = f"the gradient of `{name}` is" if name else "the vectors are"
             by_row = not name or name in STATES or name.startswith("layers[")
             short = by_row and all(
-                random_token_states.LENGTHS[row] == 1 for row in wrong.nonzero()[:, 0].tolist()
+                random_token_states.LENGTHS[row] == 1
+                for row in wrong.nonzero()[:, 0].tolist()
             )
             where = " where a sentence has one token" if short else ""
             yield f"{mode}, {what} NaN or infinite{where}", torch_module_checks.FINITE
@@ -78,7 +96,12 @@ def shape(subject: Subject) -> Findings:
         True: (subject.ready.trained_width(subject.width), "`trained_width`"),
         False: (subject.ready.output_width(subject.width), "`output_width`"),
     }
-    for side, lengths in (("right", (7, 2, 4)), ("left", (7, 2, 4)), ("none", (3, 3)), ("right", (1,))):
+    for side, lengths in (
+        ("right", (7, 2, 4)),
+        ("left", (7, 2, 4)),
+        ("none", (3, 3)),
+        ("right", (1,)),
+    ):
         states = _states(subject, side=side, lengths=lengths)
         for mode in (True, False):
             width, method = widths[mode]
@@ -87,9 +110,15 @@ def shape(subject: Subject) -> Findings:
             if not isinstance(vectors, torch.Tensor):
                 yield f"it returns {type(vectors).__name__}, not a tensor", fix
                 return
-            if vectors.shape != (len(lengths), width) or not vectors.is_floating_point():
+            if (
+                vectors.shape != (len(lengths), width)
+                or not vectors.is_floating_point()
+            ):
                 shown = f"{tuple(vectors.shape)} of {vectors.dtype}"
-                yield f"for {len(lengths)} sentences (padding: {side}) it returns {shown}", fix
+                yield (
+                    f"for {len(lengths)} sentences (padding: {side}) it returns {shown}",
+                    fix,
+                )
                 return
 
 
@@ -106,9 +135,20 @@ def padding(subject: Subject) -> Findings:
         plain = pool(_states(subject))
         for side, more in (("right", 5), ("left", 0), ("left", 5)):
             difference = distance(pool(_states(subject, side=side, more=more)), plain)
-            change = "become NaN" if math.isnan(difference) else f"change by {difference:.2g} of their size"
-            where = f"padding is on the {side}" + (f", and {more} tokens longer" if more else "")
-            changes.append((difference, f"{mode}, vectors {change} when {where} (allowed {TOLERANCE:g})"))
+            change = (
+                "become NaN"
+                if math.isnan(difference)
+                else f"change by {difference:.2g} of their size"
+            )
+            where = f"padding is on the {side}" + (
+                f", and {more} tokens longer" if more else ""
+            )
+            changes.append(
+                (
+                    difference,
+                    f"{mode}, vectors {change} when {where} (allowed {TOLERANCE:g})",
+                )
+            )
         states = _states(subject)
         leaves = over(states, lambda value: value.detach().clone().requires_grad_())
         vectors = pool(leaves)
@@ -117,10 +157,19 @@ def padding(subject: Subject) -> Findings:
         read = [*(leaves.layers or ()), leaves.last_hidden_state]
         gradients = torch.autograd.grad(vectors.sum(), read, allow_unused=True)
         into = max(
-            (float(g[states.attention_mask == 0].abs().max()) for g in gradients if g is not None),
+            (
+                float(g[states.attention_mask == 0].abs().max())
+                for g in gradients
+                if g is not None
+            ),
             default=0.0,
         )
-        leaks.append((into, f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)"))
+        leaks.append(
+            (
+                into,
+                f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)",
+            )
+        )
     for what in (
         *torch_module_checks.worst_first(changes, TOLERANCE),
         *torch_module_checks.worst_first(leaks, 0),
@@ -135,8 +184,15 @@ def alone(subject: Subject) -> Findings:
         vectors = pool(states)
         worst = 0.0
         for row, length in enumerate(random_token_states.LENGTHS):
-            sentence = over(rows_of(states, [row]), partial(_without_padding, length=length))
-            worst = max(worst, distance(pool(sentence._replace(attention_mask=None)), vectors[row : row + 1]))
+            sentence = over(
+                rows_of(states, [row]), partial(_without_padding, length=length)
+            )
+            worst = max(
+                worst,
+                distance(
+                    pool(sentence._replace(attention_mask=None)), vectors[row : row + 1]
+                ),
+            )
         if not worst <= TOLERANCE:
             yield (
                 f"{mode}, a vector changes by {worst:.2g} of its size where the sentence is alone and has no "
@@ -171,7 +227,9 @@ def gradient(subject: Subject) -> Findings:
     fix = "let the gradient through: no `.detach()`, no `.data`, no rounding and no `no_grad` on the way"
     states = _states(subject, garbage=1.0)
     with torch.no_grad():
-        weights = torch.randn_like(_pool(module, states), generator=torch.Generator().manual_seed(2))
+        weights = torch.randn_like(
+            _pool(module, states), generator=torch.Generator().manual_seed(2)
+        )
     parts = {"last_hidden_state": 0, "decoder_state": 3, "mask_state": 4}
     for training in (True, False):
         mode = "in training" if training else "when encoding"
@@ -188,14 +246,23 @@ def gradient(subject: Subject) -> Findings:
             return states._replace(layers=tuple(layers), last_hidden_state=layers[-1])
 
         tried = {
-            name: (lambda value, n=name: total(states._replace(**{n: value})), states[place])
+            name: (
+                lambda value, n=name: total(states._replace(**{n: value})),
+                states[place],
+            )
             for name, place in parts.items()
             if states[place] is not None and not (place == 0 and states.layers)
         }
         for number, layer in enumerate(states.layers or ()):
-            tried[f"layers[{number}]"] = (lambda value, n=number: total(with_layer(value, n)), layer)
+            tried[f"layers[{number}]"] = (
+                lambda value, n=number: total(with_layer(value, n)),
+                layer,
+            )
         for name, weight in module.named_parameters():
-            tried[name] = (lambda value, n=name: total(states, **{n: value}), weight.detach())
+            tried[name] = (
+                lambda value, n=name: total(states, **{n: value}),
+                weight.detach(),
+            )
         for name, (function, at) in tried.items():
             difference = torch_module_checks.disagreement(function, at)
             what = f"{mode}, the gradient of `{name}` is off by {difference:.2g} of its norm"
@@ -213,13 +280,18 @@ def stateless(subject: Subject) -> Findings:
         states, copied = own_memory(drawn), own_memory(drawn)
         before = torch_module_checks.module_state(module)
         first = _pool(module, states, training)
-        if names := torch_module_checks.changed(before, torch_module_checks.module_state(module)):
+        if names := torch_module_checks.changed(
+            before, torch_module_checks.module_state(module)
+        ):
             yield (
                 f"{mode}, a call changes `{names[0]}`",
                 "compute from the arguments alone; what is to be learned is a parameter",
             )
         if not torch_module_checks.same(tuple(states), tuple(copied)):
-            yield f"{mode}, a call writes into its arguments", "take copies: no operation that ends in `_`"
+            yield (
+                f"{mode}, a call writes into its arguments",
+                "take copies: no operation that ends in `_`",
+            )
         if not torch_module_checks.same(_pool(module, copied, training), first):
             yield (
                 f"{mode}, the same call after the same seed gives other vectors",
@@ -235,10 +307,14 @@ def save(subject: Subject) -> Findings:
             f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
             "make it a `torch.nn.Parameter`, or `register_buffer` it",
         )
-    fresh.load_state_dict({name: value.clone() for name, value in module.state_dict().items()})
+    fresh.load_state_dict(
+        {name: value.clone() for name, value in module.state_dict().items()}
+    )
     for training in (True, False):
         states = _states(subject)
-        difference = distance(_pool(fresh, states, training), _pool(module, states, training))
+        difference = distance(
+            _pool(fresh, states, training), _pool(module, states, training)
+        )
         if difference > 0:
             mode = "in training" if training else "when encoding"
             yield (

@@ -24,7 +24,10 @@ def engine(subject: Subject) -> Findings:
     except RuntimeUnavailableError as error:
         raise NotRunError(str(error)) from error
     if not isinstance(built, Engine):
-        yield f"it builds {type(built).__name__}, no `Engine`", "inherit from `sentbed.protocols.Engine`"
+        yield (
+            f"it builds {type(built).__name__}, no `Engine`",
+            "inherit from `sentbed.protocols.Engine`",
+        )
         return
     for name in METHODS:
         if getattr(type(built), name) is getattr(Engine, name):

@@ -42,7 +42,9 @@ def repeats(subject: Subject) -> Findings:
     """A second call with equal arguments gives the same cells, and changes none of them."""
     scores: dict[int, float | None] = {3: 0.5, 11: None, 0: 2.0, 7: -1.0}
     passed_scores = dict(scores)
-    choices = [list(subject.ready.choose(CELLS, passed_scores, 4, seed)) for seed in (0, 1, 0)]
+    choices = [
+        list(subject.ready.choose(CELLS, passed_scores, 4, seed)) for seed in (0, 1, 0)
+    ]
     if choices[0] != choices[2]:
         yield (
             "a second call gives other cells",

@@ -19,9 +19,16 @@ def factor(subject: Subject) -> Findings:
     for total in TOTALS:
         factors = [part.factor(step, total) for step in range(total)]
         for step, value in enumerate(factors):
-            fits = isinstance(value, float | int) and math.isfinite(value) and 0 <= value <= 1
+            fits = (
+                isinstance(value, float | int)
+                and math.isfinite(value)
+                and 0 <= value <= 1
+            )
             if not fits:
-                yield f"step {step} of {total} has the multiplier {value!r}", "return a number in [0, 1]"
+                yield (
+                    f"step {step} of {total} has the multiplier {value!r}",
+                    "return a number in [0, 1]",
+                )
                 return
         if factors != [part.factor(step, total) for step in range(total)]:
             yield (
@@ -29,7 +36,10 @@ def factor(subject: Subject) -> Findings:
                 "compute from `step` and `total_steps` alone",
             )
     if not any(factors):
-        yield f"all {total} steps have the multiplier 0", "return 1 where the learning rate is to be `lr`"
+        yield (
+            f"all {total} steps have the multiplier 0",
+            "return 1 where the learning rate is to be `lr`",
+        )
 
 
 RULES = {"factor": factor}

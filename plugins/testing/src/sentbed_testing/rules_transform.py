@@ -25,7 +25,9 @@ class RandomEmbedding(BuiltBackbone):
         import numpy as np
 
         self.width = width
-        self.embedding = np.random.default_rng(1).standard_normal((TOKENS, width)).astype(np.float32)
+        self.embedding = (
+            np.random.default_rng(1).standard_normal((TOKENS, width)).astype(np.float32)
+        )
 
     def output_embedding(self) -> NDArray[np.float32]:
         """Return `(tokens, width)`."""
@@ -36,10 +38,18 @@ def texts(subject: Subject) -> Findings:
     """The texts to fit on are a list of strings, the same ones every time."""
     part = subject.ready
     sentences = part.texts(subject.width)
-    if not isinstance(sentences, list | tuple) or not all(isinstance(text, str) for text in sentences):
-        yield f"`texts` returned {sentences!r:.80}", "return a list of strings, empty if it is fitted on none"
+    if not isinstance(sentences, list | tuple) or not all(
+        isinstance(text, str) for text in sentences
+    ):
+        yield (
+            f"`texts` returned {sentences!r:.80}",
+            "return a list of strings, empty if it is fitted on none",
+        )
     elif list(part.texts(subject.width)) != list(sentences):
-        yield "a second call of `texts` gives others", "let nothing be drawn, or from a seed that is a field"
+        yield (
+            "a second call of `texts` gives others",
+            "let nothing be drawn, or from a seed that is a field",
+        )
 
 
 def fit(subject: Subject) -> Findings:
@@ -49,7 +59,10 @@ def fit(subject: Subject) -> Findings:
     part, width = subject.ready, subject.width
     to = part.output_width(width)
     if not isinstance(to, int) or isinstance(to, bool) or to < 1:
-        yield f"`output_width({width})` is {to!r}", "return the width of its vectors, at least 1"
+        yield (
+            f"`output_width({width})` is {to!r}",
+            "return the width of its vectors, at least 1",
+        )
         return
     rows = len(part.texts(width))
     vectors = np.random.default_rng(0).standard_normal((rows, width)).astype(np.float32)
@@ -65,12 +78,18 @@ def fit(subject: Subject) -> Findings:
             f"return {(width,)} and, as `output_width` says, {(width, to)}",
         )
     elif not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
-        yield "`fit` returned NaN or infinite values", "raise `ModelError` where vectors allow no fit"
+        yield (
+            "`fit` returned NaN or infinite values",
+            "raise `ModelError` where vectors allow no fit",
+        )
     if not np.array_equal(passed_vectors, vectors):
         yield "`fit` writes into its vectors", "take a copy first"
     again = _arrays(part.fit(vectors.copy(), backbone))
     if again is None or not all(map(np.array_equal, transform, again)):
-        yield "a second call of `fit` gives another transform", "let nothing be drawn or kept between calls"
+        yield (
+            "a second call of `fit` gives another transform",
+            "let nothing be drawn or kept between calls",
+        )
 
 
 def equal_vectors(subject: Subject) -> Findings:
@@ -83,7 +102,9 @@ def equal_vectors(subject: Subject) -> Findings:
     if not rows:
         raise NotRunError("it is fitted on no texts")
     try:
-        transform = _arrays(part.fit(np.ones((rows, width), np.float32), RandomEmbedding(width)))
+        transform = _arrays(
+            part.fit(np.ones((rows, width), np.float32), RandomEmbedding(width))
+        )
     except ModelError:
         return
     if transform is None or not all(np.isfinite(array).all() for array in transform):

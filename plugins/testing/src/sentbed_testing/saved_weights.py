@@ -26,9 +26,13 @@ def saved_weights(directory: Path) -> dict[str, NDArray[Any]]:
         if path.suffix == ".npy":
             weights[f"{file}:{path.stem}"] = np.load(path)
         elif path.suffix == ".safetensors":
-            weights |= {f"{file}:{name}": value for name, value in _safetensors(path).items()}
+            weights |= {
+                f"{file}:{name}": value for name, value in _safetensors(path).items()
+            }
     if not weights:
-        raise ModelError(f"`{directory}` holds no weights in .safetensors or .npy; write them in one of both")
+        raise ModelError(
+            f"`{directory}` holds no weights in .safetensors or .npy; write them in one of both"
+        )
     return weights
 
 

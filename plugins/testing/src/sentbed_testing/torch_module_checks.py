@@ -31,7 +31,9 @@ def module_state(module: Module) -> dict[str, Any]:
     for name, part in module.named_modules():
         for kind in ("_parameters", "_buffers"):
             for key, value in getattr(part, kind).items():
-                attributes[f"{name}.{key}".strip(".")] = None if value is None else value.detach().clone()
+                attributes[f"{name}.{key}".strip(".")] = (
+                    None if value is None else value.detach().clone()
+                )
         for key, value in vars(part).items():
             if key not in of_torch:
                 attributes[f"{name}.{key}".strip(".")] = _copy(value)
@@ -43,7 +45,9 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     return sorted(
         name
         for name in before.keys() | after.keys()
-        if name not in before or name not in after or not same(before[name], after[name])
+        if name not in before
+        or name not in after
+        or not same(before[name], after[name])
     )
 
 
@@ -51,9 +55,15 @@ def same(value: Any, other: Any) -> bool:
     """Whether two values are equal, tensors element by element."""
     torch = load_torch()
     if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
-        return value.shape == other.shape and value.dtype == other.dtype and bool(torch.equal(value, other))
+        return (
+            value.shape == other.shape
+            and value.dtype == other.dtype
+            and bool(torch.equal(value, other))
+        )
     if isinstance(value, Mapping) and isinstance(other, Mapping):
-        return value.keys() == other.keys() and all(same(value[key], other[key]) for key in value)
+        return value.keys() == other.keys() and all(
+            same(value[key], other[key]) for key in value
+        )
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(same, value, other))
     try:
@@ -62,7 +72,10 @@ def same(value: Any, other: Any) -> bool:
     except Exception:  # noqa: BLE001 - what cannot be compared says nothing
         return True
     # A value without `__eq__` never equals its copy.
-    return type(value) is type(other) and getattr(type(value), "__eq__", None) is _NO_EQUALITY
+    return (
+        type(value) is type(other)
+        and getattr(type(value), "__eq__", None) is _NO_EQUALITY
+    )
 
 
 def _copy(value: Any) -> Any:
@@ -80,7 +93,11 @@ def loose_tensors(module: Module) -> list[str]:
     def has(value: Any) -> bool:
         if isinstance(value, Mapping):
             return any(map(has, value.values()))
-        return any(map(has, value)) if isinstance(value, list | tuple) else isinstance(value, torch.Tensor)
+        return (
+            any(map(has, value))
+            if isinstance(value, list | tuple)
+            else isinstance(value, torch.Tensor)
+        )
 
     return [
         f"{name}.{key}".strip(".")
@@ -113,7 +130,9 @@ def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
         least = float("inf")
         for step in STEPS:
             with torch.no_grad():
-                above, below = (function(at + sign * step * direction) for sign in (1, -1))
+                above, below = (
+                    function(at + sign * step * direction) for sign in (1, -1)
+                )
             slope = float(above.double() - below.double()) / (2 * step)
             scale = max(float(gradient.norm()), abs(slope), 1e-3 * (1 + size))
             least = min(least, abs(slope - expected) / scale)
@@ -121,7 +140,9 @@ def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
     return worst
 
 
-def not_finite(call: Callable[[], Tensor], leaves: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+def not_finite(
+    call: Callable[[], Tensor], leaves: Mapping[str, Tensor]
+) -> Iterator[tuple[str, Tensor]]:
     """Yield what of a result and its gradients is NaN or infinite: its name, none for the result, and where.
 
     Raises `NotRunError` where the call fails, for which there are other rules.
@@ -132,8 +153,14 @@ def not_finite(call: Callable[[], Tensor], leaves: Mapping[str, Tensor]) -> Iter
         tried = {"": result}
         if bool(torch.isfinite(result).all()) and result.requires_grad:
             read = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
-            gradients = torch.autograd.grad(result.sum(), list(read.values()), allow_unused=True)
-            tried |= {name: g for name, g in zip(read, gradients, strict=True) if g is not None}
+            gradients = torch.autograd.grad(
+                result.sum(), list(read.values()), allow_unused=True
+            )
+            tried |= {
+                name: g
+                for name, g in zip(read, gradients, strict=True)
+                if g is not None
+            }
     except Exception as error:
         raise NotRunError("a call of it fails; see the other rules") from error
     for name, value in tried.items():
@@ -154,12 +181,16 @@ def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[
             yield message
 
 
-def data_dependence(call: Callable[[Callable[[Tensor], Tensor]], object]) -> BaseException | None:
+def data_dependence(
+    call: Callable[[Callable[[Tensor], Tensor]], object],
+) -> BaseException | None:
     """Return what is raised where `call` is given tensors without values; None where it gets through.
 
     `call` gets a function that makes such a tensor of a real one.
     """
-    mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
+    mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(
+        allow_non_fake_inputs=True
+    )
     try:
         with mode:
             call(mode.from_tensor)

@@ -23,15 +23,23 @@ def findings() -> Iterator[Finding]:
         chips = elsewhere(start, START_SECONDS, JAX_PLATFORMS="cpu")
     except RunError as error:
         remedy = found.remedy or "`pip install --force-reinstall sentbed-tpu`"
-        yield Finding("runtimes", "tpu", "no", f"{found.detail}; cannot start: {error}", remedy)
+        yield Finding(
+            "runtimes", "tpu", "no", f"{found.detail}; cannot start: {error}", remedy
+        )
         return
     libtpu = version_of("libtpu")
     usable = bool(chips and libtpu) and found.status == "yes"
     detail = found.detail if usable else f'{found.detail}; `platform = "cpu"` starts'
-    yield Finding("runtimes", "tpu", "yes" if usable else "limited", detail, found.remedy)
+    yield Finding(
+        "runtimes", "tpu", "yes" if usable else "limited", detail, found.remedy
+    )
     install = "`pip install 'jax[tpu]==0.10.2'`, on a machine with a TPU"
-    yield present("runtimes", "libtpu", libtpu is not None, libtpu or "not installed", install)
-    count = "JAX cannot count them" if chips is None else f"{chips} chips on the PCI bus"
+    yield present(
+        "runtimes", "libtpu", libtpu is not None, libtpu or "not installed", install
+    )
+    count = (
+        "JAX cannot count them" if chips is None else f"{chips} chips on the PCI bus"
+    )
     if libtpu is None:
         yield present("devices", "tpu", bool(chips), count)
     else:
@@ -68,4 +76,7 @@ def claim() -> dict[str, Any]:
     import jax
 
     devices = jax.devices()
-    return {"platform": jax.default_backend(), "devices": [device.device_kind for device in devices]}
+    return {
+        "platform": jax.default_backend(),
+        "devices": [device.device_kind for device in devices],
+    }

@@ -35,7 +35,9 @@ class Tpu(PlannedAccelerator):
     precision: Literal["fp32", "bf16", "auto"] = "bf16"
     """`bf16`: the backbone's products, with fp32 weights. `fp32` takes six passes of a TPU's bf16 units.
     `auto` is bf16, which every TPU has."""
-    devices: int | None = attrs.field(default=None, validator=optional(ge(1)), metadata=OF_MACHINE)
+    devices: int | None = attrs.field(
+        default=None, validator=optional(ge(1)), metadata=OF_MACHINE
+    )
     """Devices per machine, each of which takes its share of the rows; default: all. On the platform `cpu`,
     the number of virtual devices; default: one."""
     nodes: int = attrs.field(default=1, validator=ge(1), metadata=OF_MACHINE)
@@ -46,7 +48,8 @@ class Tpu(PlannedAccelerator):
     """Over several devices: `ddp`, each has all weights; `fsdp`, weights, gradients and the optimiser's state
     are spread over them."""
     lengths: tuple[int, ...] = attrs.field(
-        default=(16, 32, 64, 128, 256, 512), validator=[min_len(1), deep_iterable(ge(1))]
+        default=(16, 32, 64, 128, 256, 512),
+        validator=[min_len(1), deep_iterable(ge(1))],
     )
     """Lengths in tokens to which texts are padded, ascending; longer texts are padded to the next power of
     two."""
@@ -72,7 +75,9 @@ class Tpu(PlannedAccelerator):
     def outline(self, on: str | None = None) -> Device:
         """Return the TPU that is named; raises `RuntimeUnavailableError` if none is, as none can be asked."""
         if self.platform == "cpu":
-            raise RuntimeUnavailableError("the platform `cpu` is there to try the path out, not to be fast")
+            raise RuntimeUnavailableError(
+                "the platform `cpu` is there to try the path out, not to be fast"
+            )
         return super().outline(on)
 
     def peaks(self) -> tuple[Peak, ...]:

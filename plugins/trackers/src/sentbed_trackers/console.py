@@ -71,14 +71,18 @@ class ConsoleTracker:
         self._say(f"evaluating {encoder} with {evaluator}")
 
     @hookimpl
-    def evaluation_progressed(self, evaluator: str, what: str, done: int, total: int) -> None:
+    def evaluation_progressed(
+        self, evaluator: str, what: str, done: int, total: int
+    ) -> None:
         """Advance the bar of this part, or open it; a finished part is removed."""
         if self._console is None:
             return
         if not self._console.is_terminal:
             if self._pace[0] != what:
                 self._pace = (what, done, time.monotonic())
-            self._say_sometimes(f"{evaluator}: {what} {done} of {total}{self._time(done, total)}")
+            self._say_sometimes(
+                f"{evaluator}: {what} {done} of {total}{self._time(done, total)}"
+            )
             return
         if self._progress is None or what != self._part:
             self._stop()
@@ -103,9 +107,13 @@ class ConsoleTracker:
             names = map(printable, (score.task, score.metric, score.protocol_name))
             table.add_row(*names, f"{score.value:.2f}")
         self._console.print(table)
-        skipped = dict.fromkeys(task for score in evaluation.scores for task in score.skipped)
+        skipped = dict.fromkeys(
+            task for score in evaluation.scores for task in score.skipped
+        )
         if skipped:
-            self._say(f"left out, since their data is missing (`skip_missing`): {', '.join(skipped)}")
+            self._say(
+                f"left out, since their data is missing (`skip_missing`): {', '.join(skipped)}"
+            )
 
     @hookimpl
     def stage_started(self, stage: str, total_steps: int) -> None:
@@ -120,7 +128,9 @@ class ConsoleTracker:
         if self._console.is_terminal:
             self._open_bar(stage, total_steps, done)
 
-    def _open_bar(self, what: str, total: int, done: int, transient: bool = False) -> None:
+    def _open_bar(
+        self, what: str, total: int, done: int, transient: bool = False
+    ) -> None:
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -141,11 +151,15 @@ class ConsoleTracker:
             console=self._console,
             transient=transient,
         )
-        self._task = self._progress.add_task(printable(what), total=total, completed=done, rate="", live="")
+        self._task = self._progress.add_task(
+            printable(what), total=total, completed=done, rate="", live=""
+        )
         self._progress.start()
 
     @hookimpl
-    def step_finished(self, stage: str, step: int, total_steps: int, result: StepResult) -> None:
+    def step_finished(
+        self, stage: str, step: int, total_steps: int, result: StepResult
+    ) -> None:
         """Advance the bar."""
         live = f"loss {result.loss:.4f}{self._score}"
         if self._progress is not None and self._task is not None:
@@ -168,17 +182,32 @@ class ConsoleTracker:
         """Show the scores under the first protocol in a line."""
         from sentbed.helpers import score_digits
 
-        first = [s for s in evaluation.scores if s.protocol_id == evaluation.scores[0].protocol_id]
-        shown = [f"{s.task} {s.metric} {s.value:.{score_digits([s.value])}f}" for s in first[:SCORES_A_LINE]]
-        more = [f"and {len(first) - SCORES_A_LINE} more"] if len(first) > SCORES_A_LINE else []
+        first = [
+            s
+            for s in evaluation.scores
+            if s.protocol_id == evaluation.scores[0].protocol_id
+        ]
+        shown = [
+            f"{s.task} {s.metric} {s.value:.{score_digits([s.value])}f}"
+            for s in first[:SCORES_A_LINE]
+        ]
+        more = (
+            [f"and {len(first) - SCORES_A_LINE} more"]
+            if len(first) > SCORES_A_LINE
+            else []
+        )
         self._say(f"step {step}: {encoder}: {', '.join(shown + more)}")
 
     @hookimpl
-    def stage_finished(self, stage: str, best_score: float | None, best_step: int) -> None:
+    def stage_finished(
+        self, stage: str, best_score: float | None, best_step: int
+    ) -> None:
         """Close the bar."""
         self._stop()
         if best_score is not None:
-            self._say(f"stage {stage} keeps step {best_step}, validation {best_score:.2f}")
+            self._say(
+                f"stage {stage} keeps step {best_step}, validation {best_score:.2f}"
+            )
 
     @hookimpl
     def run_finished(self, run: Run, report: Path) -> None:
@@ -186,7 +215,9 @@ class ConsoleTracker:
         self._stop()
         counts = run.facts.get("cache", {})
         if taken := counts.get("taken"):
-            self._say(f"{taken:,} of {taken + counts['encoded']:,} vectors came from the cache")
+            self._say(
+                f"{taken:,} of {taken + counts['encoded']:,} vectors came from the cache"
+            )
 
     @hookimpl(tryfirst=True)
     def run_failed(self, run: Run) -> None:
@@ -199,7 +230,9 @@ class ConsoleTracker:
     def _open(self) -> None:
         from rich.console import Console
 
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+        self._console = Console(
+            stderr=True, highlight=False, soft_wrap=True, markup=False
+        )
         self._done = {}
 
     def _say(self, text: str) -> None:

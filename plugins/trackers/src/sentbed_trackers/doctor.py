@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from sentbed_common import Finding, packages
 
-PACKAGES = {"tensorboard": ("tensorboard",), "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy")}
+PACKAGES = {
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow-skinny", "alembic", "sqlalchemy"),
+}
 """Tracker, which is also the extra of this distribution -> the packages that it needs."""
 
 

@@ -55,7 +55,10 @@ class JsonlTracker:
             return None
         # On disk before the checkpoint: a log cannot be truncated to more than its length.
         os.fsync(self._file.fileno())
-        return STATE, {"bytes": os.fstat(self._file.fileno()).st_size, "files": [LOG_FILE]}
+        return STATE, {
+            "bytes": os.fstat(self._file.fileno()).st_size,
+            "files": [LOG_FILE],
+        }
 
     @hookimpl
     def warned(self, message: str) -> None:
@@ -80,7 +83,12 @@ class JsonlTracker:
     @hookimpl
     def step_finished(self, stage: str, step: int, result: StepResult) -> None:
         """Log loss, learning rate, gradient norm and the loss's own metrics."""
-        self._write("step_finished", stage=stage, step=step, **attrs.asdict(result, filter=_shown))
+        self._write(
+            "step_finished",
+            stage=stage,
+            step=step,
+            **attrs.asdict(result, filter=_shown),
+        )
 
     @hookimpl
     def validated(self, stage: str, step: int, score: float, best: bool) -> None:
@@ -88,9 +96,16 @@ class JsonlTracker:
         self._write("validated", stage=stage, step=step, score=score, best=best)
 
     @hookimpl
-    def observed(self, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
+    def observed(
+        self, stage: str, step: int, encoder: str, evaluation: Evaluation
+    ) -> None:
         """Log every score, with its protocol."""
-        about = {"stage": stage, "step": step, "encoder": encoder, "primary": evaluation.primary}
+        about = {
+            "stage": stage,
+            "step": step,
+            "encoder": encoder,
+            "primary": evaluation.primary,
+        }
         self._write("observed", **about, scores=_scores(evaluation))
 
     @hookimpl
@@ -99,9 +114,17 @@ class JsonlTracker:
         self._write("checkpoint_saved", stage=stage, step=step, path=self._place(path))
 
     @hookimpl
-    def stage_finished(self, stage: str, steps: int, best_score: float | None, best_step: int) -> None:
+    def stage_finished(
+        self, stage: str, steps: int, best_score: float | None, best_step: int
+    ) -> None:
         """Log the event."""
-        self._write("stage_finished", stage=stage, steps=steps, best_score=best_score, best_step=best_step)
+        self._write(
+            "stage_finished",
+            stage=stage,
+            steps=steps,
+            best_score=best_score,
+            best_step=best_step,
+        )
 
     @hookimpl
     def run_finished(self, report: Path) -> None:
@@ -121,7 +144,9 @@ class JsonlTracker:
         path = run.directory / LOG_FILE
         if is_device(path):
             # Opening a pipe waits for a reader, which may never come.
-            raise RunError(f"`{path}` is a pipe or a device, expected the run's log; remove it")
+            raise RunError(
+                f"`{path}` is a pipe or a device, expected the run's log; remove it"
+            )
         try:
             self._file = path.open("a", encoding="utf-8")
             self._file.truncate(min(length, path.stat().st_size))

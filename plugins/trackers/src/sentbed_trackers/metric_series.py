@@ -48,9 +48,14 @@ class SeriesTracker:
         self.put(step, {f"{stage}/validation": score})
 
     @hookimpl
-    def observed(self, stage: str, step: int, encoder: str, evaluation: Evaluation) -> None:
+    def observed(
+        self, stage: str, step: int, encoder: str, evaluation: Evaluation
+    ) -> None:
         """Send the scores of a watched evaluation."""
-        self.put(step, {f"{stage}/watch/{_name(encoder, s)}": s.value for s in evaluation.scores})
+        self.put(
+            step,
+            {f"{stage}/watch/{_name(encoder, s)}": s.value for s in evaluation.scores},
+        )
 
     @hookimpl
     def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:

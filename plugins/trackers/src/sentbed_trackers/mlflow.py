@@ -47,7 +47,9 @@ class MLflow(Tracker):
     """Tracking URI: `https://HOST`, `sqlite:////PATH/mlflow.db`, `databricks`. Default: the environment
     variable `MLFLOW_TRACKING_URI`, or `mlflow.db` beside the run directory. Credentials belong into MLflow's
     environment variables, not here: a recipe is copied into every run."""
-    experiment: str = attrs.field(default="sentbed", validator=min_len(1), metadata=OF_RUN)
+    experiment: str = attrs.field(
+        default="sentbed", validator=min_len(1), metadata=OF_RUN
+    )
     """Name of the experiment, created if it does not exist."""
     run_name: str | None = attrs.field(default=None, metadata=OF_RUN)
     """Name of the run; default: the name of the run directory."""
@@ -96,7 +98,9 @@ class MLflowTracker(SeriesTracker):
         return self._open(run, None)
 
     @hookimpl
-    def run_resumed(self, run: Run, states: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    def run_resumed(
+        self, run: Run, states: Mapping[str, Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
         """Continue the run in MLflow that the checkpoint names."""
         return self._open(run, states.get(self._key))
 
@@ -125,7 +129,9 @@ class MLflowTracker(SeriesTracker):
         now = int(time.time() * 1000)
         named = ((_permitted(name), float(value)) for name, value in values.items())
         self._outbox.put(
-            Point(name, value, now, step) for name, value in named if step > self._reached.get(name, -1)
+            Point(name, value, now, step)
+            for name, value in named
+            if step > self._reached.get(name, -1)
         )
 
     def _open(self, run: Run, state: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -150,7 +156,9 @@ class MLflowTracker(SeriesTracker):
             ) from error
         self._outbox = Outbox(self._send, "MLflow")
         points = (Point(*values) for values in pending)
-        self._outbox.put(point for point in points if point.step > self._reached.get(point.name, -1))
+        self._outbox.put(
+            point for point in points if point.step > self._reached.get(point.name, -1)
+        )
         return {"mlflow": {"experiment": self._settings.experiment, "run_id": self._id}}
 
     def _start(self, run: Run) -> None:
@@ -158,7 +166,11 @@ class MLflowTracker(SeriesTracker):
 
         client, settings = self._client, self._settings
         experiment = client.get_experiment_by_name(settings.experiment)
-        number = experiment.experiment_id if experiment else client.create_experiment(settings.experiment)
+        number = (
+            experiment.experiment_id
+            if experiment
+            else client.create_experiment(settings.experiment)
+        )
         started = client.create_run(
             number,
             run_name=settings.run_name or run.directory.resolve().name,
@@ -168,10 +180,15 @@ class MLflowTracker(SeriesTracker):
         recipe = run.directory / "resolved.toml"
         if recipe.is_file():
             table = tomllib.loads(recipe.read_text(encoding="utf-8"))
-            values = {_permitted(path): value[:_LONGEST_PARAMETER] for path, value in _flat(table)}
+            values = {
+                _permitted(path): value[:_LONGEST_PARAMETER]
+                for path, value in _flat(table)
+            }
             parameters = [Param(path, value) for path, value in values.items()]
             for first in range(0, len(parameters), _PARAMETERS_A_CALL):
-                client.log_batch(self._id, params=parameters[first : first + _PARAMETERS_A_CALL])
+                client.log_batch(
+                    self._id, params=parameters[first : first + _PARAMETERS_A_CALL]
+                )
 
     def _go_on(self, run_id: str) -> bool:
         """Continue a run; return whether MLflow still has it."""
@@ -187,7 +204,9 @@ class MLflowTracker(SeriesTracker):
             return False
         self._id = run_id
         self._reached = {
-            name: max(metric.step for metric in self._client.get_metric_history(run_id, name))
+            name: max(
+                metric.step for metric in self._client.get_metric_history(run_id, name)
+            )
             for name in names
         }
         return True
@@ -196,13 +215,19 @@ class MLflowTracker(SeriesTracker):
         from mlflow.entities import Metric
         from mlflow.exceptions import MlflowException
 
-        metrics = [Metric(point.name, point.value, point.time, point.step) for point in points]
+        metrics = [
+            Metric(point.name, point.value, point.time, point.step) for point in points
+        ]
         try:
             self._client.log_batch(self._id, metrics=metrics)
         except MlflowException as error:
             if error.error_code not in _REFUSALS:
                 raise
-            _LOG.warning("MLflow refuses %s numbers: %s", len(points), str(error).partition("\n")[0])
+            _LOG.warning(
+                "MLflow refuses %s numbers: %s",
+                len(points),
+                str(error).partition("\n")[0],
+            )
 
     def _close(self, status: str) -> None:
         if self._outbox is None:
@@ -222,11 +247,20 @@ def _flat(table: Any, path: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(table, dict):
         for key, value in table.items():
             yield from _flat(value, f"{path}.{key}" if path else key)
-    elif isinstance(table, list) and table and all(isinstance(item, dict) for item in table):
+    elif (
+        isinstance(table, list)
+        and table
+        and all(isinstance(item, dict) for item in table)
+    ):
         for index, item in enumerate(table):
             yield from _flat(item, f"{path}.{item.get('name', index)}")
     else:
-        yield path, table if isinstance(table, str) else json.dumps(table, ensure_ascii=False, default=str)
+        yield (
+            path,
+            table
+            if isinstance(table, str)
+            else json.dumps(table, ensure_ascii=False, default=str),
+        )
 
 
 def _without_credentials(uri: str) -> str:

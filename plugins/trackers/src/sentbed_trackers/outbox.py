@@ -32,7 +32,9 @@ class Outbox(Generic[T]):
         self._dropped = 0
         self._last: Callable[[], None] | None = None
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._work, name=f"sentbed-{service}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._work, name=f"sentbed-{service}", daemon=True
+        )
         self._thread.start()
 
     def put(self, items: Iterable[T]) -> None:
@@ -56,7 +58,9 @@ class Outbox(Generic[T]):
         self._thread.join(timeout)
         if left := len(self.pending()) + self._dropped:
             _LOG.warning(
-                "%s numbers could not be sent to %s; the run's `log.jsonl` has them", left, self._service
+                "%s numbers could not be sent to %s; the run's `log.jsonl` has them",
+                left,
+                self._service,
             )
 
     def _work(self) -> None:

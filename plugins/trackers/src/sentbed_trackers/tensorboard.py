@@ -91,7 +91,11 @@ class TensorBoardTracker(SeriesTracker):
         if self._path is None:
             return None
         self._try("flush")
-        return self._key, {"lengths": {file.name: file.stat().st_size for file in self._path.glob(_FILES)}}
+        return self._key, {
+            "lengths": {
+                file.name: file.stat().st_size for file in self._path.glob(_FILES)
+            }
+        }
 
     @hookimpl
     def run_finished(self) -> None:

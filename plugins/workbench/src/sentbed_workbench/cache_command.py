@@ -27,7 +27,9 @@ def info() -> None:
     echo(f"size     {_gigabytes(size)}")
     echo(f"limit    {_gigabytes(store.limit)} ({LIMIT_VARIABLE})")
     converted = _gigabytes(converted_weights())
-    echo(f"weights  {converted} converted from pickles, beside the limit; `clear` leaves them")
+    echo(
+        f"weights  {converted} converted from pickles, beside the limit; `clear` leaves them"
+    )
     encoders = "encoders"
     if len(spaces) == 1:
         encoders = "encoder"
@@ -35,7 +37,9 @@ def info() -> None:
     for space in spaces:
         about = defaultdict(lambda: "?", space.about)
         used = f"{datetime.fromtimestamp(space.used):%Y-%m-%d %H:%M}"
-        counts = f"{space.vectors:>10,} x {about['width']:<5} {_gigabytes(space.size):>10}"
+        counts = (
+            f"{space.vectors:>10,} x {about['width']:<5} {_gigabytes(space.size):>10}"
+        )
         settings = f"{about['pooler']:<16} {about['precision']} {about['max_length']:>4} tokens"
         echo(f"  {used}  {counts}  {settings}  {about['model']}")
 
@@ -54,7 +58,9 @@ def clear(older_than: float) -> None:
     from sentbed_workbench.vector_cache import VectorCache
 
     store = VectorCache()
-    echo(f"removed {_gigabytes(cache_contents.clear(store, older_than))} from {store.root}")
+    echo(
+        f"removed {_gigabytes(cache_contents.clear(store, older_than))} from {store.root}"
+    )
 
 
 def _gigabytes(size: int) -> str:

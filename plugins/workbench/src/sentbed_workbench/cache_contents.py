@@ -32,7 +32,9 @@ class Held:
 def contents(store: VectorCache) -> list[Held]:
     """Return the content of the store, most recently used space first."""
     spaces = []
-    for directory, group in groupby(sorted(store.segments()), lambda item: item[0].parent):
+    for directory, group in groupby(
+        sorted(store.segments()), lambda item: item[0].parent
+    ):
         size = vectors = 0
         used = 0.0
         about = _about(directory / ABOUT)
@@ -80,7 +82,9 @@ def clear(store: VectorCache, older_than: float = 0.0) -> int:
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise RunError(f"cannot remove `{path}`: {error.strerror}; look at its permissions") from error
+            raise RunError(
+                f"cannot remove `{path}`: {error.strerror}; look at its permissions"
+            ) from error
         removed += state.st_size
 
     store.tidy(0)

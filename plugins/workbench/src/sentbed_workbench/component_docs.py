@@ -103,7 +103,9 @@ def _fields(cls: type[Any]) -> list[str]:
         key = field.metadata.get("key", field.name)
         lines.append(f"  {key}: {type_name(hints[field.name])}, {default}")
         meaning = inspect.cleandoc(documented.get(field.name, ""))
-        lines += textwrap.wrap(meaning, 96, initial_indent="      ", subsequent_indent="      ")
+        lines += textwrap.wrap(
+            meaning, 96, initial_indent="      ", subsequent_indent="      "
+        )
 
     return lines
 
@@ -142,7 +144,9 @@ def default_of(field: attrs.Attribute[Any]) -> Any:
 def is_plain(value: Any) -> bool:
     """Whether JSON can represent a value."""
     if isinstance(value, dict):
-        return all(map(is_plain, value.values())) and all(isinstance(key, str) for key in value)
+        return all(map(is_plain, value.values())) and all(
+            isinstance(key, str) for key in value
+        )
     if isinstance(value, list):
         return all(map(is_plain, value))
     if isinstance(value, float):
@@ -166,7 +170,9 @@ def default_text(field: attrs.Attribute[Any]) -> str:
 
 def example(info: ComponentInfo) -> str:
     """Return an example of a component's use in a recipe or on the command line."""
-    required = [field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING]
+    required = [
+        field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING
+    ]
     kind = KINDS[info.kind]
     place = kind.example
     if kind.on_command_line:

@@ -35,7 +35,10 @@ def deps(recipe: str, overrides: tuple[str, ...]) -> None:
     for name, version in versions.items():
         echo(f'{name} = ">={version}"')
     echo("")
-    echo("pip install " + " ".join(f"'{name}>={version}'" for name, version in versions.items()))
+    echo(
+        "pip install "
+        + " ".join(f"'{name}>={version}'" for name, version in versions.items())
+    )
 
 
 def versions_of(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:

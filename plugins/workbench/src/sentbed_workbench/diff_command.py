@@ -21,7 +21,9 @@ from sentbed.tools import FAILED, echo, set_option
     help="A cell of the studies among them; given twice, of A and of B.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_json: bool) -> None:
+def diff(
+    a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_json: bool
+) -> None:
     """Say in which values the recipes A and B differ, and which file each value comes from.
 
     A and B are recipes or run directories; what they extend and defaults count as if they were written out.
@@ -32,13 +34,25 @@ def diff(a: str, b: str, overrides: tuple[str, ...], cells: Sequence[str], as_js
 
     from sentbed.tools import load_plugins
 
-    from sentbed_workbench.recipe_diff import compare, read, record, scores_may_differ, text
+    from sentbed_workbench.recipe_diff import (
+        compare,
+        read,
+        record,
+        scores_may_differ,
+        text,
+    )
 
     if len(cells) > 2:
-        raise click.UsageError("`--cell` names one cell for both recipes, or one for each")
+        raise click.UsageError(
+            "`--cell` names one cell for both recipes, or one for each"
+        )
     differences = compare(*read((a, b), overrides, load_plugins(), cells))
     if as_json:
-        echo(json.dumps(record(differences, (a, b)), indent=2, ensure_ascii=False, default=str))
+        echo(
+            json.dumps(
+                record(differences, (a, b)), indent=2, ensure_ascii=False, default=str
+            )
+        )
     else:
         echo("\n".join(text(differences, (a, b))))
     if scores_may_differ(differences):

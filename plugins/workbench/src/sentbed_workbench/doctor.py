@@ -61,7 +61,9 @@ class Diagnosis:
     """Subjects that `--try` would check."""
 
 
-def examine(attempt: bool = False, load: Callable[[], Plugins] | None = None) -> Diagnosis:
+def examine(
+    attempt: bool = False, load: Callable[[], Plugins] | None = None
+) -> Diagnosis:
     """Examine this machine; with `attempt`, also run checks that take longer or need the network.
 
     A check that fails becomes a finding, and does not stop the others.
@@ -104,7 +106,9 @@ class _Failed(Finding):
     """Finding for a check that failed."""
 
 
-def _guarded(area: str, what: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+def _guarded(
+    area: str, what: str, check: Callable[[], Iterable[Finding]]
+) -> list[Finding]:
     try:
         return list(check())
     except Exception as error:  # noqa: BLE001 - what one look stumbles over must not hide what others find
@@ -116,8 +120,13 @@ def _plugin_findings(plugins: Plugins) -> Iterator[tuple[str, list[Finding]]]:
     with ThreadPoolExecutor() as pool:
         futures = {}
         for implementation in plugins.manager.hook.findings.get_hookimpls():
-            name, check = implementation.plugin_name, partial(_checked, implementation, plugins)
-            futures[name] = pool.submit(_guarded, "installation", f"findings of {name}", check)
+            name, check = (
+                implementation.plugin_name,
+                partial(_checked, implementation, plugins),
+            )
+            futures[name] = pool.submit(
+                _guarded, "installation", f"findings of {name}", check
+            )
         for name in sorted(futures):
             yield name, futures[name].result()
 
@@ -169,15 +178,21 @@ def _distributions(plugins: Plugins) -> Iterator[Finding]:
         if info.status == "disabled":
             disabled[info.distribution].append(f"`{info.name}` is {info.reason}")
         if info.problem:
-            problems[info.distribution].append(f"`{info.name}` cannot be loaded: {info.problem}")
+            problems[info.distribution].append(
+                f"`{info.name}` cannot be loaded: {info.problem}"
+            )
 
     for name in dict.fromkeys(installed):
         yield _distribution(name, problems[name], disabled[name])
     for name in sorted(set(catalog()) - set(installed)):
-        yield Finding("installation", name, "no", "not installed", f"`pip install {name}`")
+        yield Finding(
+            "installation", name, "no", "not installed", f"`pip install {name}`"
+        )
 
 
-def _distribution(name: str, problems: Sequence[str], disabled: Sequence[str]) -> Finding:
+def _distribution(
+    name: str, problems: Sequence[str], disabled: Sequence[str]
+) -> Finding:
     unmet = _unmet(name)
     status: Status = "yes"
     remedy = ""
@@ -194,7 +209,12 @@ def _distribution(name: str, problems: Sequence[str], disabled: Sequence[str]) -
 
 
 def _python() -> Iterator[Finding]:
-    yield Finding("installation", "Python", "yes", f"{platform.python_version()}, {sys.executable}")
+    yield Finding(
+        "installation",
+        "Python",
+        "yes",
+        f"{platform.python_version()}, {sys.executable}",
+    )
 
 
 def _machine() -> Iterator[Finding]:
@@ -229,7 +249,9 @@ def _memory() -> Iterator[Finding]:
         detail = _gib(limit)
         if physical is not None:
             detail += f" of {_gib(physical)}"
-        yield Finding("machine", "memory", "limited", f"{detail}, the limit of the control group")
+        yield Finding(
+            "machine", "memory", "limited", f"{detail}, the limit of the control group"
+        )
     elif physical is not None:
         yield Finding("machine", "memory", "yes", _gib(physical))
 
@@ -259,7 +281,13 @@ def _disk(what: str, place: Path, elsewhere: str) -> Finding:
     free = shutil.disk_usage(existing).free
     detail = f"{_gb(free)} free, {place}"
     if free < SMALL_DISK:
-        return Finding("machine", what, "limited", detail, f"free some, or {elsewhere} for another place")
+        return Finding(
+            "machine",
+            what,
+            "limited",
+            detail,
+            f"free some, or {elsewhere} for another place",
+        )
     return Finding("machine", what, "yes", detail)
 
 
@@ -268,9 +296,17 @@ def _data_directory() -> Iterator[Finding]:
 
     root = data_root()
     if root is None:
-        yield Finding("data", DATA_VARIABLE, "no", "not set", f"`export {DATA_VARIABLE}=DIR`")
+        yield Finding(
+            "data", DATA_VARIABLE, "no", "not set", f"`export {DATA_VARIABLE}=DIR`"
+        )
     elif not root.is_dir():
-        yield Finding("data", DATA_VARIABLE, "no", f"{root} is not a directory", f"`mkdir -p {root}`")
+        yield Finding(
+            "data",
+            DATA_VARIABLE,
+            "no",
+            f"{root} is not a directory",
+            f"`mkdir -p {root}`",
+        )
     else:
         yield Finding("data", DATA_VARIABLE, "yes", str(root))
 
@@ -285,7 +321,9 @@ def _vectors() -> Iterator[Finding]:
     if store.limit:
         yield Finding("data", "kept vectors", "yes", detail)
     else:
-        yield Finding("data", "kept vectors", "no", detail, f"`export {LIMIT_VARIABLE}=5`")
+        yield Finding(
+            "data", "kept vectors", "no", detail, f"`export {LIMIT_VARIABLE}=5`"
+        )
 
 
 def _gib(size: float) -> str:
@@ -310,6 +348,10 @@ def _unmet(distribution: str) -> list[str]:
     problems = []
     for requirement in requirements(distribution):
         version = version_of(requirement.name)
-        if version is None or not requirement.specifier.contains(version, prereleases=True):
-            problems.append(f"needs {requirement.name}{requirement.specifier}, found {version or 'none'}")
+        if version is None or not requirement.specifier.contains(
+            version, prereleases=True
+        ):
+            problems.append(
+                f"needs {requirement.name}{requirement.specifier}, found {version or 'none'}"
+            )
     return problems

@@ -22,7 +22,10 @@ UNWRAPPED = 10_000
 
 @click.command()
 @click.option(
-    "--try", "attempt", is_flag=True, help="Try what takes longer too: compiling, devices, the model hub."
+    "--try",
+    "attempt",
+    is_flag=True,
+    help="Try what takes longer too: compiling, devices, the model hub.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(attempt: bool, as_json: bool) -> None:
@@ -54,7 +57,11 @@ def _as_json(diagnosis: Diagnosis) -> str:
     findings = []
     for finding in diagnosis.findings:
         findings.append({name: getattr(finding, name) for name in names})
-    record = {"findings": findings, "broken": list(diagnosis.broken), "untried": list(diagnosis.untried)}
+    record = {
+        "findings": findings,
+        "broken": list(diagnosis.broken),
+        "untried": list(diagnosis.untried),
+    }
     return json.dumps(record, indent=2)
 
 
@@ -79,12 +86,20 @@ def _as_text(diagnosis: Diagnosis) -> str:
             for size in (MARK, column, None):
                 table.add_column(width=size, overflow="fold")
             mark = Text(f"  {finding.status}", COLOURS[finding.status])
-            table.add_row(mark, printable(finding.what), Text(printable(finding.detail)))
+            table.add_row(
+                mark, printable(finding.what), Text(printable(finding.detail))
+            )
             console.print(table, soft_wrap=False)
             if finding.remedy:
-                console.print(Text(f"{'':{MARK + 2}}-> {printable(finding.remedy)}", "dim"))
+                console.print(
+                    Text(f"{'':{MARK + 2}}-> {printable(finding.remedy)}", "dim")
+                )
         if diagnosis.untried:
-            console.print(Text(f"\nnot tried: {', '.join(diagnosis.untried)}; `sentbed doctor --try` does"))
+            console.print(
+                Text(
+                    f"\nnot tried: {', '.join(diagnosis.untried)}; `sentbed doctor --try` does"
+                )
+            )
 
     lines = [line.rstrip() for line in capture.get().splitlines()]
     return "\n".join(lines).strip("\n")

@@ -58,7 +58,9 @@ def request_of(evaluator: str, overrides: Sequence[str]) -> Request:
             paths.append(f"evaluate.{text}")
 
     document = apply_overrides(document, paths)
-    request, problems = structure(document.data, Request, document, load_plugins(), Path.cwd())
+    request, problems = structure(
+        document.data, Request, document, load_plugins(), Path.cwd()
+    )
     if problems:
         raise RecipeError(problems)
     return request
@@ -79,7 +81,9 @@ def evaluate_encoder(
         RecipeError: if fields are invalid; lists all of them.
     """
     request = request_of(evaluator, overrides)
-    loaded = Encoder.load(encoder, request.runtime, load_plugins(), trust_remote_code=trust_remote_code)
+    loaded = Encoder.load(
+        encoder, request.runtime, load_plugins(), trust_remote_code=trust_remote_code
+    )
     return evaluate_loaded(loaded, request, encoder, store)
 
 
@@ -95,6 +99,10 @@ def evaluate_loaded(
     misfits = sentences(messages, evaluator, "misfits")
     if misfits:
         document = Document({})
-        raise RecipeError([document.problem(message, ("evaluate",)) for message in misfits])
+        raise RecipeError(
+            [document.problem(message, ("evaluate",)) for message in misfits]
+        )
     with _bars() as show_progress:
-        return encoder.evaluate(evaluator, name, progress=show_progress, store=store, plugins=load_plugins())
+        return encoder.evaluate(
+            evaluator, name, progress=show_progress, store=store, plugins=load_plugins()
+        )

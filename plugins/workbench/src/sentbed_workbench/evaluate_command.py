@@ -8,10 +8,24 @@ from sentbed.tools import echo, set_option, trust_option
 
 @click.command()
 @click.argument("encoder", type=click.Path(file_okay=False))
-@click.option("--with", "evaluator", required=True, help="An evaluator by name; see `sentbed plugins`.")
+@click.option(
+    "--with",
+    "evaluator",
+    required=True,
+    help="An evaluator by name; see `sentbed plugins`.",
+)
 @set_option()
-@click.option("--no-cache", is_flag=True, help="Compute every vector, and keep none; no score depends on it.")
-@click.option("--json", "as_json", is_flag=True, help="Print the scores as JSON, with their protocols.")
+@click.option(
+    "--no-cache",
+    is_flag=True,
+    help="Compute every vector, and keep none; no score depends on it.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the scores as JSON, with their protocols.",
+)
 @trust_option
 def evaluate(
     encoder: str,
@@ -36,9 +50,17 @@ def evaluate(
     store = None
     if not no_cache:
         store = VectorCache(say=partial(echo, err=True))
-    evaluation = evaluate_encoder(encoder, evaluator, overrides, store, trust_remote_code)
+    evaluation = evaluate_encoder(
+        encoder, evaluator, overrides, store, trust_remote_code
+    )
     if as_json:
-        echo(json.dumps([plain(score_record(score)) for score in evaluation.scores], indent=2))
+        echo(
+            json.dumps(
+                [plain(score_record(score)) for score in evaluation.scores], indent=2
+            )
+        )
     else:
         for score in evaluation.scores:
-            echo(f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}")
+            echo(
+                f"{score.task:<14} {score.metric:<16} {score.protocol_name:<24} {score.value:>8.2f}"
+            )

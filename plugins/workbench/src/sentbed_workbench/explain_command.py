@@ -10,8 +10,14 @@ from sentbed.tools import echo, set_option
 @click.argument("recipe", type=click.Path())
 @click.argument("path", required=False)
 @set_option()
-@click.option("--cell", metavar="LABELS", help='A cell of the study, by its labels: `--cell "mean, raw"`.')
-def explain(recipe: str, path: str | None, overrides: tuple[str, ...], cell: str | None) -> None:
+@click.option(
+    "--cell",
+    metavar="LABELS",
+    help='A cell of the study, by its labels: `--cell "mean, raw"`.',
+)
+def explain(
+    recipe: str, path: str | None, overrides: tuple[str, ...], cell: str | None
+) -> None:
     """Say which file each value of RECIPE comes from; a recipe may extend others.
 
     RECIPE is a recipe or a run directory, of which its `resolved.toml` is taken.

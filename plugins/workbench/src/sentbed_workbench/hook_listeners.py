@@ -14,7 +14,9 @@ def listeners(plugins: Plugins) -> dict[str, list[str]]:
     by_hook: dict[str, list[str]] = {}
     for hook in LIFECYCLE:
         implementations = getattr(plugins.manager.hook, hook).get_hookimpls()
-        by_hook[hook] = [implementation.plugin_name for implementation in reversed(implementations)]
+        by_hook[hook] = [
+            implementation.plugin_name for implementation in reversed(implementations)
+        ]
     return by_hook
 
 

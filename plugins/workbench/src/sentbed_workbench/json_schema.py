@@ -25,7 +25,15 @@ from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_typ
 import attrs
 from sentbed import FilePath, ModelId, __version__
 from sentbed.kinds import kind_of
-from sentbed.tools import EXTENDS, MAIN_ENCODER, SCHEMA, EncoderRecipe, Offer, Plugins, Recipe
+from sentbed.tools import (
+    EXTENDS,
+    MAIN_ENCODER,
+    SCHEMA,
+    EncoderRecipe,
+    Offer,
+    Plugins,
+    Recipe,
+)
 from sentbed_common import field_docs
 
 from sentbed_workbench.component_docs import default_of
@@ -45,7 +53,9 @@ _PLAIN: Mapping[Any, str] = {
 }
 
 
-def recipe_schema(plugins: Plugins, warn: Callable[[str], object] = warnings.warn) -> Schema:
+def recipe_schema(
+    plugins: Plugins, warn: Callable[[str], object] = warnings.warn
+) -> Schema:
     """Return the JSON Schema of a recipe, or of a part that others extend, with these plugins.
 
     A component or a table whose fields cannot be read is left out, and `warn` is told.
@@ -73,15 +83,21 @@ def _readable(plugins: Plugins, warn: Callable[[str], object]) -> Plugins:
     bare = attrs.evolve(plugins, components={}, tables={})
     components, tables = {}, {}
     for place, info in plugins.components.items():
-        if _is_readable(info, f"{info.kind} `{info.name}` of `{info.distribution}`", bare, warn):
+        if _is_readable(
+            info, f"{info.kind} `{info.name}` of `{info.distribution}`", bare, warn
+        ):
             components[place] = info
     for key, offer in plugins.tables.items():
-        if _is_readable(offer, f"table `[{key}]` of `{offer.distribution}`", bare, warn):
+        if _is_readable(
+            offer, f"table `[{key}]` of `{offer.distribution}`", bare, warn
+        ):
             tables[key] = offer
     return attrs.evolve(plugins, components=components, tables=tables)
 
 
-def _is_readable(offer: Offer, title: str, bare: Plugins, warn: Callable[[str], object]) -> bool:
+def _is_readable(
+    offer: Offer, title: str, bare: Plugins, warn: Callable[[str], object]
+) -> bool:
     """Whether the fields of a component or a table can be read; `warn` is told why not."""
     try:
         tables, cls = _Tables(bare), offer.value
@@ -107,9 +123,15 @@ class _Tables:
     def recipe(self) -> tuple[Schema, Schema]:
         """Return the two parts of the schema of a file."""
         schema, complete = self.keys(Recipe), self.required(Recipe)
-        encoder = {"allOf": [self.keys_of(EncoderRecipe)], "description": _first_line(EncoderRecipe)}
+        encoder = {
+            "allOf": [self.keys_of(EncoderRecipe)],
+            "description": _first_line(EncoderRecipe),
+        }
         schema["properties"] |= {
-            "schema": {"const": SCHEMA, "description": "The version of the format of recipes."},
+            "schema": {
+                "const": SCHEMA,
+                "description": "The version of the format of recipes.",
+            },
             EXTENDS: {
                 "type": ["string", "array"],
                 "items": {"type": "string"},
@@ -118,7 +140,10 @@ class _Tables:
             MAIN_ENCODER: encoder,
         }
         for key, offer in self.plugins.tables.items():
-            table = {"allOf": [self.keys_of(offer.value)], "description": _first_line(offer.value)}
+            table = {
+                "allOf": [self.keys_of(offer.value)],
+                "description": _first_line(offer.value),
+            }
             schema["properties"][key] = table
             if required := self.complete(offer.value):
                 complete["properties"][key] = required
@@ -164,17 +189,27 @@ class _Tables:
                 items = {"allOf": [items, complete]}
             return {"type": "array", "items": items}
         each = [self.keys_of(member) for member in members]
-        return {"type": "array", "items": each, "minItems": len(each), "maxItems": len(each)}
+        return {
+            "type": "array",
+            "items": each,
+            "minItems": len(each),
+            "maxItems": len(each),
+        }
 
     def complete(self, kind: Any) -> Schema:
         """Return the requirements on a value that no other file adds to; empty if there are none."""
         if (component := kind_of(kind)) is not None:
-            return self.define(f"{component.name}.complete", lambda: self.required_choice(component.name))
+            return self.define(
+                f"{component.name}.complete",
+                lambda: self.required_choice(component.name),
+            )
         if get_origin(kind) in (Union, types.UnionType):
             return _all_of(map(self.complete, get_args(kind)))
         if get_origin(kind) is tuple and _named(get_args(kind)[0]):
             return {"items": self.complete(get_args(kind)[0])}
-        if get_origin(kind) in (Mapping, dict) and (schema := self.complete(get_args(kind)[1])):
+        if get_origin(kind) in (Mapping, dict) and (
+            schema := self.complete(get_args(kind)[1])
+        ):
             return {"additionalProperties": schema}
         if inspect.isclass(kind) and attrs.has(kind):
             schema = _all_of([self.required(kind), self.complete(_inline(kind))])
@@ -249,7 +284,9 @@ class _Tables:
             for key, property_schema in properties.items():
                 schemas = [other for _, other in alternatives[key]]
                 if property_schema not in schemas:
-                    alternatives[key].append((f"{variant['$ref']}/properties/{key}", property_schema))
+                    alternatives[key].append(
+                        (f"{variant['$ref']}/properties/{key}", property_schema)
+                    )
 
         use = {
             "enum": names,
@@ -260,7 +297,8 @@ class _Tables:
         for key, pairs in alternatives.items():
             union[key] = _any_of([{"$ref": ref} for ref, _ in pairs])
         any_of_them = self.put(
-            f"{label}.any", {"type": "object", "properties": union, "additionalProperties": False}
+            f"{label}.any",
+            {"type": "object", "properties": union, "additionalProperties": False},
         )
         return {
             "allOf": [

@@ -76,19 +76,27 @@ def make_soup(
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise RunError(f"`{output}` is not new; average into a new directory")
     if len(encoders) < 2:
-        raise RunError(f"an average needs several encoders, and {len(encoders)} is named; name two or more")
+        raise RunError(
+            f"an average needs several encoders, and {len(encoders)} is named; name two or more"
+        )
     request = None
     if evaluator:
         request = request_of(evaluator, overrides)
         if not request.evaluate.traits.development:
-            raise RunError(problem_of_test_data("a greedy average keeps what scores best", request.evaluate))
+            raise RunError(
+                problem_of_test_data(
+                    "a greedy average keeps what scores best", request.evaluate
+                )
+            )
 
     places = [_encoder_in(Path(path)) for path in encoders]
     mean = _Mean(_load(places[0], request))
     if request is None:
         soup = _uniform_soup(mean, encoders, places)
     else:
-        soup = _greedy_soup(mean, encoders, places, _Scorer(request, store, say), str(output))
+        soup = _greedy_soup(
+            mean, encoders, places, _Scorer(request, store, say), str(output)
+        )
 
     def fill(directory: Path) -> None:
         mean.base.save(directory)
@@ -113,7 +121,9 @@ class _Scorer:
         return evaluate_loaded(encoder, self.request, name, self.store).primary
 
 
-def _uniform_soup(mean: _Mean, encoders: Sequence[str | Path], places: Sequence[Path]) -> Soup:
+def _uniform_soup(
+    mean: _Mean, encoders: Sequence[str | Path], places: Sequence[Path]
+) -> Soup:
     """Average all encoders."""
     parents = []
     for path, place in zip(encoders, places, strict=True):
@@ -125,7 +135,11 @@ def _uniform_soup(mean: _Mean, encoders: Sequence[str | Path], places: Sequence[
 
 
 def _greedy_soup(
-    mean: _Mean, encoders: Sequence[str | Path], places: Sequence[Path], scorer: _Scorer, name: str
+    mean: _Mean,
+    encoders: Sequence[str | Path],
+    places: Sequence[Path],
+    scorer: _Scorer,
+    name: str,
 ) -> Soup:
     """Average the encoders with which the average scores at least as well as without them."""
     request, say = scorer.request, scorer.say
@@ -201,7 +215,9 @@ def _encoder_in(path: Path) -> Path:
     return path
 
 
-def _load_alike(base: Encoder, place: Path, first: Path, request: Request | None) -> Encoder:
+def _load_alike(
+    base: Encoder, place: Path, first: Path, request: Request | None
+) -> Encoder:
     """Load an encoder that is alike `base`, which is the one in `first`; raises `ModelError`."""
     encoder = base
     if place != first:
@@ -216,7 +232,9 @@ def _load(place: Path, request: Request | None) -> Encoder:
         runtime = request.runtime
     encoder = Encoder.load(place, runtime)
     if encoder.placed.module is None:
-        raise ModelError("the runtime is not one of PyTorch, and has no weights to average; take `cpu`")
+        raise ModelError(
+            "the runtime is not one of PyTorch, and has no weights to average; take `cpu`"
+        )
     if encoder.placed.fitted_on is not None:
         raise ModelError(
             f"the encoder in `{place}` has a transform that was fitted to its vectors, and the mean of "
@@ -246,7 +264,9 @@ def _require_alike(base: Encoder, other: Encoder, first: Path, place: Path) -> N
             f"{other_table.get(key)!r}); average encoders of one recipe"
         )
     if base.backbone.tokenizer.fingerprint != other.backbone.tokenizer.fingerprint:
-        raise ModelError(f"`{first}` and `{place}` have other tokenizers; average encoders of one vocabulary")
+        raise ModelError(
+            f"`{first}` and `{place}` have other tokenizers; average encoders of one vocabulary"
+        )
     base_shapes, other_shapes = _shapes(base), _shapes(other)
     name = _first_difference(base_shapes, other_shapes)
     if name is not None:
@@ -275,6 +295,8 @@ def _shapes(encoder: Encoder) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
 def _weights_hash(place: Path) -> str:
     files = sorted(place.rglob("*.safetensors"))
     if not files:
-        raise ModelError(f"`{place}` has no `.safetensors` file with weights; save the encoder again")
+        raise ModelError(
+            f"`{place}` has no `.safetensors` file with weights; save the encoder again"
+        )
     sums = {file.relative_to(place).as_posix(): sha256(file) for file in files}
     return hashlib.sha256(json.dumps(sums, sort_keys=True).encode()).hexdigest()

@@ -38,7 +38,9 @@ def recipe(path: str | None) -> None:
 @click.argument("kind")
 @click.argument("name")
 @click.option("--encodes", is_flag=True, help="Of a runtime: its engine only encodes.")
-@click.option("--out", type=click.Path(), help="The new directory; ./sentbed-NAME by default.")
+@click.option(
+    "--out", type=click.Path(), help="The new directory; ./sentbed-NAME by default."
+)
 def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
     """Write a plugin with one component of KIND under NAME: a distribution that can be installed and tested.
 
@@ -60,17 +62,23 @@ def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
     )
 
     if kind not in TEMPLATES:
-        raise click.UsageError(f"there is no template for the kind `{kind}`.{suggest(kind, list(TEMPLATES))}")
+        raise click.UsageError(
+            f"there is no template for the kind `{kind}`.{suggest(kind, list(TEMPLATES))}"
+        )
     template = kind
     if encodes:
         if kind != "runtime":
-            raise click.UsageError(f"`--encodes` is for a `runtime`, and not for a `{kind}`; leave it out")
+            raise click.UsageError(
+                f"`--encodes` is for a `runtime`, and not for a `{kind}`; leave it out"
+            )
         template = ENCODES
     require_name(kind, name, load_plugins())
     directory = out or f"sentbed-{name}"
     for file in write_plugin(template, name, Path(directory)):
         echo(f"{directory}/{file}")
-    options = " ".join(f"--set {shlex.quote(setting)}" for setting in settings(template, name))
+    options = " ".join(
+        f"--set {shlex.quote(setting)}" for setting in settings(template, name)
+    )
     place = shlex.quote(directory)
     test = shlex.quote(f"{directory}[test]")
     echo("\nThen:")

@@ -19,9 +19,20 @@ LABEL_WIDTH = 14
 @click.command()
 @click.argument("recipe", type=click.Path(dir_okay=False))
 @set_option()
-@click.option("--on", metavar="DEVICE", help="Plan for a device that is not here, such as `H100` or `v5e`.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, in bytes, operations and seconds.")
-def plan(recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool) -> None:
+@click.option(
+    "--on",
+    metavar="DEVICE",
+    help="Plan for a device that is not here, such as `H100` or `v5e`.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON, in bytes, operations and seconds.",
+)
+def plan(
+    recipe: str, overrides: tuple[str, ...], on: str | None, as_json: bool
+) -> None:
     """Say what RECIPE will take: parameters, memory, negatives, steps, time. No weights are read.
 
     What if: `--set stage.nli.batch_size=512`, `--set runtime.use=cuda --on A100`.
@@ -68,7 +79,10 @@ def _lines(resource_plan: Plan) -> Iterator[str]:
         yield ""
         yield "evaluation"
         yield from _memory(
-            resource_plan.encoding, resource_plan.device, resource_plan.encoding_fits, "memory"
+            resource_plan.encoding,
+            resource_plan.device,
+            resource_plan.encoding_fits,
+            "memory",
         )
     if resource_plan.stages:
         yield ""
@@ -120,7 +134,10 @@ def _encoder(encoder: EncoderPlan) -> Iterator[str]:
     yield _row("weights", _bytes(encoder.weight_bytes or 0))
     if encoder.tokens_a_second is not None:
         low, high = encoder.tokens_a_second
-        yield _row("encodes", f"{_short(low)} to {_short(high)} tokens/s a device, in texts of 32")
+        yield _row(
+            "encodes",
+            f"{_short(low)} to {_short(high)} tokens/s a device, in texts of 32",
+        )
 
 
 def _stage(stage: StagePlan, device: Device) -> Iterator[str]:
@@ -149,7 +166,10 @@ def _stage(stage: StagePlan, device: Device) -> Iterator[str]:
     if stage.memory:
         yield from _memory(stage.memory, device, stage.fits, "memory", stage.peak)
     if stage.evaluating:
-        yield _row("validation", f"{_bytes(sum(stage.evaluating.values()))}: {_parts(stage.evaluating)}")
+        yield _row(
+            "validation",
+            f"{_bytes(sum(stage.evaluating.values()))}: {_parts(stage.evaluating)}",
+        )
     if stage.advice:
         yield _row("advice", stage.advice)
     if stage.seconds is not None:
@@ -188,7 +208,11 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _memory(
-    parts: Mapping[str, int], device: Device, fits: bool | None, label: str, peak: int | None = None
+    parts: Mapping[str, int],
+    device: Device,
+    fits: bool | None,
+    label: str,
+    peak: int | None = None,
 ) -> Iterator[str]:
     total = _bytes(peak or sum(parts.values()))
     if device.count > 1:

@@ -15,32 +15,47 @@ def commands() -> Mapping[str, Lazy]:
     """Return the commands of the workbench."""
     return {
         "show": Lazy(
-            "sentbed_workbench.show_command:show", "Show a component: its fields, defaults and an example."
+            "sentbed_workbench.show_command:show",
+            "Show a component: its fields, defaults and an example.",
         ),
-        "evaluate": Lazy("sentbed_workbench.evaluate_command:evaluate", "Evaluate an encoder on disk."),
-        "soup": Lazy("sentbed_workbench.soup_command:soup", "Average the weights of encoders."),
+        "evaluate": Lazy(
+            "sentbed_workbench.evaluate_command:evaluate",
+            "Evaluate an encoder on disk.",
+        ),
+        "soup": Lazy(
+            "sentbed_workbench.soup_command:soup", "Average the weights of encoders."
+        ),
         "cache": Lazy(
-            "sentbed_workbench.cache_command:cache", "Look at the vectors that are kept on this machine."
+            "sentbed_workbench.cache_command:cache",
+            "Look at the vectors that are kept on this machine.",
         ),
         "plan": Lazy(
-            "sentbed_workbench.plan_command:plan", "Say what a recipe will take: memory, steps, time."
+            "sentbed_workbench.plan_command:plan",
+            "Say what a recipe will take: memory, steps, time.",
         ),
         "doctor": Lazy(
             "sentbed_workbench.doctor_command:doctor",
             "Say what this machine can run, and how to get what is missing.",
         ),
         "schema": Lazy(
-            "sentbed_workbench.schema_command:schema", "Print a JSON Schema of recipes, for editors."
+            "sentbed_workbench.schema_command:schema",
+            "Print a JSON Schema of recipes, for editors.",
         ),
         "deps": Lazy(
             "sentbed_workbench.deps_command:deps",
             "Say which distributions a recipe needs, and their versions.",
         ),
-        "diff": Lazy("sentbed_workbench.diff_command:diff", "Say in which values two recipes differ."),
-        "explain": Lazy(
-            "sentbed_workbench.explain_command:explain", "Say which file each value of a recipe comes from."
+        "diff": Lazy(
+            "sentbed_workbench.diff_command:diff",
+            "Say in which values two recipes differ.",
         ),
-        "new": Lazy("sentbed_workbench.new_command:new", "Start something from a template."),
+        "explain": Lazy(
+            "sentbed_workbench.explain_command:explain",
+            "Say which file each value of a recipe comes from.",
+        ),
+        "new": Lazy(
+            "sentbed_workbench.new_command:new", "Start something from a template."
+        ),
     }
 
 

@@ -86,7 +86,9 @@ def entries(name: str, value: Any) -> Iterator[Entry]:
 
 def _class_entries(name: str, cls: type[Any]) -> Iterator[Entry]:
     bases = ", ".join(base.__name__ for base in cls.__bases__ if base is not object)
-    yield Entry(f"class {name}({bases})" if bases else f"class {name}", _documentation(cls))
+    yield Entry(
+        f"class {name}({bases})" if bases else f"class {name}", _documentation(cls)
+    )
     documented = field_docs(cls)
     for field, signature in _fields(cls):
         yield Entry(signature, inspect.cleandoc(documented.get(field, "")))
@@ -118,7 +120,9 @@ def _members(cls: type[Any]) -> Iterator[str]:
         for name, value in vars(base).items():
             if name.startswith("_") or name in shown:
                 continue
-            is_method = inspect.isroutine(value) or isinstance(value, classmethod | staticmethod)
+            is_method = inspect.isroutine(value) or isinstance(
+                value, classmethod | staticmethod
+            )
             if is_method or isinstance(value, property | functools.cached_property):
                 shown.add(name)
                 yield name

@@ -13,7 +13,14 @@ from operator import itemgetter
 from typing import Any
 
 import attrs
-from sentbed.tools import MAIN_ENCODER, UNDECISIVE, KeyPath, Plugins, read_document, unstructure
+from sentbed.tools import (
+    MAIN_ENCODER,
+    UNDECISIVE,
+    KeyPath,
+    Plugins,
+    read_document,
+    unstructure,
+)
 
 from sentbed_workbench.value_origins import (
     DEFAULT,
@@ -80,7 +87,10 @@ class Difference:
 
 
 def read(
-    places: tuple[str, str], overrides: Sequence[str], plugins: Plugins, cells: Sequence[str] = ()
+    places: tuple[str, str],
+    overrides: Sequence[str],
+    plugins: Plugins,
+    cells: Sequence[str] = (),
 ) -> tuple[Explanation, Explanation]:
     """Read two recipes or run directories; see `explain.explain`.
 
@@ -101,12 +111,18 @@ def read(
             cell_of_a = None
         if a_has_study and not b_has_study:
             cell_of_b = None
-    return explain(a, overrides, plugins, cell_of_a), explain(b, overrides, plugins, cell_of_b)
+    return explain(a, overrides, plugins, cell_of_a), explain(
+        b, overrides, plugins, cell_of_b
+    )
 
 
 def compare(a: Explanation, b: Explanation) -> list[Difference]:
     """Return the differences between two recipes, in the order of a recipe."""
-    return list(_Comparison(a, b).tables(unstructure(a.recipe), unstructure(b.recipe), ((), ()), ()))
+    return list(
+        _Comparison(a, b).tables(
+            unstructure(a.recipe), unstructure(b.recipe), ((), ()), ()
+        )
+    )
 
 
 @attrs.frozen
@@ -115,14 +131,20 @@ class _Comparison:
     b: Explanation
 
     def tables(
-        self, a: Mapping[str, Any], b: Mapping[str, Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
+        self,
+        a: Mapping[str, Any],
+        b: Mapping[str, Any],
+        at: tuple[KeyPath, KeyPath],
+        shown: KeyPath,
     ) -> Iterator[Difference]:
         """Compare two tables at these paths of their recipes."""
         other_component = "use" in a and "use" in b and a["use"] != b["use"]
         for key in {**a, **b}:
             path_in_a, path_in_b = (*at[0], key), (*at[1], key)
             if key in a and key in b:
-                yield from self.values(a[key], b[key], (path_in_a, path_in_b), (*shown, key))
+                yield from self.values(
+                    a[key], b[key], (path_in_a, path_in_b), (*shown, key)
+                )
                 continue
             if key in a:
                 side = self.side(self.a, a[key], path_in_a)
@@ -132,7 +154,9 @@ class _Comparison:
             if not (other_component and side.origin == DEFAULT):
                 yield _only(side, key in a, (*shown, key))
 
-    def values(self, a: Any, b: Any, at: tuple[KeyPath, KeyPath], shown: KeyPath) -> Iterator[Difference]:
+    def values(
+        self, a: Any, b: Any, at: tuple[KeyPath, KeyPath], shown: KeyPath
+    ) -> Iterator[Difference]:
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             yield from self.tables(a, b, at, shown)
         elif is_array_of_tables(a) and is_array_of_tables(b) and (a or b):
@@ -142,7 +166,11 @@ class _Comparison:
             yield Difference(*_split(shown), *sides)
 
     def arrays(
-        self, a: Sequence[Any], b: Sequence[Any], at: tuple[KeyPath, KeyPath], shown: KeyPath
+        self,
+        a: Sequence[Any],
+        b: Sequence[Any],
+        at: tuple[KeyPath, KeyPath],
+        shown: KeyPath,
     ) -> Iterator[Difference]:
         """Compare two arrays of tables at these paths of their recipes."""
         named = all(isinstance(item.get("name"), str) for item in (*a, *b))
@@ -150,12 +178,17 @@ class _Comparison:
         if named and list(pairs.values()) != sorted(pairs.values()):
             names_in_a = list(map(itemgetter("name"), a))
             names_in_b = list(map(itemgetter("name"), b))
-            sides = self.side(self.a, names_in_a, at[0]), self.side(self.b, names_in_b, at[1])
+            sides = (
+                self.side(self.a, names_in_a, at[0]),
+                self.side(self.b, names_in_b, at[1]),
+            )
             yield Difference(_joined(*_split(shown)), "order", *sides)
         for i, element in enumerate(a):
             path = (*shown, element.get("name", i))
             if i in pairs:
-                yield from self.tables(element, b[pairs[i]], ((*at[0], i), (*at[1], pairs[i])), path)
+                yield from self.tables(
+                    element, b[pairs[i]], ((*at[0], i), (*at[1], pairs[i])), path
+                )
             else:
                 yield _only(self.side(self.a, element, (*at[0], i)), True, path)
 
@@ -165,7 +198,10 @@ class _Comparison:
                 yield _only(self.side(self.b, element, (*at[1], i)), False, path)
 
     def side(self, explanation: Explanation, value: Any, path: KeyPath) -> Side:
-        if path[:2] == ("encoders", MAIN_ENCODER) and MAIN_ENCODER in explanation.recipe.document.data:
+        if (
+            path[:2] == ("encoders", MAIN_ENCODER)
+            and MAIN_ENCODER in explanation.recipe.document.data
+        ):
             path = path[1:]
         origin = explanation.origin(path)
         if isinstance(value, Mapping):
@@ -202,17 +238,25 @@ def _without_defaults(value: Any, at: KeyPath, set_paths: Collection[KeyPath]) -
     return without_defaults
 
 
-def _pairs(a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath) -> dict[int, int]:
+def _pairs(
+    a: Sequence[Any], b: Sequence[Any], named: bool, shown: KeyPath
+) -> dict[int, int]:
     """Match the elements of two arrays of tables; return indices in order of the first."""
     rules: list[Callable[[int, Any], Any]] = [lambda number, _: number]
-    if shown in (("evaluate",), ("tracker",)) or (shown[0] == "stage" and shown[2:] == ("watch",)):
+    if shown in (("evaluate",), ("tracker",)) or (
+        shown[0] == "stage" and shown[2:] == ("watch",)
+    ):
         rules = [lambda _, item: item, lambda _, item: item.get("use")]
     elif named:
         rules.insert(0, lambda _, item: item["name"])
     pairs: dict[int, int] = {}
     for key in rules:
         for i, j in itertools.product(range(len(a)), range(len(b))):
-            if i not in pairs and j not in pairs.values() and key(i, a[i]) == key(j, b[j]):
+            if (
+                i not in pairs
+                and j not in pairs.values()
+                and key(i, a[i]) == key(j, b[j])
+            ):
                 pairs[i] = j
 
     return dict(sorted(pairs.items()))
@@ -243,7 +287,9 @@ def text(differences: Sequence[Difference], names: tuple[str, str]) -> Iterator[
     if differences:
         yield f"--- {names[0]}"
         yield f"+++ {names[1]}"
-    for table, group in itertools.groupby(differences, key=lambda difference: difference.table):
+    for table, group in itertools.groupby(
+        differences, key=lambda difference: difference.table
+    ):
         yield ""
         yield f"[{table}]"
         for difference in group:

@@ -15,11 +15,39 @@ from typing import Any, TypeVar
 import attrs
 from sentbed.errors import SentbedError
 from sentbed.protocols import Backbone, Head, Runtime
-from sentbed.tools import EncoderRecipe, Evaluate, Recipe, Stage, Validate, Watch, unstructure
-from sentbed_common import Device, Outline, OutlineContext, PlannedBackbone, PlannedRuntime, Sketch
+from sentbed.tools import (
+    EncoderRecipe,
+    Evaluate,
+    Recipe,
+    Stage,
+    Validate,
+    Watch,
+    unstructure,
+)
+from sentbed_common import (
+    Device,
+    Outline,
+    OutlineContext,
+    PlannedBackbone,
+    PlannedRuntime,
+    Sketch,
+)
 
-from sentbed_workbench.step_cost_estimates import Costs, Parts, encoding, fits, numbers, unsaid
-from sentbed_workbench.workload_estimates import Listed, Texts, encoded, listed, sample_text_lengths
+from sentbed_workbench.step_cost_estimates import (
+    Costs,
+    Parts,
+    encoding,
+    fits,
+    numbers,
+    unsaid,
+)
+from sentbed_workbench.workload_estimates import (
+    Listed,
+    Texts,
+    encoded,
+    listed,
+    sample_text_lengths,
+)
 
 T = TypeVar("T")
 
@@ -135,9 +163,12 @@ class Planner:
         """Return the plan of a recipe."""
         device, problem = self.device(recipe.runtime)
         encoders = self.encoders(recipe, device)
-        encoder_plans = [_encoder_plan(name, encoder, device) for name, encoder in encoders.items()]
+        encoder_plans = [
+            _encoder_plan(name, encoder, device) for name, encoder in encoders.items()
+        ]
         stage_plans = [
-            self._stage_plan(recipe, index, encoders, device) for index in range(len(recipe.stage))
+            self._stage_plan(recipe, index, encoders, device)
+            for index in range(len(recipe.stage))
         ]
         encoding_memory = encoding(encoders, list(encoders), device)
         encoding_fits = None
@@ -164,7 +195,9 @@ class Planner:
             trained.update(recipe.trained(stage))
         encoders = {}
         for name, encoder in recipe.encoders.items():
-            encoders[name] = self._encoder(encoder, recipe.runtime, device, name in trained)
+            encoders[name] = self._encoder(
+                encoder, recipe.runtime, device, name in trained
+            )
         return encoders
 
     def evaluation(
@@ -180,10 +213,21 @@ class Planner:
         texts = self.once(("listed", entry.with_), lambda: listed(entry.with_))
         self._note(texts)
         if parts.outline is None or device.flops is None or texts.problem:
-            return texts.problem or parts.problem or problem or "the speed of the device is unknown"
+            return (
+                texts.problem
+                or parts.problem
+                or problem
+                or "the speed of the device is unknown"
+            )
         outline, encoder = parts.outline, recipe.encoders[name]
         flops = self.once(
-            ("encoded", id(texts), id(outline), encoder.max_length, encoder.resolved_prompts),
+            (
+                "encoded",
+                id(texts),
+                id(outline),
+                encoder.max_length,
+                encoder.resolved_prompts,
+            ),
             lambda: encoded(texts, encoder, outline, device.token_budget),
         )
         slow_share, fast_share = device.share
@@ -203,17 +247,32 @@ class Planner:
         if data.unusable and data.problem not in self.unusable:
             self.unusable.append(data.problem)
 
-    def _encoder(self, recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool) -> Parts:
-        context = OutlineContext(recipe.needs, device.precision, device.kind, training, recipe.readings)
+    def _encoder(
+        self, recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool
+    ) -> Parts:
+        context = OutlineContext(
+            recipe.needs, device.precision, device.kind, training, recipe.readings
+        )
         needs = sorted(context.needs)
         backbone = self.once(
-            ("outline", recipe.backbone, needs, context.readings, device.precision, device.kind, training),
+            (
+                "outline",
+                recipe.backbone,
+                needs,
+                context.readings,
+                device.precision,
+                device.kind,
+                training,
+            ),
             lambda: _outline(recipe.backbone, context),
         )
         if isinstance(backbone, str):
             return Parts(recipe, problem=backbone)
         width = backbone.width
-        sketch = self.once(("pooler", runtime, recipe.pooler, width), lambda: _sketch(runtime, recipe, width))
+        sketch = self.once(
+            ("pooler", runtime, recipe.pooler, width),
+            lambda: _sketch(runtime, recipe, width),
+        )
         if isinstance(sketch, str):
             return Parts(recipe, problem=sketch)
 
@@ -237,7 +296,11 @@ class Planner:
         problems = []
         if texts.problem:
             problems.append(texts.problem)
-        unknown = [name for name in dict.fromkeys(towers.values()) if encoders[name].outline is None]
+        unknown = [
+            name
+            for name in dict.fromkeys(towers.values())
+            if encoders[name].outline is None
+        ]
         for name in unknown:
             problems.append(f"the encoder `{name}` is not known")
         fields: dict[str, Any] = {}
@@ -260,23 +323,37 @@ class Planner:
             rows=texts.rows,
             steps=steps,
             validations=_validations(stage, steps),
-            negatives=stage.loss.negatives(rows_in_batch, frozenset(stage.columns_used)),
+            negatives=stage.loss.negatives(
+                rows_in_batch, frozenset(stage.columns_used)
+            ),
             remarks=remarks,
-            tokens_a_text=float(sum(values.mean() for values in texts.lengths.values()) / len(towers)),
+            tokens_a_text=float(
+                sum(values.mean() for values in texts.lengths.values()) / len(towers)
+            ),
             lengths=texts.source,
             problems=tuple(problems),
             **fields,
         )
 
-    def _texts(self, recipe: Recipe, index: int, encoders: Mapping[str, Parts]) -> Texts:
+    def _texts(
+        self, recipe: Recipe, index: int, encoders: Mapping[str, Parts]
+    ) -> Texts:
         """Return the lengths of a stage's texts, sampled once for stages that read and tokenise alike."""
         stage = recipe.stage[index]
         # Learning rate, schedule, validation and what the loss computes change neither texts nor batches.
-        read = (stage.data, stage.columns_used, stage.batch_size, stage.distinct, stage.shuffle_buffer)
+        read = (
+            stage.data,
+            stage.columns_used,
+            stage.batch_size,
+            stage.distinct,
+            stage.shuffle_buffer,
+        )
         tokenised = []
         for column, name in recipe.towers(stage).items():
             encoder = recipe.encoders[name]
-            tokenised.append((column, encoder.backbone, encoder.max_length, encoder.resolved_prompts))
+            tokenised.append(
+                (column, encoder.backbone, encoder.max_length, encoder.resolved_prompts)
+            )
 
         outlines = {name: encoder.outline for name, encoder in encoders.items()}
         return self.once(
@@ -313,7 +390,9 @@ def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
         precision = "fp32"
     count = (table.get("devices") or 1) * table.get("nodes", 1)
     parallel = table.get("parallel", "ddp")
-    return Device(runtime.name, "unknown", precision, count=count, parallel=parallel), problem
+    return Device(
+        runtime.name, "unknown", precision, count=count, parallel=parallel
+    ), problem
 
 
 def _outline(backbone: Backbone, context: OutlineContext) -> Outline | str:
@@ -338,7 +417,9 @@ def _sketch(runtime: Runtime, recipe: EncoderRecipe, width: int) -> Sketch | str
 
 def _encoded_width(recipe: EncoderRecipe, states_width: int) -> int:
     """Return the dimension of a vector when encoding, before a transform or a choice of dimensions."""
-    return (recipe.head.projection or recipe.pooler.output_width(states_width)) * recipe.joined
+    return (
+        recipe.head.projection or recipe.pooler.output_width(states_width)
+    ) * recipe.joined
 
 
 def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
@@ -379,7 +460,9 @@ def _head_shapes(head: Head, pooled_width: int) -> dict[str, tuple[int, ...]]:
     if head.activation == "none":
         step = 1
     shapes: dict[str, tuple[int, ...]] = {}
-    for number, (before, width) in enumerate(pairwise([pooled_width, *head.hidden, head.projection])):
+    for number, (before, width) in enumerate(
+        pairwise([pooled_width, *head.hidden, head.projection])
+    ):
         name = "projection"
         if head.hidden:
             name = f"projection.{step * number}"

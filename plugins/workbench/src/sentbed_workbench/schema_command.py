@@ -9,7 +9,9 @@ from sentbed.tools import echo
 
 
 @click.command()
-@click.option("--output", type=click.Path(dir_okay=False), help="Write it to this file.")
+@click.option(
+    "--output", type=click.Path(dir_okay=False), help="Write it to this file."
+)
 def schema(output: str | None) -> None:
     """Print a JSON Schema of recipes, for completion and checks in an editor.
 

@@ -43,7 +43,9 @@ def show(kind: str, name: str | None) -> None:
         choices += [*tables(plugins), HOOKS]
         described = "kind of component or table of a recipe"
     if kind not in choices:
-        raise click.UsageError(f"there is no {described} `{kind}`; choose one of {', '.join(choices)}")
+        raise click.UsageError(
+            f"there is no {described} `{kind}`; choose one of {', '.join(choices)}"
+        )
     if name is not None:
         echo(describe(plugins.find(kind, name)))
     elif kind == HOOKS:

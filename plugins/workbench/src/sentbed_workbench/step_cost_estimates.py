@@ -75,7 +75,9 @@ class Costs:
         encoders: Mapping[str, Parts],
         device: Device,
         texts: Texts,
-        once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = lambda _, find: find(),
+        once: Callable[[tuple[Any, ...], Callable[[], Any]], Any] = lambda _, find: (
+            find()
+        ),
     ) -> None:
         """`once(key, find)` returns what `find` returned for this key before (`Planner.once`)."""
         self.once, self.texts = once, texts
@@ -97,7 +99,14 @@ class Costs:
         self.width = encoders[self.trained[0]].width
         self.sketch = Sketch()
         sketch = once(
-            ("loss", recipe.runtime, _sized(stage.loss), self.width, self.rows, stage.columns_used),
+            (
+                "loss",
+                recipe.runtime,
+                _sized(stage.loss),
+                self.width,
+                self.rows,
+                stage.columns_used,
+            ),
             lambda: _sketch(recipe, stage, self.width, self.rows),
         )
         if isinstance(sketch, str):
@@ -182,7 +191,9 @@ class Costs:
         )
         if self.stage.cache_frozen and self.stage.epochs:
             # With vectors cached on disk, texts are encoded in the first epoch only.
-            return Work(work.tokens / self.stage.epochs, work.forward / self.stage.epochs)
+            return Work(
+                work.tokens / self.stage.epochs, work.forward / self.stage.epochs
+            )
         return Work(work.tokens, work.forward)
 
     def _kept(self, works: Iterable[Work]) -> int:
@@ -224,7 +235,9 @@ class Costs:
     def _optimizer(self) -> int:
         try:
             return required_result(
-                self.stage.optimizer.state_bytes(self.shapes), self.stage.optimizer, "state_bytes"
+                self.stage.optimizer.state_bytes(self.shapes),
+                self.stage.optimizer,
+                "state_bytes",
             )
         except SentbedError as error:
             if (message := f"the optimiser's state: {error}") not in self.problems:
@@ -254,8 +267,12 @@ class Costs:
 
         if not names or any(self.encoders[name].outline is None for name in names):
             return {}
-        parts = {name: size for name, size in memory.items() if name not in TRAINING_ONLY}
-        added = encoding(self.encoders, sorted(names - set(self.stage.freeze)), self.device)
+        parts = {
+            name: size for name, size in memory.items() if name not in TRAINING_ONLY
+        }
+        added = encoding(
+            self.encoders, sorted(names - set(self.stage.freeze)), self.device
+        )
         for name in ("encoding copies", "encoding buffers"):
             if name in added:
                 parts[name] = added[name]
@@ -271,7 +288,9 @@ class Costs:
         working = memory.get("activations", 0) + memory.get("temporary", 0)
         others = sum(memory.values()) - working
         layers = min(self._outline(name).layers for name in self.trained)
-        micro_batch = 2 ** math.floor(math.log2(self.stage.micro_batch or self.stage.batch_size))
+        micro_batch = 2 ** math.floor(
+            math.log2(self.stage.micro_batch or self.stage.batch_size)
+        )
         smallest = 0.0
         while micro_batch >= 1:
             kept = max(self._train(name, micro_batch).kept for name in self.trained)
@@ -330,7 +349,9 @@ def _sketch(recipe: Recipe, stage: Stage, width: int, rows: int) -> Sketch | str
         return f"the loss `{stage.loss.name}`: {error}"
 
 
-def encoding(encoders: Mapping[str, Parts], names: Sequence[str], device: Device) -> dict[str, int]:
+def encoding(
+    encoders: Mapping[str, Parts], names: Sequence[str], device: Device
+) -> dict[str, int]:
     """Return the memory in bytes of one device for encoding, by part; empty if an encoder is unknown."""
     copies = buffers = 0
     for name in names:

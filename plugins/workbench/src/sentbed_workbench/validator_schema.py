@@ -8,7 +8,16 @@ from types import MappingProxyType
 from typing import Any
 
 import attrs
-from attrs.validators import and_, deep_iterable, ge, in_, matches_re, max_len, min_len, optional
+from attrs.validators import (
+    and_,
+    deep_iterable,
+    ge,
+    in_,
+    matches_re,
+    max_len,
+    min_len,
+    optional,
+)
 
 from sentbed_workbench.component_docs import is_plain
 
@@ -58,9 +67,13 @@ def limit(schema: dict[str, Any], validator: Any) -> None:
                 limit(schema["items"], validator.member_validator)
 
 
-def _limit_text(schema: dict[str, Any], pattern: re.Pattern[str], function: str) -> None:
+def _limit_text(
+    schema: dict[str, Any], pattern: re.Pattern[str], function: str
+) -> None:
     """Add a pattern unless it has flags or Python-only syntax: editors use ECMAScript's."""
-    if pattern.flags != re.UNICODE or re.search(r"\(\?[^:=!]|[*+?}]\+|\\[AZ]", pattern.pattern):
+    if pattern.flags != re.UNICODE or re.search(
+        r"\(\?[^:=!]|[*+?}]\+|\\[AZ]", pattern.pattern
+    ):
         return
     start, end = {"fullmatch": ("^", "$"), "match": ("^", "")}.get(function, ("", ""))
     schema["pattern"] = f"{start}(?:{pattern.pattern}){end}"
@@ -68,5 +81,7 @@ def _limit_text(schema: dict[str, Any], pattern: re.Pattern[str], function: str)
 
 def _limit_length(schema: dict[str, Any], end: str, length: int) -> None:
     for part in schema.get("anyOf", [schema]):
-        what = {"array": "Items", "object": "Properties"}.get(part.get("type", ""), "Length")
+        what = {"array": "Items", "object": "Properties"}.get(
+            part.get("type", ""), "Length"
+        )
         part[end + what] = length

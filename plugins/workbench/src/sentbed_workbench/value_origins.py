@@ -67,7 +67,9 @@ class Explanation:
         history: list[tuple[Any, str]] = []
         for document, settings in reversed(self.layers[1:]):
             setters = [
-                origin for at, origin in settings.items() if _is_below(path, at) or _is_below(at, path)
+                origin
+                for at, origin in settings.items()
+                if _is_below(path, at) or _is_below(at, path)
             ]
             if setters:
                 history.append((_value(document.data, path), setters[-1]))
@@ -160,7 +162,10 @@ class Explanation:
 
 
 def explain(
-    path: str | Path, overrides: Sequence[str], plugins: Plugins, cell: str | None = None
+    path: str | Path,
+    overrides: Sequence[str],
+    plugins: Plugins,
+    cell: str | None = None,
 ) -> Explanation:
     """Explain a recipe, the recipe of a run directory, or a cell of its study.
 
@@ -171,7 +176,10 @@ def explain(
     base = Path(path).resolve().parent
     files, document = read_document(path), read_document(path, overrides)
     if cell is None:
-        layers: list[_Layer] = [(files, {}), (document, _set_by_overrides(document, overrides))]
+        layers: list[_Layer] = [
+            (files, {}),
+            (document, _set_by_overrides(document, overrides)),
+        ]
     else:
         layers = _layers_of_cell(files, document, overrides, plugins, base, cell)
         document = layers[-1][0]
@@ -180,7 +188,9 @@ def explain(
     except RecipeError as error:
         key = variants_key(document, plugins)
         if cell is None and key is not None:
-            error.add_note(f'the recipe has `[{key}]`: `--cell "LABELS"` explains one of its cells')
+            error.add_note(
+                f'the recipe has `[{key}]`: `--cell "LABELS"` explains one of its cells'
+            )
         raise
 
     # What `evaluate.*` stands for is known once there are evaluators.
@@ -189,7 +199,9 @@ def explain(
     return Explanation(recipe, layers)
 
 
-def _set_by_overrides(document: Document, overrides: Sequence[str]) -> dict[KeyPath, str]:
+def _set_by_overrides(
+    document: Document, overrides: Sequence[str]
+) -> dict[KeyPath, str]:
     """Return the paths that overrides set in a document, each with its origin."""
     return {_overridden_path(document, override): "--set" for override in overrides}
 
@@ -225,7 +237,9 @@ def _layers_of_cell(
     for override in overrides:
         path = _overridden_path(document, override)
         takes_out = override.endswith("=")
-        if any(_is_below(path, at) and not (path == at and takes_out) for at in setters):
+        if any(
+            _is_below(path, at) and not (path == at and takes_out) for at in setters
+        ):
             inside[path] = "--set"
 
     before = _set_by_overrides(document, overrides)
@@ -233,9 +247,16 @@ def _layers_of_cell(
         del before[path]
 
     # What the variant alone sets: overrides inside of it come after it.
-    of_table = [override for override in overrides if override.strip().startswith(f"{key}.")]
+    of_table = [
+        override for override in overrides if override.strip().startswith(f"{key}.")
+    ]
     alone = table.variant(apply_overrides(files, of_table), plugins, base, cell)
-    return [(files, {}), (document, before), (alone.document, setters), (variant.document, inside)]
+    return [
+        (files, {}),
+        (document, before),
+        (alone.document, setters),
+        (variant.document, inside),
+    ]
 
 
 def _is_below(path: KeyPath, at: KeyPath) -> bool:
@@ -294,7 +315,9 @@ def _replaced(document: Document, path: KeyPath) -> Iterator[tuple[Any, str]]:
             continue
         last, value = place, _value(below.data, path)
         # A table is merged into a table, and not replaced.
-        if next(leaves(value)) == ((), value) and not (value == {} and isinstance(later, Mapping)):
+        if next(leaves(value)) == ((), value) and not (
+            value == {} and isinstance(later, Mapping)
+        ):
             yield value, _place(*place)
         later = value
 
@@ -377,7 +400,10 @@ def _below(part: Any) -> dict[str, tuple[Any, str]]:
             if field.metadata.get("inline"):
                 contents = {**_below(value), **contents}
             elif not field.metadata.get("skip"):
-                contents[field.metadata.get("key", field.name)] = (value, docs.get(field.name, ""))
+                contents[field.metadata.get("key", field.name)] = (
+                    value,
+                    docs.get(field.name, ""),
+                )
         if isinstance(part, Component):
             contents["use"] = (part.name, inspect.getdoc(type(part)) or "")
     return contents

@@ -31,7 +31,12 @@ from sentbed.errors import RunError
 from sentbed.helpers import atomic_file, write_atomic
 from sentbed.protocols import VectorStore
 from sentbed.tools import WINDOW, Progress, distinct_texts
-from sentbed_common import CACHE_VARIABLE, EncoderFingerprint, cache_root, fingerprint_of
+from sentbed_common import (
+    CACHE_VARIABLE,
+    EncoderFingerprint,
+    cache_root,
+    fingerprint_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -169,7 +174,9 @@ class VectorCache(VectorStore):
 
         return np.frombuffer(content, "<f4").reshape(shape)
 
-    def keep(self, space: EncoderFingerprint, digest: str, vectors: NDArray[np.float32]) -> None:
+    def keep(
+        self, space: EncoderFingerprint, digest: str, vectors: NDArray[np.float32]
+    ) -> None:
         """Store the vectors of a list of texts in a space, if there is room."""
         path = self.path(space, digest)
         content = vectors.astype("<f4", copy=False).tobytes()
@@ -179,7 +186,12 @@ class VectorCache(VectorStore):
         try:
             about = path.with_name(ABOUT)
             if not about.exists():
-                write_atomic(about, json.dumps({**space.about, "key": space.key}, indent=2, default=str))
+                write_atomic(
+                    about,
+                    json.dumps(
+                        {**space.about, "key": space.key}, indent=2, default=str
+                    ),
+                )
             with atomic_file(path) as stream:
                 stream.write(header)
                 stream.write(content)
@@ -246,4 +258,6 @@ def list_digest(texts: Sequence[str]) -> str:
 
 
 def _checksum(space: EncoderFingerprint, digest: str, content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16, key=(space.name + digest).encode()).digest()
+    return hashlib.blake2b(
+        content, digest_size=16, key=(space.name + digest).encode()
+    ).digest()

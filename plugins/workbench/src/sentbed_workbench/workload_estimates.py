@@ -65,7 +65,9 @@ class Work:
     """Maximum bytes kept for the backward pass."""
 
 
-def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]) -> Texts:
+def sample_text_lengths(
+    recipe: Recipe, index: int, outlines: Mapping[str, Outline | None]
+) -> Texts:
     """Sample text lengths from a stage's data; assume `max_length` if it cannot be read."""
     import numpy as np
 
@@ -74,11 +76,19 @@ def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outli
     longest = {}
     for column, tower in towers.items():
         encoder = recipe.encoders[tower]
-        longest[column] = np.full((1, len(encoder.prompts)), stage.max_length or encoder.max_length)
+        longest[column] = np.full(
+            (1, len(encoder.prompts)), stage.max_length or encoder.max_length
+        )
 
     as_long = "taken to be as long as `max_length` allows"
     if stage.data.traits.fetches:
-        return Texts(None, None, longest, as_long, "the data would have to be fetched from the hub")
+        return Texts(
+            None,
+            None,
+            longest,
+            as_long,
+            "the data would have to be fetched from the hub",
+        )
     try:
         data = returned(stage.data.open(), Dataset, stage.data, "open")
         sampler = Sampler(
@@ -89,21 +99,33 @@ def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outli
             distinct=stage.distinct,
             shuffle_buffer=stage.shuffle_buffer,
         )
-        numbers = np.linspace(0, len(data) - 1, min(SAMPLE, len(data))).astype(np.int64).tolist()
+        numbers = (
+            np.linspace(0, len(data) - 1, min(SAMPLE, len(data)))
+            .astype(np.int64)
+            .tolist()
+        )
         texts = data.rows(numbers)
     except SentbedError as error:
-        return Texts(None, None, longest, as_long, str(error), isinstance(error, DataError))
+        return Texts(
+            None, None, longest, as_long, str(error), isinstance(error, DataError)
+        )
 
     lengths, guessed = {}, False
     for column, tower in towers.items():
         by_prompt = []
         for encoder_pass in _passes_of(recipe.encoders[tower]):
             counted = _count(
-                encoder_pass, outlines[tower], texts[column], stage.max_length, stage.normalize_text
+                encoder_pass,
+                outlines[tower],
+                texts[column],
+                stage.max_length,
+                stage.normalize_text,
             )
             if counted is None:
                 guessed = True
-                counted = _guess(encoder_pass, texts[column], stage.max_length, stage.normalize_text)
+                counted = _guess(
+                    encoder_pass, texts[column], stage.max_length, stage.normalize_text
+                )
             by_prompt.append(counted)
         lengths[column] = np.stack(by_prompt, 1)
 
@@ -115,7 +137,10 @@ def sample_text_lengths(recipe: Recipe, index: int, outlines: Mapping[str, Outli
 
 def _passes_of(encoder: EncoderRecipe) -> list[EncoderRecipe]:
     """Return the encoder under each of its prompts: each is a pass of its own."""
-    return [attrs.evolve(encoder, prompt=prompt, ensemble="mean") for prompt in encoder.prompts]
+    return [
+        attrs.evolve(encoder, prompt=prompt, ensemble="mean")
+        for prompt in encoder.prompts
+    ]
 
 
 def _count(
@@ -140,7 +165,10 @@ def _count(
 
 
 def _guess(
-    encoder: EncoderRecipe, texts: Sequence[str], max_length: int | None, normalize: bool
+    encoder: EncoderRecipe,
+    texts: Sequence[str],
+    max_length: int | None,
+    normalize: bool,
 ) -> NDArray[np.int64]:
     """Return about how many tokens each text has, by its words."""
     import numpy as np
@@ -176,7 +204,9 @@ def draw(texts: Texts, rows: int) -> list[dict[str, NDArray[np.int64]]]:
     batches = []
     for _ in range(TRIED):
         chosen = generator.choice(row_count, rows, replace=rows > row_count)
-        batches.append({column: lengths[chosen] for column, lengths in texts.lengths.items()})
+        batches.append(
+            {column: lengths[chosen] for column, lengths in texts.lengths.items()}
+        )
     return batches
 
 
@@ -195,7 +225,9 @@ def train(
             passes = _passes(lengths)
             kept = _sum(outline.activations, passes)
             forward_of_columns = _sum(outline.forward, passes)
-            texts_in_chunk = math.ceil(len(lengths) * (micro_batch or 0) / len(batch[columns[0]]))
+            texts_in_chunk = math.ceil(
+                len(lengths) * (micro_batch or 0) / len(batch[columns[0]])
+            )
             if micro_batch is not None and texts_in_chunk < len(lengths):
                 forward_of_columns *= 2
                 kept = _largest_chunk(outline.activations, lengths, texts_in_chunk)
@@ -212,7 +244,9 @@ def train(
     return Work(tokens / count, forward / count, backward / count, most_kept)
 
 
-def _lengths(batch: Mapping[str, NDArray[np.int64]], columns: Sequence[str]) -> NDArray[np.int64]:
+def _lengths(
+    batch: Mapping[str, NDArray[np.int64]], columns: Sequence[str]
+) -> NDArray[np.int64]:
     """Return the lengths of all texts in these columns of a batch."""
     import numpy as np
 
@@ -236,7 +270,9 @@ def encode(
     return Work(tokens / len(batches), forward / len(batches))
 
 
-def _passes(lengths: NDArray[np.int64], budget: int = NO_LIMIT) -> list[tuple[int, int]]:
+def _passes(
+    lengths: NDArray[np.int64], budget: int = NO_LIMIT
+) -> list[tuple[int, int]]:
     """Return (texts, length) of each pass, as batched by an engine."""
     passes = []
     for rows in plan_batches(lengths, budget):
@@ -280,7 +316,9 @@ def listed(evaluator: Evaluator) -> Listed:
 
     try:
         if (size := _size(evaluator)) > LARGE:
-            return Listed(problem=f"its data of {size / 1e6:,.0f} MB is read when it runs")
+            return Listed(
+                problem=f"its data of {size / 1e6:,.0f} MB is read when it runs"
+            )
         prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
     except (SentbedError, OSError) as error:
         return Listed(problem=reason_of(error), unusable=isinstance(error, DataError))
@@ -318,12 +356,21 @@ def _size(evaluator: Evaluator) -> int:
     return size
 
 
-def encoded(evaluation_texts: Listed, encoder: EncoderRecipe, outline: Outline, token_budget: int) -> float:
+def encoded(
+    evaluation_texts: Listed,
+    encoder: EncoderRecipe,
+    outline: Outline,
+    token_budget: int,
+) -> float:
     """Return the floating-point operations of encoding an evaluation's texts."""
     flops = 0.0
-    for encoder_pass, (count, texts) in product(_passes_of(encoder), evaluation_texts.lists):
+    for encoder_pass, (count, texts) in product(
+        _passes_of(encoder), evaluation_texts.lists
+    ):
         lengths = _count(encoder_pass, outline, texts, None, True)
         if lengths is None:
             lengths = _guess(encoder_pass, texts, None, True)
-        flops += _sum(outline.forward, _passes(lengths, token_budget)) * count / len(texts)
+        flops += (
+            _sum(outline.forward, _passes(lengths, token_budget)) * count / len(texts)
+        )
     return flops

@@ -30,7 +30,11 @@ from sentbed_backbones.adaptation import (
     LoRA,
     problems_of_adapter,
 )
-from sentbed_backbones.model_file_checks import ADAPTER_CONFIG, LARGEST_JSON, only_pickled
+from sentbed_backbones.model_file_checks import (
+    ADAPTER_CONFIG,
+    LARGEST_JSON,
+    only_pickled,
+)
 from sentbed_backbones.strangers_files import require_bounded_expressions
 
 # On a processor with bf16 instructions, bitsandbytes, which peft imports, advertises a package that would
@@ -68,11 +72,17 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     """
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
     if isinstance(targets, list):
-        linear = [n for n, module in model.named_modules() if isinstance(module, torch.nn.Linear | Conv1D)]
+        linear = [
+            n
+            for n, module in model.named_modules()
+            if isinstance(module, torch.nn.Linear | Conv1D)
+        ]
         for target in targets:
             if not any(f".{name}".endswith(f".{target}") for name in linear):
                 names = sorted({name.rpartition(".")[2] for name in linear})
-                raise ModelError(f"the model has no linear layer `{target}`.{suggest(target, names)}")
+                raise ModelError(
+                    f"the model has no linear layer `{target}`.{suggest(target, names)}"
+                )
     config = peft.LoraConfig(
         task_type=peft.TaskType.FEATURE_EXTRACTION,
         r=lora.r,
@@ -99,7 +109,9 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     if not (directory / ADAPTER_WEIGHTS).is_file():
         # A recipe's adapter has been converted before.
         raise ModelError(only_pickled(directory, PICKLED_ADAPTER))
-    with foreign(ModelError, f"the adapter in `{directory}` cannot be read", "fetch it again"):
+    with foreign(
+        ModelError, f"the adapter in `{directory}` cannot be read", "fetch it again"
+    ):
         content = json.loads(read_file(directory / ADAPTER_CONFIG, LARGEST_JSON))
         kind = content["peft_type"]
         if kind != "LORA":
@@ -117,7 +129,9 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = not trainable
     advice = "take the model that it was trained on"
-    with foreign(ModelError, f"the adapter in `{directory}` does not fit the model", advice):
+    with foreign(
+        ModelError, f"the adapter in `{directory}` does not fit the model", advice
+    ):
         # On the device meta, without memory, until the weights of the file replace them.
         adapted = _wrap(model, config, low_cpu_mem_usage=True)
     _require_fit(adapted, weights, directory)
@@ -131,8 +145,12 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
             base: Any = layer.get_base_layer()
             for part in ("lora_A", "lora_B"):
                 # peft would cast it to the precision of the base weight.
-                weight = weights[f"{name}.{part}.weight"].to(base.weight.device, torch.float32)
-                getattr(layer, part)["default"].weight = torch.nn.Parameter(weight, requires_grad=trainable)
+                weight = weights[f"{name}.{part}.weight"].to(
+                    base.weight.device, torch.float32
+                )
+                getattr(layer, part)["default"].weight = torch.nn.Parameter(
+                    weight, requires_grad=trainable
+                )
     return adapted
 
 
@@ -159,11 +177,18 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
     content = model.peft_config["default"].to_dict()
     content |= {"base_model_name_or_path": base, "inference_mode": True}
     # The order of a set differs between processes.
-    content = {key: sorted(value) if isinstance(value, set) else value for key, value in content.items()}
+    content = {
+        key: sorted(value) if isinstance(value, set) else value
+        for key, value in content.items()
+    }
     text = json.dumps(content, indent=2, sort_keys=True)
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
-    weights = {key: value.detach().cpu().contiguous() for key, value in _weights(model).items()}
-    safetensors.torch.save_file(weights, directory / ADAPTER_WEIGHTS, metadata={"format": "pt"})
+    weights = {
+        key: value.detach().cpu().contiguous() for key, value in _weights(model).items()
+    }
+    safetensors.torch.save_file(
+        weights, directory / ADAPTER_WEIGHTS, metadata={"format": "pt"}
+    )
 
 
 @torch.no_grad()
@@ -190,7 +215,9 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
     if is_quantised(plain):
         for name, layer in list(plain.named_modules()):
             if _is_4bit(layer):
-                plain.set_submodule(name, _with_weight(layer, _in_fp32(layer).to(dtype)))
+                plain.set_submodule(
+                    name, _with_weight(layer, _in_fp32(layer).to(dtype))
+                )
         plain.hf_quantizer.remove_quantization_config(plain)
         del plain.is_loaded_in_4bit
     plain.config.dtype = dtype
@@ -238,7 +265,11 @@ def freeze(model: Any, what: Freeze) -> None:
     """
     base: Any = model.get_base_model() if isinstance(model, peft.PeftModel) else model
     if what.embeddings:
-        embeddings = [base.embeddings] if hasattr(base, "embeddings") else list(_embeddings(base))
+        embeddings = (
+            [base.embeddings]
+            if hasattr(base, "embeddings")
+            else list(_embeddings(base))
+        )
         if not embeddings:
             raise ModelError(
                 f"a `{base.config.model_type}` has no embeddings that can be found; leave out `embeddings`"
@@ -255,11 +286,15 @@ def freeze(model: Any, what: Freeze) -> None:
             layer.requires_grad_(False)
 
 
-def _wrap(model: Any, config: peft.LoraConfig, low_cpu_mem_usage: bool = False) -> peft.PeftModel:
+def _wrap(
+    model: Any, config: peft.LoraConfig, low_cpu_mem_usage: bool = False
+) -> peft.PeftModel:
     if is_quantised(model):
         prepare_4bit(model)
     with _without_deprecations():
-        return peft.PeftModelForFeatureExtraction(model, config, low_cpu_mem_usage=low_cpu_mem_usage)
+        return peft.PeftModelForFeatureExtraction(
+            model, config, low_cpu_mem_usage=low_cpu_mem_usage
+        )
 
 
 def _weights(model: Any) -> dict[str, torch.Tensor]:
@@ -268,7 +303,11 @@ def _weights(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
-    found = [name for name in ("layer_replication", "target_parameters") if getattr(config, name, None)]
+    found = [
+        name
+        for name in ("layer_replication", "target_parameters")
+        if getattr(config, name, None)
+    ]
     if config.init_lora_weights not in LEAVES_THE_BASE:
         found.append("init_lora_weights")
     if found:
@@ -298,7 +337,9 @@ def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
             )
 
 
-def _with_layers(config: peft.LoraConfig, name: str, pattern: str) -> Iterator[tuple[str, Any]]:
+def _with_layers(
+    config: peft.LoraConfig, name: str, pattern: str
+) -> Iterator[tuple[str, Any]]:
     """Yield a setting of an adapter and those that its pattern gives to some layers, each with its name."""
     yield name, getattr(config, name)
     for layer, value in (getattr(config, pattern) or {}).items():
@@ -315,13 +356,21 @@ def _without_head(
     if own or not all(key.startswith(start + inner) for key in weights):
         return dict(weights)
     if not isinstance(config.target_modules, str | None):
-        config.target_modules = [name.removeprefix(inner) for name in config.target_modules]
-    return {start + key.removeprefix(start + inner): value for key, value in weights.items()}
+        config.target_modules = [
+            name.removeprefix(inner) for name in config.target_modules
+        ]
+    return {
+        start + key.removeprefix(start + inner): value for key, value in weights.items()
+    }
 
 
-def _require_fit(model: peft.PeftModel, weights: Mapping[str, torch.Tensor], directory: Path) -> None:
+def _require_fit(
+    model: peft.PeftModel, weights: Mapping[str, torch.Tensor], directory: Path
+) -> None:
     expected = _weights(model)
-    variants = any(layer.lora_variant for layer in model.modules() if isinstance(layer, LoraLayer))
+    variants = any(
+        layer.lora_variant for layer in model.modules() if isinstance(layer, LoraLayer)
+    )
     other = sorted(key for key in expected if not PLAIN_KEY.search(key))
     if other or variants:
         raise ModelError(
@@ -332,7 +381,9 @@ def _require_fit(model: peft.PeftModel, weights: Mapping[str, torch.Tensor], dir
     missing = sorted(expected.keys() - weights.keys())
     extra = sorted(weights.keys() - expected.keys())
     reshaped = sorted(
-        key for key in expected.keys() & weights.keys() if expected[key].shape != weights[key].shape
+        key
+        for key in expected.keys() & weights.keys()
+        if expected[key].shape != weights[key].shape
     )
     if missing or extra or reshaped:
         # peft would only warn, initialise missing weights at random and drop extra ones.
@@ -346,7 +397,9 @@ def _require_fit(model: peft.PeftModel, weights: Mapping[str, torch.Tensor], dir
 
 def _is_4bit(layer: torch.nn.Module) -> bool:
     # By name, since bitsandbytes may not be installed; peft's wrapper has the same weight.
-    return type(getattr(layer, "weight", None)).__name__ == "Params4bit" and not isinstance(layer, LoraLayer)
+    return type(
+        getattr(layer, "weight", None)
+    ).__name__ == "Params4bit" and not isinstance(layer, LoraLayer)
 
 
 def _in_fp32(layer: Any) -> torch.Tensor:
@@ -355,9 +408,13 @@ def _in_fp32(layer: Any) -> torch.Tensor:
     import bitsandbytes
 
     state = copy.copy(layer.weight.quant_state)
-    assert not getattr(state, "packing_format_for_cpu", False), "call `prepare_4bit` before the first pass"
+    assert not getattr(state, "packing_format_for_cpu", False), (
+        "call `prepare_4bit` before the first pass"
+    )
     state.dtype = torch.float32
-    dequantised: torch.Tensor = bitsandbytes.functional.dequantize_4bit(layer.weight.data, state)
+    dequantised: torch.Tensor = bitsandbytes.functional.dequantize_4bit(
+        layer.weight.data, state
+    )
     return dequantised
 
 
@@ -403,5 +460,7 @@ def _embeddings(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
 def _without_deprecations() -> Iterator[None]:
     """Silence deprecation warnings between peft and transformers."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+        warnings.filterwarnings(
+            "ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning
+        )
         yield

@@ -15,7 +15,11 @@ from sentbed.protocols import TokenStates
 from torch.nn import functional
 
 from sentbed_backbones._torch.interventions import ReachedError
-from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates, blocks_of
+from sentbed_backbones._torch.token_states import (
+    CausalStates,
+    SharedPrefixStates,
+    blocks_of,
+)
 
 FIRST_ID = 3
 """The first token of a trial text; the ids before it are mostly special."""
@@ -91,7 +95,9 @@ def attention_of(model: Any) -> Attention:
     Raises:
         ModelError: if the model's states have no gradient.
     """
-    return Attention(tuple(block_reaches(model)), tuple(block_reaches(model, padded=True)))
+    return Attention(
+        tuple(block_reaches(model)), tuple(block_reaches(model, padded=True))
+    )
 
 
 def windowed_blocks(model: Any) -> tuple[bool, ...]:
@@ -112,7 +118,9 @@ def windowed_blocks(model: Any) -> tuple[bool, ...]:
     return tuple(max(reach) <= TRIAL_WINDOW for reach in reaches)
 
 
-def block_reaches(model: Any, padded: bool = False, length: int = TRIAL_LENGTH) -> list[Reach]:
+def block_reaches(
+    model: Any, padded: bool = False, length: int = TRIAL_LENGTH
+) -> list[Reach]:
     """Return how far the middle token of a text of `length` tokens attends, in each block that is tried.
 
     Read from the gradient of the block's output for that token with respect to the block's inputs, which is
@@ -207,7 +215,9 @@ def _trial_depth(model: Any, blocks: Sequence[Any]) -> int:
     layer_types = getattr(model.config, "layer_types", None) or [None] * len(blocks)
     kinds: set[Any] = set()
     depth = 2
-    for number, (block, layer_type) in enumerate(zip(blocks, layer_types, strict=False), 1):
+    for number, (block, layer_type) in enumerate(
+        zip(blocks, layer_types, strict=False), 1
+    ):
         kind = (type(block), layer_type)
         if kind not in kinds:
             kinds.add(kind)
@@ -243,7 +253,10 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
         return arguments, {**named, "hidden_states": hidden}
 
     def end(block: Any, _: Any, output: Any) -> None:
-        measure(inputs.pop(id(block)), output[0] if isinstance(output, tuple | list) else output)
+        measure(
+            inputs.pop(id(block)),
+            output[0] if isinstance(output, tuple | list) else output,
+        )
         if block is blocks[-1]:
             raise ReachedError
 

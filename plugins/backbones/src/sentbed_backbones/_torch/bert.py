@@ -32,7 +32,9 @@ class BertFamily(Family):
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a WordPiece tokenizer."""
-        return train_wordpiece(context.texts(), self.parameters.vocab_size, self.parameters.lowercase)
+        return train_wordpiece(
+            context.texts(), self.parameters.vocab_size, self.parameters.lowercase
+        )
 
     def config(self, tokenizer: Any) -> Any:
         """Return a BERT of the recipe's size."""
@@ -48,14 +50,22 @@ class BertFamily(Family):
 
     def problem(self, config: Any) -> str | None:
         """Return why a configuration is not that of a masked-language encoder, or None."""
-        masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING or hasattr(config, "auto_map")
-        if not masked or config.is_encoder_decoder or not hasattr(config, "max_position_embeddings"):
+        masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING or hasattr(
+            config, "auto_map"
+        )
+        if (
+            not masked
+            or config.is_encoder_decoder
+            or not hasattr(config, "max_position_embeddings")
+        ):
             return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
         return None
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return transformers' own forward pass."""
-        return EncoderStates(model, layers, counts=_takes_positions(model) and _counts_from(model) == 0)
+        return EncoderStates(
+            model, layers, counts=_takes_positions(model) and _counts_from(model) == 0
+        )
 
     def first_position(self, model: Any) -> int:
         """Return the position of a text's first token.
@@ -94,5 +104,7 @@ def _takes_positions(model: Any) -> bool:
 def _counts_from(model: Any) -> int:
     """Return the position of the first token; if it is not 0, the model counts positions itself."""
     embeddings = getattr(base_of(model), "embeddings", None)
-    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    padding = getattr(
+        getattr(embeddings, "position_embeddings", None), "padding_idx", None
+    )
     return 0 if padding is None else int(padding) + 1

@@ -29,7 +29,11 @@ from sentbed.protocols import (
 
 from sentbed_backbones._torch.int8_products import Int8Products
 from sentbed_backbones._torch.interventions import Acting, acting
-from sentbed_backbones._torch.language_head import LanguageHead, TrainableHead, Vocabulary
+from sentbed_backbones._torch.language_head import (
+    LanguageHead,
+    TrainableHead,
+    Vocabulary,
+)
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import EmptyTemplate, Read, TemplateDenoising
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
@@ -57,7 +61,10 @@ class Family:
     """Whether a prefix that all texts share is computed once when encoding."""
 
     def __init__(
-        self, parameters: Any, needs: frozenset[str], readings: tuple[tuple[int, ...], ...] = ()
+        self,
+        parameters: Any,
+        needs: frozenset[str],
+        readings: tuple[tuple[int, ...], ...] = (),
     ) -> None:
         self.parameters = parameters
         self.needs = needs
@@ -175,10 +182,15 @@ class BuiltTransformer(BuiltBackbone):
         self.vocabulary = Vocabulary(tokenizer, int(model.config.vocab_size))
         self.max_length = family.max_length(base_of(model))
         self.shares_prefix = family.shares_prefix
-        self.dispatched = hasattr(base_of(model), "hf_device_map") and parameters.device_map is not None
+        self.dispatched = (
+            hasattr(base_of(model), "hf_device_map")
+            and parameters.device_map is not None
+        )
         """Whether accelerate has already placed the weights on their devices."""
         held = (parameters.quantization, parameters.dtype)
-        self.precision = None if held == (None, "fp32") else " ".join(filter(None, held))
+        self.precision = (
+            None if held == (None, "fp32") else " ".join(filter(None, held))
+        )
         """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
         self.calibration: dict[str, Any] | None = None
         """The products that int8 leaves out, and the texts on which that was found; None if not in int8."""
@@ -197,22 +209,30 @@ class BuiltTransformer(BuiltBackbone):
 
     @property
     def _all_layers(self) -> bool:
-        return "layers" in self.family.needs or any(numbers != (-1,) for numbers in self.family.readings)
+        return "layers" in self.family.needs or any(
+            numbers != (-1,) for numbers in self.family.readings
+        )
 
     def _read(self, states: Module) -> Module:
         readings = self.family.readings
         count = int(self.model.config.num_hidden_layers) + 1
-        if wrong := [number for number in chain(*readings) if not -count <= number < count]:
+        if wrong := [
+            number for number in chain(*readings) if not -count <= number < count
+        ]:
             raise ModelError(
                 f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count - 1}; "
                 "choose among them"
             )
         needs = self.family.needs
         hides = "span" in needs
-        if not (self._all_layers or hides or len(readings) > 1 or self.mask_id is not None):
+        if not (
+            self._all_layers or hides or len(readings) > 1 or self.mask_id is not None
+        ):
             return states
         # A pass that ends early has no last layer to count from.
-        counted = [ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings]
+        counted = [
+            ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings
+        ]
         read = Read(states, counted, "layers" in needs, self.mask_id, hides)
         if self.empty_template is None:
             return read
@@ -220,7 +240,9 @@ class BuiltTransformer(BuiltBackbone):
         first = 0 if from_zero else self.family.first_position(self.model)
         return TemplateDenoising(read, self.empty_template, first)
 
-    def inference(self, module: Module, dtype: torch.dtype, traceable: bool = False) -> Module:
+    def inference(
+        self, module: Module, dtype: torch.dtype, traceable: bool = False
+    ) -> Module:
         """Return a form of `module` for encoding.
 
         It is a copy in `dtype` with adapters merged. Weights in 4 bits, below fp32 or on several devices are
@@ -234,7 +256,11 @@ class BuiltTransformer(BuiltBackbone):
 
                 model = merged_copy(model, torch.float32)
             products = Int8Products() if dtype == torch.int8 else Products(dtype)
-            fast = None if traceable else self.family.packed(model, products, self._all_layers)
+            fast = (
+                None
+                if traceable
+                else self.family.packed(model, products, self._all_layers)
+            )
             if fast is not None:
                 if isinstance(products, Int8Products):
                     self._calibrate(products, fast)
@@ -262,24 +288,35 @@ class BuiltTransformer(BuiltBackbone):
         by_length: dict[int, list[Any]] = {}
         longest = min(CALIBRATION_LENGTH, self.max_length)
         tokens = self.tokenizer.encode(content.decode().splitlines(), longest)
-        random, specials = np.random.default_rng(0), self.tokenizer.original.all_special_ids
+        random, specials = (
+            np.random.default_rng(0),
+            self.tokenizer.original.all_special_ids,
+        )
         # A tokenizer may have tokens beyond the embeddings.
         count = min(len(self.tokenizer.original), int(self.model.config.vocab_size))
         others = np.setdiff1d(np.arange(count), specials)
         for number, ids in enumerate(np.split(tokens.ids, tokens.offsets[1:-1])):
             # Other sentences have other outliers than these few; tokens of the whole vocabulary have most.
-            replaced = (random.random(len(ids)) < REPLACED[number % len(REPLACED)]) & ~np.isin(ids, specials)
+            replaced = (
+                random.random(len(ids)) < REPLACED[number % len(REPLACED)]
+            ) & ~np.isin(ids, specials)
             drawn = random.choice(others, len(ids)).astype(ids.dtype)
             by_length.setdefault(len(ids), []).append(np.where(replaced, drawn, ids))
         batches = [torch.from_numpy(np.stack(rows)) for rows in by_length.values()]
 
         def encode() -> torch.Tensor:
             with torch.inference_mode():
-                return torch.cat([self._vectors_of(packed(batch, None)) for batch in batches])
+                return torch.cat(
+                    [self._vectors_of(packed(batch, None)) for batch in batches]
+                )
 
         found = products.calibrate(encode)
         digest = hashlib.sha256(content).hexdigest()
-        self.calibration = {"left_out": list(found.left_out), "products": len(products.made), "texts": digest}
+        self.calibration = {
+            "left_out": list(found.left_out),
+            "products": len(products.made),
+            "texts": digest,
+        }
 
     def _vectors_of(self, states: TokenStates) -> torch.Tensor:
         """Return the last token's states of a causal model, the decoder's or the mean of all tokens'."""
@@ -318,7 +355,9 @@ class BuiltTransformer(BuiltBackbone):
             ModelError: as `logits`, or if the tokenizer has no token for masked ones.
         """
         return TrainableHead(
-            self._language_head(live=True), self.tokenizer.original, self.family.predicts_next
+            self._language_head(live=True),
+            self.tokenizer.original,
+            self.family.predicts_next,
         )
 
     def _language_head(self, live: bool = False) -> LanguageHead:
@@ -333,7 +372,9 @@ class BuiltTransformer(BuiltBackbone):
                 f"the backbone `{parameters.name}` has no language-modelling head; use a causal one, such as "
                 "`opt`"
             )
-        return LanguageHead(base_of(self.model), loader, self._files, parameters.trust_remote_code, live)
+        return LanguageHead(
+            base_of(self.model), loader, self._files, parameters.trust_remote_code, live
+        )
 
     def _files(self) -> Path | None:
         """Return the directory of the recipe's `model`: what is saved of an encoder has no head."""
@@ -354,7 +395,9 @@ class BuiltTransformer(BuiltBackbone):
         with quiet():
             try:
                 self.tokenizer.save(directory)
-                if self.base is not None and (adapted or self.parameters.quantization is not None):
+                if self.base is not None and (
+                    adapted or self.parameters.quantization is not None
+                ):
                     content = json.dumps({"sha256": dict(self.base)}, indent=2)
                     (directory / BASE_FILE).write_text(content + "\n", "utf-8")
                 else:
@@ -373,12 +416,17 @@ class BuiltTransformer(BuiltBackbone):
     def protocol(self) -> dict[str, Any]:
         """The precision that it forces on encoding, the calibration of int8, its intervention, layers other
         than just the last, and what the family adds."""
-        found = self.family.protocol | ({} if self.precision is None else {"precision": self.precision})
+        found = self.family.protocol | (
+            {} if self.precision is None else {"precision": self.precision}
+        )
         found |= {} if self.calibration is None else {"int8": self.calibration}
         layers = self.parameters.layer_numbers
         intervention: Any = self.parameters.intervention
         if intervention is not None:
-            found["intervention"] = {"use": intervention.name, **attrs.asdict(intervention)}
+            found["intervention"] = {
+                "use": intervention.name,
+                **attrs.asdict(intervention),
+            }
             placeholder = intervention.traits.placeholder
             if placeholder is not None:
                 spacing = spacing_of_placeholder(self.tokenizer.original, placeholder)

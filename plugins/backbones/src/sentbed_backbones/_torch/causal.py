@@ -44,7 +44,10 @@ class CausalFamily(Family):
     predicts_next = True
 
     def __init__(
-        self, parameters: Any, needs: frozenset[str], readings: tuple[tuple[int, ...], ...] = ()
+        self,
+        parameters: Any,
+        needs: frozenset[str],
+        readings: tuple[tuple[int, ...], ...] = (),
     ) -> None:
         super().__init__(parameters, needs, readings)
         self.both_ways: bool = parameters.both_ways
@@ -54,7 +57,9 @@ class CausalFamily(Family):
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with LLaMA's special tokens."""
         specials = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
-        return train_byte_bpe(context.texts(), self.parameters.vocab_size, specials, "<s> $A")
+        return train_byte_bpe(
+            context.texts(), self.parameters.vocab_size, specials, "<s> $A"
+        )
 
     def config(self, tokenizer: Any) -> Any:
         """Return a LLaMA of the recipe's size."""
@@ -71,7 +76,9 @@ class CausalFamily(Family):
 
     def problem(self, config: Any) -> str | None:
         """Return why a configuration is not that of a causal model with attention, or None."""
-        causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(config, "auto_map")
+        causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(
+            config, "auto_map"
+        )
         masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
         if (
             not causal
@@ -113,7 +120,9 @@ class CausalFamily(Family):
                 "attends in both directions; choose another pooler, such as `mean`, or another model"
             )
         self.shares_prefix = (
-            self.parameters.shares_prefix and not self.both_ways and prefix_can_be_shared(model)
+            self.parameters.shares_prefix
+            and not self.both_ways
+            and prefix_can_be_shared(model)
         )
 
     def _with_bidirectional_attention(self, model: Any) -> Attention:
@@ -127,7 +136,10 @@ class CausalFamily(Family):
         windowed = windowed_blocks(model)
         base_of(model).config.is_causal = False
         attention = attention_of(model)
-        if attention.bidirectional_in_every_block and windowed_blocks(model) == windowed:
+        if (
+            attention.bidirectional_in_every_block
+            and windowed_blocks(model) == windowed
+        ):
             return attention
         raise ModelError(
             f"{_described(model)} has no bidirectional attention; take out "
@@ -159,7 +171,9 @@ class CausalFamily(Family):
         """Return how many blocks are run, or None if the last layer, after the final norm, is read."""
         count = int(model.config.num_hidden_layers) + 1
         numbers = tuple(chain(*self.readings))
-        if "layers" in self.needs or not all(-count <= number < count for number in numbers):
+        if "layers" in self.needs or not all(
+            -count <= number < count for number in numbers
+        ):
             return None
         last = max(number % count for number in numbers)
         return None if last == count - 1 else last
@@ -180,4 +194,6 @@ class CausalFamily(Family):
 
 
 def _described(model: Any) -> str:
-    return f"`{type(base_of(model)).__name__}` of transformers {transformers.__version__}"
+    return (
+        f"`{type(base_of(model)).__name__}` of transformers {transformers.__version__}"
+    )

@@ -29,7 +29,11 @@ class FastBert(torch.nn.Module):
     @staticmethod
     def fits(model: Any) -> bool:
         """Whether this class implements the model's forward pass."""
-        classes = (transformers.BertModel, transformers.RobertaModel, transformers.XLMRobertaModel)
+        classes = (
+            transformers.BertModel,
+            transformers.RobertaModel,
+            transformers.XLMRobertaModel,
+        )
         config = model.config
         return (
             type(model) in classes
@@ -38,14 +42,18 @@ class FastBert(torch.nn.Module):
             and not getattr(config, "add_cross_attention", False)
         )
 
-    def __init__(self, model: Any, products: Products, keep_layers: bool = False) -> None:
+    def __init__(
+        self, model: Any, products: Products, keep_layers: bool = False
+    ) -> None:
         super().__init__()
         self.keep_layers = keep_layers
         self.attention = products.attention
         cast = products.copied
         embeddings = model.embeddings
         # RoBERTa counts positions from after the padding id, and skips padding ids in a text.
-        self.padding = None if type(model) is transformers.BertModel else embeddings.padding_idx
+        self.padding = (
+            None if type(model) is transformers.BertModel else embeddings.padding_idx
+        )
         self.eps = model.config.layer_norm_eps
         self.heads = model.config.num_attention_heads
         self.words = cast(embeddings.word_embeddings.weight)
@@ -56,25 +64,36 @@ class FastBert(torch.nn.Module):
         for layer in model.encoder.layer:
             attention = layer.attention.self
             parts = (attention.query, attention.key, attention.value)
-            weight, bias = (torch.cat([getattr(p, name) for p in parts]) for name in ("weight", "bias"))
+            weight, bias = (
+                torch.cat([getattr(p, name) for p in parts])
+                for name in ("weight", "bias")
+            )
             self.layers.append(
                 (
                     products.linear(weight, bias, attends=True),
                     products.linear_of(layer.attention.output.dense),
                     [cast(p) for p in layer.attention.output.LayerNorm.parameters()],
-                    products.inner_of(layer.intermediate.dense, "gelu", layer.output.dense),
+                    products.inner_of(
+                        layer.intermediate.dense, "gelu", layer.output.dense
+                    ),
                     [cast(p) for p in layer.output.LayerNorm.parameters()],
                 )
             )
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> TokenStates:
         """Return the last layer's states."""
         rows = len(input_ids)
         group = self.group(input_ids, attention_mask)
         if rows % group:
-            input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
+            input_ids = torch.cat(
+                [input_ids, input_ids[-1:].expand(group - rows % group, -1)]
+            )
         batch, length = input_ids.shape
-        hidden = functional.embedding(input_ids, self.words) + self.position(input_ids, attention_mask)
+        hidden = functional.embedding(input_ids, self.words) + self.position(
+            input_ids, attention_mask
+        )
         width = hidden.shape[-1]
         hidden = self.normalize(hidden, self.norm).view(batch * length, width)
         kept = [hidden] if self.keep_layers else []
@@ -83,7 +102,9 @@ class FastBert(torch.nn.Module):
         bias = None
         if attention_mask is not None:
             # Plain products want whole squares: rows of so few tokens are too short to be added one by one.
-            seen = attention_mask.bool()[:, None, None, :].expand(-1, 1, length if short else 1, -1)
+            seen = attention_mask.bool()[:, None, None, :].expand(
+                -1, 1, length if short else 1, -1
+            )
             bias = self.blind(seen)
         if group > 1:
             sentence = torch.arange(group * length, device=input_ids.device) // length
@@ -92,38 +113,58 @@ class FastBert(torch.nn.Module):
             shape = (batch // group, group * length, 3, self.heads, width // self.heads)
             query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)
             context = attended(query, key, value, attn_mask=bias)
-            joined = join(context.transpose(1, 2).reshape(batch * length, width), hidden)
+            joined = join(
+                context.transpose(1, 2).reshape(batch * length, width), hidden
+            )
             hidden = self.normalize(joined, norm1)
             hidden = self.normalize(inner(hidden, hidden), norm2)
             if self.keep_layers:
                 kept.append(hidden)
         states = [state.view(batch, length, width)[:rows] for state in (*kept, hidden)]
-        return TokenStates(states[-1], attention_mask, tuple(states[:-1]) if self.keep_layers else None)
+        return TokenStates(
+            states[-1], attention_mask, tuple(states[:-1]) if self.keep_layers else None
+        )
 
-    def position(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    def position(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> torch.Tensor:
         """Return the position embeddings, `(length, width)` or `(batch, length, width)`."""
         if self.padding is None:
             if attention_mask is None:
                 return self.positions[: input_ids.shape[1]]
             return functional.embedding(positions(attention_mask), self.positions)
         counted = (input_ids != self.padding).long()
-        return functional.embedding(counted.cumsum(1) * counted + self.padding, self.positions)
+        return functional.embedding(
+            counted.cumsum(1) * counted + self.padding, self.positions
+        )
 
     def blind(self, seen: torch.Tensor) -> torch.Tensor:
         """Return what is added to scores: -inf where not `seen`."""
         return torch.where(seen, 0.0, -torch.inf).to(self.attention)
 
-    def group(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> int:
+    def group(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> int:
         """Return how many sentences share one attention product, masked from each other.
 
         Attention over 14 tokens is too small a product for AMX: several sentences at a time are 20 to 50 %
         faster although most of the product is discarded. In fp32, and without AMX, they are not.
         """
-        small = self.attention == torch.bfloat16 and input_ids.device.type == "cpu" and has_amx()
+        small = (
+            self.attention == torch.bfloat16
+            and input_ids.device.type == "cpu"
+            and has_amx()
+        )
         length = input_ids.shape[1]
-        return max(1, round(ATTENTION_TOKENS / length)) if small and attention_mask is None else 1
+        return (
+            max(1, round(ATTENTION_TOKENS / length))
+            if small and attention_mask is None
+            else 1
+        )
 
     def normalize(self, hidden: torch.Tensor, norm: Any) -> torch.Tensor:
         """Apply layer normalisation."""
         weight, bias = norm
-        return functional.layer_norm(hidden, (hidden.shape[-1],), weight, bias, self.eps)
+        return functional.layer_norm(
+            hidden, (hidden.shape[-1],), weight, bias, self.eps
+        )

@@ -83,7 +83,9 @@ class Change:
         if place not in self.places:
             return states
         first = self.rows * length
-        changed = self.act(place, states[:first].view(self.rows, length, -1)).reshape(first, -1)
+        changed = self.act(place, states[:first].view(self.rows, length, -1)).reshape(
+            first, -1
+        )
         return changed if len(states) == first else torch.cat([changed, states[first:]])
 
 
@@ -129,16 +131,23 @@ class FastCausal(torch.nn.Module):
         else:
             self._take_llama(model, products)
         # An intervention may keep something during a call; frequencies that follow the length are kept.
-        self.reentrant = acting is None and getattr(self.rotary, "rope_type", "") not in KEPT_FREQUENCIES
+        self.reentrant = (
+            acting is None
+            and getattr(self.rotary, "rope_type", "") not in KEPT_FREQUENCIES
+        )
 
     def _take_opt(self, model: Any, products: Products) -> None:
         config, cast = model.config, products.copied
         self.words = cast(model.embed_tokens.weight)
-        self.positions = cast(model.embed_positions.weight[model.embed_positions.offset :])
+        self.positions = cast(
+            model.embed_positions.weight[model.embed_positions.offset :]
+        )
         self.head_width = config.hidden_size // self.heads
         self.norm_before = config.do_layer_norm_before
         self.final_norm = (
-            None if model.final_layer_norm is None else _layer_norm(model.final_layer_norm, cast)
+            None
+            if model.final_layer_norm is None
+            else _layer_norm(model.final_layer_norm, cast)
         )
         if model.project_in is not None:
             self.project_in = products.linear_of(model.project_in)
@@ -206,15 +215,23 @@ class FastCausal(torch.nn.Module):
         turns = self.turns(shared + length)
         past = self.remember(prefix, turns) if prefix is not None and shared else None
         mask: torch.Tensor | None
-        if attention_mask is not None and not (self.causal and attention_mask[:, 0].all()):
+        if attention_mask is not None and not (
+            self.causal and attention_mask[:, 0].all()
+        ):
             group = 1
             places, mask = self.padded(attention_mask.bool(), shared)
         else:
             group = self.group(rows, length, shared)
             places = torch.arange(shared, shared + length, device=input_ids.device)
-            mask = None if past is None and group == 1 else self.grouped(group, length, shared)
+            mask = (
+                None
+                if past is None and group == 1
+                else self.grouped(group, length, shared)
+            )
         if rows % group:
-            input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
+            input_ids = torch.cat(
+                [input_ids, input_ids[-1:].expand(group - rows % group, -1)]
+            )
         change = None
         if act is not None and self.acting is not None:
             change = Change(rows, self.acting.places, act)
@@ -222,10 +239,15 @@ class FastCausal(torch.nn.Module):
         states = [state[:rows] for state in found]
         if past is not None:
             both = zip(past.states, states, strict=True)
-            states = [torch.cat([before.expand(rows, -1, -1), state], 1) for before, state in both]
+            states = [
+                torch.cat([before.expand(rows, -1, -1), state], 1)
+                for before, state in both
+            ]
             if attention_mask is not None:
                 attention_mask = functional.pad(attention_mask, (shared, 0), value=1)
-        return TokenStates(states[-1], attention_mask, tuple(states) if self.keeps_layers else None)
+        return TokenStates(
+            states[-1], attention_mask, tuple(states) if self.keeps_layers else None
+        )
 
     def remember(self, prefix: torch.Tensor, turns: Pair | None) -> Past:
         """Return the cached states of the prefix, computed again unless it is the previous one."""
@@ -235,7 +257,11 @@ class FastCausal(torch.nn.Module):
         if (
             past is None
             or not torch.equal(past.ids, prefix)
-            or (past.turns is not None and own is not None and not torch.equal(past.turns[0], own[0]))
+            or (
+                past.turns is not None
+                and own is not None
+                and not torch.equal(past.turns[0], own[0])
+            )
         ):
             places = torch.arange(shared, device=prefix.device)
             attended: list[Pair] = []
@@ -267,26 +293,39 @@ class FastCausal(torch.nn.Module):
         if self.positions is not None:
             hidden = hidden + functional.embedding(places, self.positions)
         if turns is not None:
-            cosine, sine = (functional.embedding(places, turn)[..., None, :] for turn in turns)
+            cosine, sine = (
+                functional.embedding(places, turn)[..., None, :] for turn in turns
+            )
         states = [hidden]
         hidden = hidden.reshape(batch * length, -1)
         for number, layer in enumerate(self.layers):
             if change is not None:
                 hidden = change((INPUT, number), hidden, length)
-            mixed = layer.attend(layer.attention_norm(hidden) if self.norm_before else hidden)
+            mixed = layer.attend(
+                layer.attention_norm(hidden) if self.norm_before else hidden
+            )
             heads = mixed.view(batch, length, -1, self.head_width)
-            query, key, value = heads.split([self.heads, self.key_heads, self.key_heads], 2)
+            query, key, value = heads.split(
+                [self.heads, self.key_heads, self.key_heads], 2
+            )
             if turns is not None:
                 turned = _turn(heads[:, :, : self.heads + self.key_heads], cosine, sine)
                 query, key = turned.split([self.heads, self.key_heads], 2)
             query, key, value = (
-                part.view(batch // group, group * length, -1, self.head_width) for part in (query, key, value)
+                part.view(batch // group, group * length, -1, self.head_width)
+                for part in (query, key, value)
             )
             if attended is not None:
                 attended.append((key, value))
             if past is not None:
-                before = (part.expand(len(query), -1, -1, -1) for part in past.attended[number])
-                key, value = (torch.cat(both, 1) for both in zip(before, (key, value), strict=True))
+                before = (
+                    part.expand(len(query), -1, -1, -1)
+                    for part in past.attended[number]
+                )
+                key, value = (
+                    torch.cat(both, 1)
+                    for both in zip(before, (key, value), strict=True)
+                )
             context = functional.scaled_dot_product_attention(
                 query.transpose(1, 2),
                 key.transpose(1, 2),
@@ -304,7 +343,9 @@ class FastCausal(torch.nn.Module):
             else:
                 hidden = layer.attention_norm(hidden)
                 hidden = layer.inner_norm(layer.inner(hidden, hidden))
-            if self.depth is not None or (self.keeps_layers and number < len(self.layers) - 1):
+            if self.depth is not None or (
+                self.keeps_layers and number < len(self.layers) - 1
+            ):
                 states.append(hidden.view(batch, length, -1))
         if self.depth is not None:
             return states
@@ -333,12 +374,18 @@ class FastCausal(torch.nn.Module):
         """Return the mask of rows that share one attention product after a prefix."""
         place = torch.arange(group * length, device=self.words.device)
         same_row = place[:, None] // length == place // length
-        return self.additive(same_row & (place[:, None] >= place) if self.causal else same_row, shared)
+        return self.additive(
+            same_row & (place[:, None] >= place) if self.causal else same_row, shared
+        )
 
-    def padded(self, real: torch.Tensor, shared: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def padded(
+        self, real: torch.Tensor, shared: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the positions, `(batch, length)`, and the mask of rows padded on either side."""
         itself = torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
-        seen = torch.ones_like(itself).tril() if self.causal else torch.ones_like(itself)
+        seen = (
+            torch.ones_like(itself).tril() if self.causal else torch.ones_like(itself)
+        )
         places = (real.cumsum(1) - 1).clamp(min=0) + shared
         # A padded position attends to itself: some attention kernels fail if a position attends to nothing.
         return places, self.additive(seen & real[:, None, None, :] | itself, shared)
@@ -358,7 +405,9 @@ class FastCausal(torch.nn.Module):
         return cosine[0], torch.cat([-sine[0, :, :half], sine[0, :, half:]], 1)
 
 
-def _turn(heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.Tensor:
+def _turn(
+    heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor
+) -> torch.Tensor:
     return (heads * cosine).addcmul_(heads.roll(heads.shape[-1] // 2, -1), sine)
 
 
@@ -391,7 +440,12 @@ def _rms_norm(norm: Any, cast: Cast) -> Norm:
             return functional.rms_norm(x, x.shape[-1:], weight, eps)
         # Three times as fast in bf16 as `rms_norm`, which makes fp32 copies: batch normalisation with each
         # token as a channel divides in one pass, in fp32.
-        square = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square() / x.shape[-1]
-        return functional.batch_norm(x[None], torch.zeros_like(square), square, eps=eps)[0].mul_(weight)
+        square = (
+            torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square()
+            / x.shape[-1]
+        )
+        return functional.batch_norm(
+            x[None], torch.zeros_like(square), square, eps=eps
+        )[0].mul_(weight)
 
     return normalize

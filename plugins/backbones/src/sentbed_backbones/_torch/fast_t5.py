@@ -72,9 +72,18 @@ class FastT5(torch.nn.Module):
         if type(model) not in KINDS or model.encoder.config.is_decoder:
             return False
         config = model.config
-        return is_plain(model) and FEED_FORWARDS.get(config.dense_act_fn) == config.is_gated_act
+        return (
+            is_plain(model)
+            and FEED_FORWARDS.get(config.dense_act_fn) == config.is_gated_act
+        )
 
-    def __init__(self, model: Any, products: Products, layers: bool = False, decodes: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        products: Products,
+        layers: bool = False,
+        decodes: bool = False,
+    ) -> None:
         super().__init__()
         config, encoder = model.config, model.encoder
         self.keeps_layers = layers
@@ -102,7 +111,9 @@ class FastT5(torch.nn.Module):
             decoder, start = model.decoder, EncoderDecoderStates(model, False).start
             self.start = self.copied(decoder.embed_tokens.weight[start])
             self.decoder_norm = self.copied(decoder.final_layer_norm.weight)
-            self.decoder = [self.decoder_layer(exact, block.layer) for block in decoder.block]
+            self.decoder = [
+                self.decoder_layer(exact, block.layer) for block in decoder.block
+            ]
 
     def layer(self, products: Products, parts: Any) -> Layer:
         """Pack a layer of the encoder."""
@@ -129,21 +140,31 @@ class FastT5(torch.nn.Module):
         """Pack a feed-forward part."""
         dense, norm = part.DenseReluDense, part.layer_norm
         if not FEED_FORWARDS[self.activation]:
-            return products.inner((_behind(norm, dense.wi), None), self.activation, (dense.wo.weight, None))
+            return products.inner(
+                (_behind(norm, dense.wi), None),
+                self.activation,
+                (dense.wo.weight, None),
+            )
         gate = products.linear(_behind(norm, dense.wi_0), None, self.activation)
         widen = products.linear(_behind(norm, dense.wi_1), join="mul")
         narrow = products.linear(dense.wo.weight)
         return lambda x, other: narrow(widen(x, gate(x)), other)
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> TokenStates:
         """Return the encoder's states, and the decoder's first output if the decoder is packed."""
         rows, length = input_ids.shape
-        seen = None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        seen = (
+            None if attention_mask is None else attention_mask.bool()[:, None, None, :]
+        )
         short = suits(self.dtype, input_ids.device, length)
         attended = short_attention if short else functional.scaled_dot_product_attention
         group = self.group(rows, length) if seen is None and not short else 1
         if rows % group:
-            input_ids = torch.cat([input_ids, input_ids[-1:].expand(group - rows % group, -1)])
+            input_ids = torch.cat(
+                [input_ids, input_ids[-1:].expand(group - rows % group, -1)]
+            )
         batch = len(input_ids)
         bias = self.bias(length, group)
         if seen is not None:
@@ -153,9 +174,13 @@ class FastT5(torch.nn.Module):
         hidden = embedded.view(batch * length, -1)
         for number, layer in enumerate(self.layers):
             shape = (batch // group, group * length, 3, self.heads, -1)
-            query, key, value = layer.attend(self.normalize(hidden)).view(shape).permute(2, 0, 3, 1, 4)
+            query, key, value = (
+                layer.attend(self.normalize(hidden)).view(shape).permute(2, 0, 3, 1, 4)
+            )
             context = attended(query, key, value, attn_mask=bias, scale=1.0)
-            hidden = self.bounded(layer.join(context.transpose(1, 2).reshape(batch * length, -1), hidden))
+            hidden = self.bounded(
+                layer.join(context.transpose(1, 2).reshape(batch * length, -1), hidden)
+            )
             hidden = self.feed_forward(layer.inner, hidden)
             if self.keeps_layers and number < len(self.layers) - 1:
                 states.append(hidden.view(embedded.shape))
@@ -176,16 +201,26 @@ class FastT5(torch.nn.Module):
         """
         rows, length = encoded.shape[:2]
         encoded = encoded[:, None]
-        bias = None if seen is None else self.blind(encoded.new_zeros(rows, 1, 1, length), seen)
+        bias = (
+            None
+            if seen is None
+            else self.blind(encoded.new_zeros(rows, 1, 1, length), seen)
+        )
         hidden = self.start.repeat(rows, 1)
         for layer in self.decoder:
             hidden = self.bounded(layer.itself(self.normalize(hidden), hidden))
-            query = layer.query(self.normalize(hidden)).view(rows, self.heads, -1).transpose(0, 1)
+            query = (
+                layer.query(self.normalize(hidden))
+                .view(rows, self.heads, -1)
+                .transpose(0, 1)
+            )
             asked = (query @ layer.key).transpose(0, 1)[:, None]
             read = functional.scaled_dot_product_attention(
                 asked, encoded, encoded, attn_mask=bias, scale=1.0
             )[:, 0]
-            context = (read.transpose(0, 1) @ layer.value).transpose(0, 1).reshape(rows, -1)
+            context = (
+                (read.transpose(0, 1) @ layer.value).transpose(0, 1).reshape(rows, -1)
+            )
             hidden = self.bounded(layer.join(context, hidden))
             hidden = self.feed_forward(layer.inner, hidden)
         return self.normalize(hidden) * self.decoder_norm
@@ -212,13 +247,20 @@ class FastT5(torch.nn.Module):
         if found is None or found[0] != (length, group):
             device = self.words.device
             distances = torch.arange(1 - length, length, device=device)
-            values = functional.embedding(self.bucket(distances), self.bias_of_buckets).T
+            values = functional.embedding(
+                self.bucket(distances), self.bias_of_buckets
+            ).T
             # Row `i` of the scores reads the distances `-i` to `length - 1 - i`.
             of_a_row = values.unfold(1, length, 1).flip(1)[:, None, :, None, :]
-            same_row = torch.eye(group, dtype=torch.bool, device=device)[:, None, :, None]
+            same_row = torch.eye(group, dtype=torch.bool, device=device)[
+                :, None, :, None
+            ]
             bias = self.blind(of_a_row, same_row)
             side = group * length
-            self.last_bias = found = (length, group), bias.reshape(1, self.heads, side, side)
+            self.last_bias = found = (
+                (length, group),
+                bias.reshape(1, self.heads, side, side),
+            )
         return found[1]
 
     def blind(self, bias: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
@@ -227,12 +269,20 @@ class FastT5(torch.nn.Module):
 
     def normalize(self, hidden: torch.Tensor) -> torch.Tensor:
         """Divide by the root mean square, computed in fp32; the norm's weights are in the next product."""
-        length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True, dtype=torch.float32)
-        return hidden * torch.rsqrt(length.square() / hidden.shape[-1] + self.eps).to(self.dtype)
+        length = torch.linalg.vector_norm(
+            hidden, dim=-1, keepdim=True, dtype=torch.float32
+        )
+        return hidden * torch.rsqrt(length.square() / hidden.shape[-1] + self.eps).to(
+            self.dtype
+        )
 
     def bounded(self, hidden: torch.Tensor) -> torch.Tensor:
         """Clamp the states in fp16."""
-        return hidden.clamp(-LARGEST_FP16, LARGEST_FP16) if self.dtype == torch.float16 else hidden
+        return (
+            hidden.clamp(-LARGEST_FP16, LARGEST_FP16)
+            if self.dtype == torch.float16
+            else hidden
+        )
 
 
 def _behind(norm: Any, *parts: Any) -> torch.Tensor:

@@ -26,7 +26,12 @@ from sentbed_backbones._torch.int8_linear import (
     Rounding,
     steps,
 )
-from sentbed_backbones._torch.prepacked_cpu_linear import ACTIVATIONS, Linear, joined, linear
+from sentbed_backbones._torch.prepacked_cpu_linear import (
+    ACTIVATIONS,
+    Linear,
+    joined,
+    linear,
+)
 
 SHARES = (1 / 48, 1 / 24)
 """How many channels may be added, as shares of the width; what errs least is taken, which may be none."""
@@ -51,7 +56,12 @@ class Int8Inner(Int8Part):
     """`inner(x)`, or `inner(x, other)`: see `Products.inner`."""
 
     def __init__(
-        self, widen: Pair, activation: str, narrow: Pair, result: torch.dtype, kept: torch.dtype
+        self,
+        widen: Pair,
+        activation: str,
+        narrow: Pair,
+        result: torch.dtype,
+        kept: torch.dtype,
     ) -> None:
         super().__init__(widen[0].shape[1], len(narrow[0]), kept)
         self.widen, self.activation, self.narrow = widen, activation, narrow
@@ -67,7 +77,9 @@ class Int8Inner(Int8Part):
         """See `Int8Part.exact`."""
         return joined(functional.linear(self._wide(x), *self.narrow), other)
 
-    def observe(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+    def observe(
+        self, x: torch.Tensor, other: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """See `Int8Part.observe`."""
         wide = self._wide(x)
         self.low = min(self.low, float(wide.min()))
@@ -78,8 +90,12 @@ class Int8Inner(Int8Part):
     def int8(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         """See `Int8Part.int8`."""
         read = self.second
-        wide = self.first(self.rounding(x), self.activation, torch.uint8, read.scale, read.zero)
-        return read(wide, "none", self.result) if other is None else read.plus(wide, other)
+        wide = self.first(
+            self.rounding(x), self.activation, torch.uint8, read.scale, read.zero
+        )
+        return (
+            read(wide, "none", self.result) if other is None else read.plus(wide, other)
+        )
 
     def left_out(self) -> Linear:
         """See `Int8Part.left_out`."""
@@ -106,7 +122,9 @@ class Int8Inner(Int8Part):
         del self.widen, self.narrow, self.observed, self.high, self.sample, self.cuts
 
     def _wide(self, x: torch.Tensor) -> torch.Tensor:
-        return ACTIVATIONS[self.activation][0](functional.linear(x.float(), *self.widen))
+        return ACTIVATIONS[self.activation][0](
+            functional.linear(x.float(), *self.widen)
+        )
 
     def _cut(
         self, more: int, slope: float, x: torch.Tensor, exact: torch.Tensor
@@ -122,7 +140,9 @@ class Int8Inner(Int8Part):
         )
         weight, bias = self.narrow
         scale, zero = steps(self.low, cuts.height)
-        second = Integers.of(weight[:, channels] / slopes, bias, torch.zeros(len(channels)), scale, zero)
+        second = Integers.of(
+            weight[:, channels] / slopes, bias, torch.zeros(len(channels)), scale, zero
+        )
         wide = first(rounding(x), self.activation, torch.uint8, scale, zero)
         error = exact - second(wide, "none", torch.float32)
         mean = error.mean(0)
@@ -152,7 +172,11 @@ def cut(most: torch.Tensor, more: int, slope: float) -> Cuts:
     most = most.clamp(min=LEAST_SCALE)
 
     def pieces(height: float) -> torch.Tensor:
-        return (slope * (HEADROOM * most - height) / height).ceil().where(most > height, 0.0)
+        return (
+            (slope * (HEADROOM * most - height) / height)
+            .ceil()
+            .where(most > height, 0.0)
+        )
 
     low, high = 0.0, float(most.max())
     for _ in range(HALVINGS if more else 0):

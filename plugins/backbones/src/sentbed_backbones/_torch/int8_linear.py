@@ -65,17 +65,36 @@ class Integers:
 
     @classmethod
     def of(
-        cls, weight: torch.Tensor, bias: torch.Tensor, mean: torch.Tensor, scale: float, zero: int
+        cls,
+        weight: torch.Tensor,
+        bias: torch.Tensor,
+        mean: torch.Tensor,
+        scale: float,
+        zero: int,
     ) -> Self:
         """Round weights `(out, width)`; their error on the mean input is taken out of the bias."""
         scales = weight.abs().amax(1).clamp(min=LEAST_SCALE) / 127
         rounded = (weight / scales[:, None]).round().to(torch.int8)
         corrected = bias + (weight - rounded * scales[:, None]) @ mean
-        packed = torch.ops.onednn.qlinear_prepack(rounded, [ROWS_TO_PACK_FOR, weight.shape[1]])
-        return cls(scale, zero, packed, scales, torch.zeros(len(weight), dtype=torch.int64), corrected)
+        packed = torch.ops.onednn.qlinear_prepack(
+            rounded, [ROWS_TO_PACK_FOR, weight.shape[1]]
+        )
+        return cls(
+            scale,
+            zero,
+            packed,
+            scales,
+            torch.zeros(len(weight), dtype=torch.int64),
+            corrected,
+        )
 
     def __call__(
-        self, x: torch.Tensor, activation: str, result: torch.dtype, scale: float = 1.0, zero: int = 0
+        self,
+        x: torch.Tensor,
+        activation: str,
+        result: torch.dtype,
+        scale: float = 1.0,
+        zero: int = 0,
     ) -> torch.Tensor:
         """Return the product, then the activation; in uint8, divided by `scale`, plus `zero`, clamped."""
         _, post, variant = ACTIVATIONS[activation]
@@ -110,7 +129,9 @@ class Rounding:
         rounded = torch.empty(x.shape, dtype=torch.uint8)
         rows = max(1, CACHED * torch.get_num_threads() // x.shape[1])
         for some, result in zip(x.split(rows), rounded.split(rows), strict=True):
-            wide = torch.addcmul(self.offsets, some.float(), self.factors).clamp_(0, STEPS)
+            wide = torch.addcmul(self.offsets, some.float(), self.factors).clamp_(
+                0, STEPS
+            )
             # From float to uint8 itself, PyTorch converts one number at a time.
             result.copy_(wide.to(torch.int16))
         return rounded
@@ -128,7 +149,11 @@ class Observed:
     @classmethod
     def none(cls, width: int) -> Self:
         """Return what one knows before the first input."""
-        return cls(torch.full((width,), torch.inf), torch.full((width,), -torch.inf), torch.zeros(width))
+        return cls(
+            torch.full((width,), torch.inf),
+            torch.full((width,), -torch.inf),
+            torch.zeros(width),
+        )
 
     def add(self, x: torch.Tensor) -> None:
         """Take note of inputs."""
@@ -149,11 +174,16 @@ class Observed:
     ) -> tuple[Rounding, Integers]:
         """Return how inputs like these become uint8, and the product of such."""
         middle = (self.low + self.high) / 2
-        scale = max(MARGIN * float(((self.high - self.low) / factors).max()) / STEPS, LEAST_SCALE)
+        scale = max(
+            MARGIN * float(((self.high - self.low) / factors).max()) / STEPS,
+            LEAST_SCALE,
+        )
         mean = (self.sum / max(1, self.count) - middle) / factors
         inverse = 1 / (factors * scale)
         rounding = Rounding(inverse, MIDDLE + 0.5 - middle * inverse)
-        return rounding, Integers.of(weight * factors, bias + weight @ middle, mean, scale, MIDDLE)
+        return rounding, Integers.of(
+            weight * factors, bias + weight @ middle, mean, scale, MIDDLE
+        )
 
 
 def steps(low: float, high: float) -> tuple[float, int]:
@@ -174,7 +204,9 @@ class Int8Part:
         """Sum over tokens of the squared error of the result, as a share of its square."""
         self.run: Linear = self.observe
 
-    def __call__(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+    def __call__(
+        self, x: torch.Tensor, other: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the result as it is computed at present."""
         return self.run(x, other)
 
@@ -198,15 +230,22 @@ class Int8Part:
         """Drop what only the calibration needed."""
         raise NotImplementedError
 
-    def observe(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+    def observe(
+        self, x: torch.Tensor, other: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the result in fp32, and take note of the inputs."""
         self.observed.add(x)
         return self.exact(x, other)
 
-    def compare(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+    def compare(
+        self, x: torch.Tensor, other: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """Return the result in fp32, and take note of the error that int8 would make."""
         y = self.exact(x, other)
-        squares = (part.square().flatten(0, -2).sum(1) for part in (self.int8(x, other).float() - y, y))
+        squares = (
+            part.square().flatten(0, -2).sum(1)
+            for part in (self.int8(x, other).float() - y, y)
+        )
         self.error += float(torch.div(*squares).nan_to_num(0.0, 0.0).sum())
         return y
 
@@ -219,7 +258,12 @@ class Int8Linear(Int8Part):
     """`linear(x)`, or `linear(x, other)`: see `Products.linear`."""
 
     def __init__(
-        self, weights: Pair, activation: str, join: str, result: torch.dtype, kept: torch.dtype
+        self,
+        weights: Pair,
+        activation: str,
+        join: str,
+        result: torch.dtype,
+        kept: torch.dtype,
     ) -> None:
         self.weight, self.bias = weights
         super().__init__(self.weight.shape[1], len(self.weight), kept)
@@ -227,7 +271,9 @@ class Int8Linear(Int8Part):
 
     def exact(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
         """See `Int8Part.exact`."""
-        y = ACTIVATIONS[self.activation][0](functional.linear(x.float(), self.weight, self.bias))
+        y = ACTIVATIONS[self.activation][0](
+            functional.linear(x.float(), self.weight, self.bias)
+        )
         return joined(y, other, self.join)
 
     def int8(self, x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
@@ -235,12 +281,21 @@ class Int8Linear(Int8Part):
         rounded = self.rounding(x)
         if other is not None and self.join == "add":
             return self.integers.plus(rounded, other)
-        return joined(self.integers(rounded, self.activation, self.result), other, self.join)
+        return joined(
+            self.integers(rounded, self.activation, self.result), other, self.join
+        )
 
     def left_out(self) -> Linear:
         """See `Int8Part.left_out`."""
-        product = linear(self.weight.to(self.kept), self.bias.to(self.kept), self.activation, self.join)
-        return lambda x, other=None: joined(product(x.to(self.kept)).to(self.result), other, self.join)
+        product = linear(
+            self.weight.to(self.kept),
+            self.bias.to(self.kept),
+            self.activation,
+            self.join,
+        )
+        return lambda x, other=None: joined(
+            product(x.to(self.kept)).to(self.result), other, self.join
+        )
 
     def round(self) -> None:
         """See `Int8Part.round`."""

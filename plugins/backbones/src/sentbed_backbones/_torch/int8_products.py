@@ -55,18 +55,28 @@ class Int8Products(Products):
     ) -> Linear:
         """Return a product that observes its inputs; see `Products.linear`."""
         result = self.attention if attends else self.dtype
-        made = Int8Linear(self._pair(weight, bias), activation, join, result, self.attention)
+        made = Int8Linear(
+            self._pair(weight, bias), activation, join, result, self.attention
+        )
         self.made.append(made)
         return made
 
     def inner(self, widen: Weights, activation: str, narrow: Weights) -> Linear:
         """Return an inner layer that observes its inputs; see `Products.inner`."""
-        made = Int8Inner(self._pair(*widen), activation, self._pair(*narrow), self.dtype, self.attention)
+        made = Int8Inner(
+            self._pair(*widen),
+            activation,
+            self._pair(*narrow),
+            self.dtype,
+            self.attention,
+        )
         self.made.append(made)
         return made
 
     def _pair(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Pair:
-        return self.copied(weight), torch.zeros(len(weight)) if bias is None else self.copied(bias)
+        return self.copied(weight), torch.zeros(
+            len(weight)
+        ) if bias is None else self.copied(bias)
 
     def calibrate(self, encode: Pass) -> Calibration:
         """Put the products into int8 that can be, after a few passes over the texts."""
@@ -84,11 +94,17 @@ class Int8Products(Products):
             for product in self.made:
                 product.run = product.compare
             encode()
-            worst = sorted(range(len(self.made)), key=lambda number: -self.made[number].error)
+            worst = sorted(
+                range(len(self.made)), key=lambda number: -self.made[number].error
+            )
             too_few, enough = 0, len(worst)
             while enough - too_few > 1:
                 # Usually few hurt: one is tried, two, four, and then what lies between.
-                middle = (too_few + enough) // 2 if enough < len(worst) else max(1, 2 * too_few)
+                middle = (
+                    (too_few + enough) // 2
+                    if enough < len(worst)
+                    else max(1, 2 * too_few)
+                )
                 middle = min(middle, enough - 1)
                 if cosine(worst[:middle]) < LEAST_COSINE:
                     too_few = middle
@@ -98,4 +114,6 @@ class Int8Products(Products):
             found = cosine(left_out)
         for product in self.made:
             product.forget()
-        return Calibration(found, tuple(f"{number} ({self.made[number].shape})" for number in left_out))
+        return Calibration(
+            found, tuple(f"{number} ({self.made[number].shape})" for number in left_out)
+        )

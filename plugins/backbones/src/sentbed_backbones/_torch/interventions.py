@@ -72,29 +72,35 @@ class Acting:
             found = (input_ids == self.placeholder_id).int().argmax(1)
 
         def act(place: Place, states: torch.Tensor) -> torch.Tensor:
-            seen = BlockStates(*place, states, input_ids, attention_mask, last, found, known.get(place))
+            seen = BlockStates(
+                *place, states, input_ids, attention_mask, last, found, known.get(place)
+            )
             changed = self.function(seen)
             if changed.shape != states.shape:
-                said = (
-                    f"gives {tuple(changed.shape)} for states {tuple(states.shape)}, expected the same shape"
-                )
+                said = f"gives {tuple(changed.shape)} for states {tuple(states.shape)}, expected the same shape"
                 raise fault(type(self.component), "build", said)
             return changed.to(states.dtype)
 
         return act
 
 
-def acting(intervention: Intervention | None, placeholder_id: int | None) -> Acting | None:
+def acting(
+    intervention: Intervention | None, placeholder_id: int | None
+) -> Acting | None:
     """Return what an intervention does in a backbone whose tokenizer has its placeholder."""
     if intervention is None:
         return None
     traits = intervention.traits
     function = returned(intervention.build(), Callable, intervention, "build")
     places = tuple(intervention.places)
-    return Acting(intervention, function, places, placeholder_id, traits.auxiliary is not None)
+    return Acting(
+        intervention, function, places, placeholder_id, traits.auxiliary is not None
+    )
 
 
-def last_tokens(input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+def last_tokens(
+    input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+) -> torch.Tensor:
     """Return the index of the last token of each row, `(batch,)`, whichever side is padded."""
     rows, length = input_ids.shape
     if attention_mask is None:
@@ -119,20 +125,26 @@ class Recorder:
 
 
 @contextmanager
-def hooked(blocks: Any, places: Collection[Place], function: Function) -> Iterator[None]:
+def hooked(
+    blocks: Any, places: Collection[Place], function: Function
+) -> Iterator[None]:
     """Let `function` change states at these places of a model's blocks, while the block of code runs."""
 
     def hook(place: Place) -> Callable[..., Any]:
         def change(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
             if arguments:
                 return (function(place, arguments[0]), *arguments[1:]), named
-            return arguments, {**named, "hidden_states": function(place, named["hidden_states"])}
+            return arguments, {
+                **named,
+                "hidden_states": function(place, named["hidden_states"]),
+            }
 
         return change
 
     modules = {place: module_at(blocks[place[1]], place[0]) for place in places}
     handles = [
-        module.register_forward_pre_hook(hook(place), with_kwargs=True) for place, module in modules.items()
+        module.register_forward_pre_hook(hook(place), with_kwargs=True)
+        for place, module in modules.items()
     ]
     try:
         yield
@@ -152,7 +164,8 @@ def module_at(block: Any, point: str) -> Any:
     found = [
         module
         for name, module in block.named_modules()
-        if ("attn" in name or "attention" in name) and name.rpartition(".")[2] in PROJECTIONS
+        if ("attn" in name or "attention" in name)
+        and name.rpartition(".")[2] in PROJECTIONS
     ]
     if len(found) != 1:
         raise ModelError(

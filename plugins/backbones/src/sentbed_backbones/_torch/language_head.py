@@ -56,9 +56,14 @@ class LanguageHead:
         live: bool = False,
     ) -> None:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            whole = loader.from_config(model.config, dtype=torch.float32, trust_remote_code=trust_remote_code)
+            whole = loader.from_config(
+                model.config, dtype=torch.float32, trust_remote_code=trust_remote_code
+            )
         self.given = GivenStates()
-        words, self.last = whole.get_input_embeddings().weight, whole.get_output_embeddings()
+        words, self.last = (
+            whole.get_input_embeddings().weight,
+            whole.get_output_embeddings(),
+        )
         setattr(whole, whole.base_model_prefix, self.given)
         trained = model.get_input_embeddings().weight
         live = live and trained.dtype == torch.float32
@@ -83,7 +88,9 @@ class LanguageHead:
         with torch.inference_mode():
             for rows in given.split(max(1, LOGITS // tokens)):
                 self.given.states = rows[:, None]
-                output = self.model(input_ids=torch.zeros(len(rows), 1, dtype=torch.long))
+                output = self.model(
+                    input_ids=torch.zeros(len(rows), 1, dtype=torch.long)
+                )
                 parts.append(output.logits[:, 0].float().numpy())
         return np.concatenate(parts) if parts else np.zeros((0, tokens), np.float32)
 
@@ -147,11 +154,17 @@ class Vocabulary(Sequence[str]):
             return [self[one] for one in range(*place.indices(self.size))]
         if not -self.size <= place < self.size:
             raise IndexError(place)
-        return self.tokenizer.decode([place % self.size], clean_up_tokenization_spaces=False)
+        return self.tokenizer.decode(
+            [place % self.size], clean_up_tokenization_spaces=False
+        )
 
 
 def _weights(
-    whole: Any, words: torch.Tensor, trained: torch.Tensor, files: Callable[[], Path | None], live: bool
+    whole: Any,
+    words: torch.Tensor,
+    trained: torch.Tensor,
+    files: Callable[[], Path | None],
+    live: bool,
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield name and value of each weight of the head; raises `ModelError` if one is nowhere.
 
@@ -160,7 +173,12 @@ def _weights(
     names: dict[int, list[str]] = {}
     for name, parameter in whole.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    own = {name for identity, same in names.items() if identity != id(words) for name in same}
+    own = {
+        name
+        for identity, same in names.items()
+        if identity != id(words)
+        for name in same
+    }
     directory = files() if own else None
     found = {} if directory is None else _read(directory, own)
     for identity, same in names.items():
@@ -169,7 +187,11 @@ def _weights(
         else:
             kept = next((name for name in same if name in found), None)
             if kept is None:
-                where = "a model with random weights" if directory is None else f"`{directory}`"
+                where = (
+                    "a model with random weights"
+                    if directory is None
+                    else f"`{directory}`"
+                )
                 raise ModelError(
                     f"{where} has no `{same[0]}`, a weight of the head with which `{type(whole).__name__}` "
                     "predicts tokens; take files that were saved with it, or leave out what reads predictions"
@@ -189,7 +211,10 @@ def _read(files: Path, names: set[str]) -> dict[str, torch.Tensor]:
     old = {
         name.removesuffix(new) + was: name
         for name in names
-        for new, was in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
+        for new, was in (
+            ("LayerNorm.weight", "LayerNorm.gamma"),
+            ("LayerNorm.bias", "LayerNorm.beta"),
+        )
         if name.endswith(new)
     }
     found = {}

@@ -23,7 +23,11 @@ from sentbed_backbones._torch.tokenizer_loading import (
     note_tokens_without_embeddings,
 )
 from sentbed_backbones._torch.weight_dtypes import DTYPES
-from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER, problems_of_adapter
+from sentbed_backbones.adaptation import (
+    ADAPTER_WEIGHTS,
+    PICKLED_ADAPTER,
+    problems_of_adapter,
+)
 from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import (
     ADAPTER_DIRECTORY,
@@ -57,11 +61,15 @@ masks, which old files hold and the code now computes."""
 HEADS = ("lm_head.weight", "lm_head.decoder.weight", "cls.predictions.decoder.weight")
 """Names of the weights of language-modelling heads that may be tied to the input embeddings."""
 
-WHOLE_NUMBERS = frozenset({"BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"})
+WHOLE_NUMBERS = frozenset(
+    {"BOOL", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"}
+)
 """Names that safetensors has for types of whole numbers."""
 
 
-def build(parameters: Transformer, family: Family, context: BuildContext) -> BuiltTransformer:
+def build(
+    parameters: Transformer, family: Family, context: BuildContext
+) -> BuiltTransformer:
     """Load or initialise a backbone.
 
     Raises:
@@ -82,8 +90,13 @@ def build(parameters: Transformer, family: Family, context: BuildContext) -> Bui
         tokenizer = family.tokenizer(context)
         config = family.config(tokenizer)
         _set_dropout(config, parameters.dropout)
-        model = _spread(_initialise(family.loader(), config, False, parameters), parameters)
-        origin: dict[str, Any] = {"init": "random", "size": getattr(parameters, "size", None)}
+        model = _spread(
+            _initialise(family.loader(), config, False, parameters), parameters
+        )
+        origin: dict[str, Any] = {
+            "init": "random",
+            "size": getattr(parameters, "size", None),
+        }
     else:
         directory = source.directory
         with_weights = directory is saved or parameters.init == "pretrained"
@@ -142,7 +155,9 @@ def _require_blocks(parameters: Transformer, family: Family, model: Any) -> None
         )
 
 
-def _adapt(model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]) -> Any:
+def _adapt(
+    model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]
+) -> Any:
     """Add a new or a trained adapter, and freeze what the recipe does not train."""
     if parameters.lora is not None or parameters.adapter is not None:
         model = _with_adapter(model, parameters, saved, origin)
@@ -153,7 +168,9 @@ def _adapt(model: Any, parameters: Transformer, saved: Path | None, origin: dict
     return model
 
 
-def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]) -> Any:
+def _with_adapter(
+    model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]
+) -> Any:
     from sentbed_backbones._torch.adaptation import add_lora, load_adapter
 
     if saved is not None:
@@ -165,7 +182,9 @@ def _with_adapter(model: Any, parameters: Transformer, saved: Path | None, origi
         directory = locate(parameters.adapter)
     else:
         preferred = (ADAPTER_WEIGHTS, PICKLED_ADAPTER)
-        directory = fetch(parameters.adapter, parameters.adapter_revision, preferred=preferred).directory
+        directory = fetch(
+            parameters.adapter, parameters.adapter_revision, preferred=preferred
+        ).directory
         origin["adapter_commit"] = directory.name
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
@@ -197,13 +216,19 @@ def _from_directory(
     with (
         quiet(),
         foreign(
-            ModelError, f"the model in `{directory}` cannot be loaded", "check that its files are complete"
+            ModelError,
+            f"the model in `{directory}` cannot be loaded",
+            "check that its files are complete",
         ),
     ):
         tokenizer = load_tokenizer(directory, trust)
-        config = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=trust)
+        config = transformers.AutoConfig.from_pretrained(
+            directory, trust_remote_code=trust
+        )
         if misfit := family.problem(config):
-            raise ModelError(f"the model in `{directory}` is a `{config.model_type}`; {misfit}")
+            raise ModelError(
+                f"the model in `{directory}` is a `{config.model_type}`; {misfit}"
+            )
         _set_dropout(config, parameters.dropout)
         _require_memory(directory, loader, config, parameters)
         if with_weights:
@@ -214,7 +239,9 @@ def _from_directory(
     return model, tokenizer
 
 
-def _require_memory(directory: Path, loader: Any, config: Any, parameters: Transformer) -> None:
+def _require_memory(
+    directory: Path, loader: Any, config: Any, parameters: Transformer
+) -> None:
     """Raise `ModelError` if the weights of this configuration are larger than the machine's memory.
 
     They would be allocated before they are compared with those of the file.
@@ -225,8 +252,14 @@ def _require_memory(directory: Path, loader: Any, config: Any, parameters: Trans
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = _initialise(loader, config, parameters.trust_remote_code, parameters)
     count = sum(weight.numel() for weight in model.parameters())
-    needed = count // 2 if parameters.quantization is not None else count * DTYPES[parameters.dtype].itemsize
-    limits = [limit for limit in (physical_memory(), memory_limit()) if limit is not None]
+    needed = (
+        count // 2
+        if parameters.quantization is not None
+        else count * DTYPES[parameters.dtype].itemsize
+    )
+    limits = [
+        limit for limit in (physical_memory(), memory_limit()) if limit is not None
+    ]
     if limits and needed > min(limits):
         raise ModelError(
             f"the model in `{directory}` has {count:,} weights by its `config.json`, which need "
@@ -265,13 +298,17 @@ def _load(
 
         prepare_4bit(model)
     model = _without_pooler(model)
-    missing = sorted(key for key in info["missing_keys"] if not key.startswith("pooler."))
+    missing = sorted(
+        key for key in info["missing_keys"] if not key.startswith("pooler.")
+    )
     embeddings = _name_of_embeddings(model)
     if embeddings in missing and _read_tied_embeddings(model, directory):
         missing.remove(embeddings)
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
     unused = sorted(
-        key for key in info["unexpected_keys"] if OF_A_LAYER.search(key) and not family.left_out(key)
+        key
+        for key in info["unexpected_keys"]
+        if OF_A_LAYER.search(key) and not family.left_out(key)
     )
     if missing or mismatched or unused:
         # transformers would only warn, initialise missing weights at random and drop unused ones.
@@ -294,7 +331,14 @@ def _load(
 def _name_of_embeddings(model: Any) -> str | None:
     """Return the name of the input embeddings among the model's parameters."""
     embeddings = model.get_input_embeddings().weight
-    return next((name for name, parameter in model.named_parameters() if parameter is embeddings), None)
+    return next(
+        (
+            name
+            for name, parameter in model.named_parameters()
+            if parameter is embeddings
+        ),
+        None,
+    )
 
 
 def _read_tied_embeddings(model: Any, directory: Path) -> bool:
@@ -333,9 +377,13 @@ def _require_numbers(directory: Path) -> None:
                     )
 
 
-def _initialise(loader: Any, config: Any, trust_remote_code: bool, parameters: Transformer) -> Any:
+def _initialise(
+    loader: Any, config: Any, trust_remote_code: bool, parameters: Transformer
+) -> Any:
     dtype = DTYPES[parameters.dtype]
-    return _without_pooler(loader.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code))
+    return _without_pooler(
+        loader.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
+    )
 
 
 def _spread(model: Any, parameters: Transformer) -> Any:
@@ -350,7 +398,9 @@ def _spread(model: Any, parameters: Transformer) -> Any:
     memory = None
     if parameters.device_map != "sequential":
         memory = get_balanced_memory(model, no_split_module_classes=whole)
-    placed = infer_auto_device_map(model, max_memory=memory, no_split_module_classes=whole)
+    placed = infer_auto_device_map(
+        model, max_memory=memory, no_split_module_classes=whole
+    )
     return dispatch_model(model, device_map=placed)
 
 
@@ -369,7 +419,9 @@ def _set_dropout(config: Any, dropout: float | None) -> None:
         return
     names = [name for name in DROPOUTS if hasattr(config, name)]
     if not names:
-        raise ModelError(f"a `{config.model_type}` has no dropout that can be set; leave out `dropout`")
+        raise ModelError(
+            f"a `{config.model_type}` has no dropout that can be set; leave out `dropout`"
+        )
     for name in names:
         setattr(config, name, dropout)
 

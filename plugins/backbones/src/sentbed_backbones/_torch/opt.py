@@ -38,7 +38,9 @@ class OptFamily(CausalFamily):
             "eos_token": "</s>",
             "unk_token": "<unk>",
         }
-        return train_byte_bpe(context.texts(), self.parameters.vocab_size, specials, "</s> $A")
+        return train_byte_bpe(
+            context.texts(), self.parameters.vocab_size, specials, "</s> $A"
+        )
 
     def config(self, tokenizer: Any) -> Any:
         """Return an OPT of the recipe's size; the 350m has post-norms and a narrower embedding."""

@@ -14,7 +14,11 @@ import torch
 from sentbed_common import Cost, OutlineContext
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
 
 from sentbed_backbones._torch.weight_dtypes import DTYPES
 
@@ -47,16 +51,22 @@ def _fake(module: Any) -> None:
                 if id(tensor) not in found:
                     empty = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
                     if held is part._parameters:
-                        empty = torch.nn.Parameter(empty, requires_grad=tensor.requires_grad)
+                        empty = torch.nn.Parameter(
+                            empty, requires_grad=tensor.requires_grad
+                        )
                     found[id(tensor)] = empty
                 held[name] = found[id(tensor)]
 
 
-def _operations_of_attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+def _operations_of_attention(
+    query: Any, key: Any, value: Any, *_: Any, **__: Any
+) -> int:
     return int(sdpa_flop_count(query, key, value))
 
 
-def _operations_of_its_gradient(gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+def _operations_of_its_gradient(
+    gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
+) -> int:
     return int(sdpa_backward_flop_count(gradient, query, key, value))
 
 
@@ -78,10 +88,15 @@ class _Passes:
         """Return forward and backward operations, attention in full, and the bytes that autograd keeps."""
         if not self.context.training:
             with torch.no_grad():
-                fewer = {length: self._once(FEWER, length, backward=False) for length in LENGTHS}
+                fewer = {
+                    length: self._once(FEWER, length, backward=False)
+                    for length in LENGTHS
+                }
             return _polynomial(lambda length: fewer[length][0] / FEWER), Cost(), Cost()
         fewer = {length: self._once(FEWER, length, backward=True) for length in LENGTHS}
-        more = {length: self._once(FEWER + 1, length, backward=False) for length in LENGTHS}
+        more = {
+            length: self._once(FEWER + 1, length, backward=False) for length in LENGTHS
+        }
         forward = _polynomial(lambda length: fewer[length][0] / FEWER)
         backward = _polynomial(lambda length: fewer[length][1] / FEWER)
         kept = _polynomial(lambda length: more[length][2] - fewer[length][2])
@@ -102,9 +117,16 @@ class _Passes:
             return FlopCounterMode(display=False, custom_mapping=FUSED)
 
         # Compilers for TPUs have no fused attention.
-        how = sdpa_kernel(SDPBackend.MATH) if self.context.device == "tpu" else nullcontext()
+        how = (
+            sdpa_kernel(SDPBackend.MATH)
+            if self.context.device == "tpu"
+            else nullcontext()
+        )
         with how:
-            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), counter() as first:
+            with (
+                torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+                counter() as first,
+            ):
                 output = self._read(texts, length)
             with counter() as second:
                 if backward and output.requires_grad:
@@ -119,7 +141,11 @@ class _Passes:
         dtype = DTYPES[self.context.precision]
         with torch.autocast("cpu", dtype, dtype != torch.float32):
             states = self.module(ids, None)
-        first = states.last_hidden_state if states.decoder_state is None else states.decoder_state
+        first = (
+            states.last_hidden_state
+            if states.decoder_state is None
+            else states.decoder_state
+        )
         read = [first, *(states.layers or ())]
         return sum((part.float().sum() for part in read), torch.zeros(()))
 

@@ -54,7 +54,12 @@ class Products:
 
         The result is in the type of the states, or, if it `attends`, in that of attention.
         """
-        return linear(self.copied(weight), None if bias is None else self.copied(bias), activation, join)
+        return linear(
+            self.copied(weight),
+            None if bias is None else self.copied(bias),
+            activation,
+            join,
+        )
 
     def inner(self, widen: Weights, activation: str, narrow: Weights) -> Linear:
         """Return the packed form of an inner layer: two products, and the join with `other`."""
@@ -63,9 +68,13 @@ class Products:
 
     def inner_of(self, widen: Any, activation: str, narrow: Any) -> Linear:
         """Return the packed form of an inner layer of two `torch.nn.Linear`."""
-        return self.inner((widen.weight, widen.bias), activation, (narrow.weight, narrow.bias))
+        return self.inner(
+            (widen.weight, widen.bias), activation, (narrow.weight, narrow.bias)
+        )
 
-    def linear_of(self, layer: Any, activation: str = "none", join: str = "add") -> Linear:
+    def linear_of(
+        self, layer: Any, activation: str = "none", join: str = "add"
+    ) -> Linear:
         """Return the packed form of a `torch.nn.Linear`."""
         return self.linear(layer.weight, layer.bias, activation, join)
 
@@ -76,7 +85,9 @@ def is_plain(model: Any) -> bool:
     return all(type(part).__module__.startswith(packages) for part in model.modules())
 
 
-def joined(y: torch.Tensor, other: torch.Tensor | None, join: str = "add") -> torch.Tensor:
+def joined(
+    y: torch.Tensor, other: torch.Tensor | None, join: str = "add"
+) -> torch.Tensor:
     """Return the join of a product with `other`, if there is one."""
     if other is None:
         return y
@@ -84,7 +95,10 @@ def joined(y: torch.Tensor, other: torch.Tensor | None, join: str = "add") -> to
 
 
 def linear(
-    weight: torch.Tensor, bias: torch.Tensor | None, activation: str = "none", join: str = "add"
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    activation: str = "none",
+    join: str = "add",
 ) -> Linear:
     """Return `x -> activation(x @ weight.T + bias)`.
 
@@ -93,11 +107,15 @@ def linear(
     """
     activate, post, variant = ACTIVATIONS[activation]
     # oneDNN refuses bf16 on processors without AVX-512.
-    known = weight.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    known = (
+        weight.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )
     if weight.device.type == "cpu" and torch.backends.mkldnn.is_available() and known:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
 
-        def with_packed(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+        def with_packed(
+            x: torch.Tensor, other: torch.Tensor | None = None
+        ) -> torch.Tensor:
             product = torch.ops.mkldnn._linear_pointwise
             y: torch.Tensor = (
                 product(x, packed, bias, post, [], variant)

@@ -71,7 +71,9 @@ def model_class() -> Any:
         ModelError: if sentencepiece needs a newer protobuf than is installed, as 0.2.3 does.
     """
     problem = "sentencepiece cannot be used with the installed protobuf"
-    with foreign(ModelError, problem, "run `pip install --upgrade sentencepiece protobuf`"):
+    with foreign(
+        ModelError, problem, "run `pip install --upgrade sentencepiece protobuf`"
+    ):
         from sentencepiece import sentencepiece_model_pb2
     return sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
 

@@ -55,13 +55,17 @@ def short_attention(
         scores.unflatten(0, (-1, heads)).add_(attn_mask)
     weights = scores.exp_()
     sums = weights.sum(-1, keepdim=True)
-    context: torch.Tensor = torch.bmm(weights, value.flatten(0, 1)).div_(sums).unflatten(0, (-1, heads))
+    context: torch.Tensor = (
+        torch.bmm(weights, value.flatten(0, 1)).div_(sums).unflatten(0, (-1, heads))
+    )
     least, largest = sums.aminmax()
     if not (least > LEAST_SUM and largest < LARGEST_SUM):
         # Only those texts: a vector must not depend on the texts beside it.
         fine = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
         rows = ~fine.view(len(query), -1).all(1)
-        mask = attn_mask if attn_mask is None or len(attn_mask) == 1 else attn_mask[rows]
+        mask = (
+            attn_mask if attn_mask is None or len(attn_mask) == 1 else attn_mask[rows]
+        )
         context[rows] = functional.scaled_dot_product_attention(
             query[rows], key[rows], value[rows], attn_mask=mask, scale=scale
         )

@@ -45,7 +45,9 @@ class _Vocabulary:
         return self.size
 
 
-def outline(parameters: Transformer, family: Family, context: OutlineContext) -> Outline:
+def outline(
+    parameters: Transformer, family: Family, context: OutlineContext
+) -> Outline:
     """See `sentbed_common.resource_planning`. Raises `ModelError` if no configuration is available."""
     with quiet():
         tokenizer, at_most = None, ""
@@ -75,7 +77,9 @@ def _outline(
     tokenizer: BulkTokenizer | None,
 ) -> Outline:
     with torch.device("meta"):
-        model = _initialise(family.loader(), config, parameters.trust_remote_code, parameters)
+        model = _initialise(
+            family.loader(), config, parameters.trust_remote_code, parameters
+        )
         below = sum(p.numel() for p in model.parameters())
         packed = 0
         if parameters.quantization is not None:
@@ -85,10 +89,18 @@ def _outline(
     count = sum(p.numel() for p in model.parameters())
     bytes_held = sum(p.numel() * p.element_size() for p in model.parameters()) - packed
     whole = parameters.quantization is not None or parameters.dtype != "fp32"
-    copy = 0 if whole or parameters.device_map is not None else below * _size(context.precision)
-    every_layer = "layers" in context.needs or any(numbers != (-1,) for numbers in family.readings)
+    copy = (
+        0
+        if whole or parameters.device_map is not None
+        else below * _size(context.precision)
+    )
+    every_layer = "layers" in context.needs or any(
+        numbers != (-1,) for numbers in family.readings
+    )
     module = family.states(model, every_layer).train()
-    trained = {name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad}
+    trained = {
+        name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad
+    }
     forward, backward, kept = costs(module, context)
     return Outline(
         parameters=count,
@@ -97,7 +109,9 @@ def _outline(
         copy_bytes=copy,
         width=family.width(config),
         layers=int(config.num_hidden_layers),
-        inner=_named(config, "intermediate_size", "d_ff", "ffn_dim", "n_inner", "hidden_dim"),
+        inner=_named(
+            config, "intermediate_size", "d_ff", "ffn_dim", "n_inner", "hidden_dim"
+        ),
         heads=_named(config, "num_attention_heads", "num_heads", "n_head", "n_heads"),
         vocabulary=int(config.vocab_size),
         max_length=family.max_length(base_of(model)),
@@ -143,17 +157,25 @@ def _saved_by_4_bits(model: Any) -> int:
     return saved
 
 
-def _read(parameters: Transformer, family: Family, directory: Path) -> tuple[BulkTokenizer | None, Any]:
+def _read(
+    parameters: Transformer, family: Family, directory: Path
+) -> tuple[BulkTokenizer | None, Any]:
     for problem in problems_of(directory, False, parameters.trust_remote_code):
         if "no tokenizer" not in problem:
             raise ModelError(problem)
     trust = parameters.trust_remote_code
     try:
-        config = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=trust)
+        config = transformers.AutoConfig.from_pretrained(
+            directory, trust_remote_code=trust
+        )
     except (OSError, ValueError, KeyError) as error:
-        raise ModelError(f"the configuration in `{directory}` cannot be read: {error}") from error
+        raise ModelError(
+            f"the configuration in `{directory}` cannot be read: {error}"
+        ) from error
     if misfit := family.problem(config):
-        raise ModelError(f"the model in `{directory}` is a `{config.model_type}`; {misfit}")
+        raise ModelError(
+            f"the model in `{directory}` is a `{config.model_type}`; {misfit}"
+        )
     try:
         # Only the configuration of a hub id may be cached, and transformers would then invent a tokenizer.
         if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
@@ -173,7 +195,9 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
 
     model, revision = parameters.model, parameters.revision
     with hub_errors(ModelError, "model", model, revision):
-        cached = huggingface_hub.try_to_load_from_cache(model, "config.json", revision=revision)
+        cached = huggingface_hub.try_to_load_from_cache(
+            model, "config.json", revision=revision
+        )
         if isinstance(cached, str):
             return Path(cached).parent, f"config.json of {model}, on this machine"
         fetched = directory_fetched_before(model, revision)
@@ -181,12 +205,16 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
             return fetched, f"config.json of {model}, on this machine"
         if not hub_answers():
             raise ConnectionError("no connection")
-        file = huggingface_hub.hf_hub_download(model, "config.json", revision=revision, etag_timeout=5)
+        file = huggingface_hub.hf_hub_download(
+            model, "config.json", revision=revision, etag_timeout=5
+        )
     return Path(file).parent, f"config.json of {model}, from the hub"
 
 
 def _named(config: Any, *names: str) -> int | None:
-    return next((int(value) for name in names if (value := getattr(config, name, None))), None)
+    return next(
+        (int(value) for name in names if (value := getattr(config, name, None))), None
+    )
 
 
 def _size(precision: str) -> int:

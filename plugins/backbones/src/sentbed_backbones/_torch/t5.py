@@ -46,7 +46,9 @@ class T5Family(Family):
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with T5's special tokens."""
         specials = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
-        return train_byte_bpe(context.texts(), self.parameters.vocab_size, specials, "$A </s>")
+        return train_byte_bpe(
+            context.texts(), self.parameters.vocab_size, specials, "$A </s>"
+        )
 
     def config(self, tokenizer: Any) -> Any:
         """Return a T5 of the recipe's size and version."""
@@ -72,7 +74,11 @@ class T5Family(Family):
 
     def loader(self) -> Any:
         """Return the class with a decoder only if the pooler needs one."""
-        return transformers.AutoModel if self.decodes else transformers.AutoModelForTextEncoding
+        return (
+            transformers.AutoModel
+            if self.decodes
+            else transformers.AutoModelForTextEncoding
+        )
 
     @property
     def decodes(self) -> bool:
@@ -86,18 +92,24 @@ class T5Family(Family):
     def advice(self, missing: Sequence[str]) -> str:
         """Return advice for the user if the files hold only an encoder."""
         if missing and all(key.startswith("decoder.") for key in missing):
-            return (
-                "they hold an encoder alone: name the whole model, or choose a pooler that reads the encoder"
-            )
+            return "they hold an encoder alone: name the whole model, or choose a pooler that reads the encoder"
         return super().advice(missing)
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return the encoder, or encoder and decoder."""
-        return EncoderDecoderStates(model, layers) if self.decodes else EncoderStates(model, layers)
+        return (
+            EncoderDecoderStates(model, layers)
+            if self.decodes
+            else EncoderStates(model, layers)
+        )
 
     def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
         """Return the packed form of a T5 or an mT5, else None."""
-        return FastT5(model, products, layers, self.decodes) if FastT5.fits(model) else None
+        return (
+            FastT5(model, products, layers, self.decodes)
+            if FastT5.fits(model)
+            else None
+        )
 
     def max_length(self, model: Any) -> int:
         """Return a number that no text reaches."""

@@ -10,6 +10,8 @@ def prepend(seen: BlockStates) -> torch.Tensor:
     """Return the states with the last token's state also in the placeholder's place."""
     assert seen.placeholder is not None
     states = seen.states
-    rows, places = (torch.arange(size, device=states.device) for size in states.shape[:2])
+    rows, places = (
+        torch.arange(size, device=states.device) for size in states.shape[:2]
+    )
     here = places == seen.placeholder[:, None]
     return torch.where(here[..., None], states[rows, seen.last][:, None], states)

@@ -11,7 +11,13 @@ from sentbed.protocols import TokenStates
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from sentbed_backbones._torch.interventions import Acting, Batch, Function, ReachedError, hooked
+from sentbed_backbones._torch.interventions import (
+    Acting,
+    Batch,
+    Function,
+    ReachedError,
+    hooked,
+)
 
 
 class EncoderStates(torch.nn.Module):
@@ -49,7 +55,9 @@ class EncoderStates(torch.nn.Module):
             **places,
         )
         return TokenStates(
-            output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
+            output.last_hidden_state,
+            attention_mask,
+            tuple(output.hidden_states) if self.layers else None,
         )
 
 
@@ -68,11 +76,15 @@ class EncoderDecoderStates(torch.nn.Module):
         start = getattr(model.config, "decoder_start_token_id", None)
         self.start = int(model.config.pad_token_id if start is None else start)
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None) -> TokenStates:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> TokenStates:
         """Return the encoder's states and the decoder's first output."""
         shape = (input_ids.shape[0], 1)
         # Exporters of graphs take a fill without a type for fp32.
-        start = torch.full(shape, self.start, dtype=torch.int64, device=input_ids.device)
+        start = torch.full(
+            shape, self.start, dtype=torch.int64, device=input_ids.device
+        )
         output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -97,7 +109,11 @@ class CausalStates(torch.nn.Module):
     """
 
     def __init__(
-        self, model: Any, layers: bool, depth: int | None = None, acting: Acting | None = None
+        self,
+        model: Any,
+        layers: bool,
+        depth: int | None = None,
+        acting: Acting | None = None,
     ) -> None:
         super().__init__()
         self.model = model
@@ -124,7 +140,9 @@ class CausalStates(torch.nn.Module):
             return self.unchanged(input_ids, attention_mask, past, shared)
         blocks, places = blocks_of(self.model), self.acting.places
 
-        def run(ids: torch.Tensor, mask: torch.Tensor | None, function: Function) -> None:
+        def run(
+            ids: torch.Tensor, mask: torch.Tensor | None, function: Function
+        ) -> None:
             with hooked(blocks, places, function):
                 self.unchanged(ids, mask)
 
@@ -143,10 +161,18 @@ class CausalStates(torch.nn.Module):
         seen = attention_mask
         if attention_mask is None:
             # OPT itself would count positions with a sum that is not deterministic on a GPU.
-            places = torch.arange(shared, shared + input_ids.shape[1], device=input_ids.device)[None]
+            places = torch.arange(
+                shared, shared + input_ids.shape[1], device=input_ids.device
+            )[None]
         else:
             places = positions(attention_mask) + shared
-            seen = torch.cat([attention_mask.new_ones(attention_mask.shape[0], shared), attention_mask], 1)
+            seen = torch.cat(
+                [
+                    attention_mask.new_ones(attention_mask.shape[0], shared),
+                    attention_mask,
+                ],
+                1,
+            )
         inputs = {
             "input_ids": input_ids,
             "attention_mask": seen,
@@ -159,7 +185,9 @@ class CausalStates(torch.nn.Module):
             return TokenStates(states[-1], attention_mask, states)
         output = self.model(**inputs, output_hidden_states=self.layers)
         return TokenStates(
-            output.last_hidden_state, attention_mask, tuple(output.hidden_states) if self.layers else None
+            output.last_hidden_state,
+            attention_mask,
+            tuple(output.hidden_states) if self.layers else None,
         )
 
 
@@ -167,9 +195,17 @@ def blocks_of(model: Any) -> Any:
     """Return the `ModuleList` of a model's blocks. Raises `ModelError` if there is not exactly one."""
     count = model.config.num_hidden_layers
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    lists = {name: part for name, part in base.named_modules() if isinstance(part, torch.nn.ModuleList)}
+    lists = {
+        name: part
+        for name, part in base.named_modules()
+        if isinstance(part, torch.nn.ModuleList)
+    }
     # A block may have as many experts as the model has blocks.
-    outer = [name for name in lists if not any(name.startswith(f"{other}.") for other in lists)]
+    outer = [
+        name
+        for name in lists
+        if not any(name.startswith(f"{other}.") for other in lists)
+    ]
     found = [lists[name] for name in outer if len(lists[name]) == count]
     if len(found) != 1:
         raise ModelError(
@@ -179,7 +215,9 @@ def blocks_of(model: Any) -> Any:
     return found[0]
 
 
-def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
+def first_states(
+    model: Any, depth: int, inputs: dict[str, Any]
+) -> tuple[torch.Tensor, ...]:
     """Return the embeddings and the outputs of blocks 0 to `depth` - 1; no later block is run."""
     states: list[torch.Tensor] = []
 
@@ -191,7 +229,10 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[torch.
     # Only a block's input is the same thing in every architecture; a model's own loop cannot be shortened.
     blocks = blocks_of(model)[: depth + 1]
     # Before those of an intervention, which changes what a block reads and not what the one before it gave.
-    hooks = [block.register_forward_pre_hook(record, with_kwargs=True, prepend=True) for block in blocks]
+    hooks = [
+        block.register_forward_pre_hook(record, with_kwargs=True, prepend=True)
+        for block in blocks
+    ]
     try:
         model(**inputs)
     except ReachedError:
@@ -226,7 +267,9 @@ class SharedPrefixStates(torch.nn.Module):
     ) -> TokenStates:
         """Return the states of prefix and rows."""
         if prefix is None:
-            states: TokenStates = self.states(input_ids, attention_mask, auxiliary=auxiliary)
+            states: TokenStates = self.states(
+                input_ids, attention_mask, auxiliary=auxiliary
+            )
             return states
         past, first = self._computed(prefix)
         rows, shared = len(input_ids), len(prefix)
@@ -238,7 +281,9 @@ class SharedPrefixStates(torch.nn.Module):
             else torch.cat([attention_mask.new_ones(rows, shared), attention_mask], 1),
             None
             if behind.layers is None or first.layers is None
-            else tuple(_joined(a, b) for a, b in zip(first.layers, behind.layers, strict=True)),
+            else tuple(
+                _joined(a, b) for a, b in zip(first.layers, behind.layers, strict=True)
+            ),
         )
 
     def _computed(self, prefix: torch.Tensor) -> tuple[Any, TokenStates]:
@@ -308,24 +353,32 @@ class Read(torch.nn.Module):
             ModelError: if one of them is needed and not given.
         """
         self._require_fields(hidden, readings)
-        states: TokenStates = self.states(input_ids, attention_mask, *prefix, **auxiliary)
+        states: TokenStates = self.states(
+            input_ids, attention_mask, *prefix, **auxiliary
+        )
         vectors = self.chosen(states, readings)
         mask_state = None
         if self.mask_id is not None:
             # A text may contain a mask token itself: the template's is the last one.
             places = torch.arange(input_ids.shape[1], device=input_ids.device)
             last = ((input_ids == self.mask_id) * places).argmax(1)
-            mask_state = vectors.gather(1, last[:, None, None].expand(-1, 1, vectors.shape[-1]))[:, 0]
+            mask_state = vectors.gather(
+                1, last[:, None, None].expand(-1, 1, vectors.shape[-1])
+            )[:, 0]
         if hidden is not None:
             shown, mask = ~hidden, states.attention_mask
-            states = states._replace(attention_mask=shown.long() if mask is None else mask * shown)
+            states = states._replace(
+                attention_mask=shown.long() if mask is None else mask * shown
+            )
         return states._replace(
             last_hidden_state=vectors,
             layers=states.layers if self.keep_layers else None,
             mask_state=mask_state,
         )
 
-    def _require_fields(self, hidden: torch.Tensor | None, readings: torch.Tensor | None) -> None:
+    def _require_fields(
+        self, hidden: torch.Tensor | None, readings: torch.Tensor | None
+    ) -> None:
         """Raise `ModelError` if a field of the batch is missing that the vectors depend on."""
         missing = []
         if self.hides and hidden is None:
@@ -338,14 +391,18 @@ class Read(torch.nn.Module):
                 f"`{'` and `'.join(missing)}`; an engine hands over `TokenBatch.keywords` (docs/engines.md)"
             )
 
-    def chosen(self, states: TokenStates, readings: torch.Tensor | None) -> torch.Tensor:
+    def chosen(
+        self, states: TokenStates, readings: torch.Tensor | None
+    ) -> torch.Tensor:
         """Return each row's states in the layers that it reads, `(batch, length, width)`."""
         vectors = self.mean_of_layers(states, self.readings[0])
         for place, numbers in enumerate(self.readings[1:], 1):
             assert readings is not None
             # Every row is computed in every reading: a compiler knows no rows that it does not compute.
             is_read = (readings == place)[:, None, None]
-            vectors = torch.where(is_read, self.mean_of_layers(states, numbers), vectors)
+            vectors = torch.where(
+                is_read, self.mean_of_layers(states, numbers), vectors
+            )
         return vectors
 
     @staticmethod
@@ -355,7 +412,9 @@ class Read(torch.nn.Module):
             last: torch.Tensor = states.last_hidden_state
             return last
         assert states.layers is not None
-        return torch.stack([states.layers[number] for number in numbers]).float().mean(0)
+        return (
+            torch.stack([states.layers[number] for number in numbers]).float().mean(0)
+        )
 
 
 class TemplateDenoising(torch.nn.Module):
@@ -366,7 +425,9 @@ class TemplateDenoising(torch.nn.Module):
     Source: PromptBERT (Jiang et al., 2022), section 4.3.
     """
 
-    def __init__(self, read: Read, template: EmptyTemplate, first_position: int) -> None:
+    def __init__(
+        self, read: Read, template: EmptyTemplate, first_position: int
+    ) -> None:
         super().__init__()
         self.read = read
         self.template = template
@@ -385,16 +446,24 @@ class TemplateDenoising(torch.nn.Module):
         else:
             lengths = attention_mask.sum(1)
         assert states.mask_state is not None
-        return states._replace(mask_state=states.mask_state - self._noise(lengths, readings))
+        return states._replace(
+            mask_state=states.mask_state - self._noise(lengths, readings)
+        )
 
-    def _noise(self, lengths: torch.Tensor, readings: torch.Tensor | None) -> torch.Tensor:
+    def _noise(
+        self, lengths: torch.Tensor, readings: torch.Tensor | None
+    ) -> torch.Tensor:
         """Return the empty template's mask state for texts of these lengths, `(batch, width)`."""
         template = self.template
         ids = torch.tensor(template.ids, device=lengths.device)
         order = torch.arange(len(template.ids), device=lengths.device)
         sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
-        places = self.first_position + order + sentence * (order >= template.sentence_place)
-        states: TokenStates = self.read.states(ids.expand(len(lengths), -1), None, places)
+        places = (
+            self.first_position + order + sentence * (order >= template.sentence_place)
+        )
+        states: TokenStates = self.read.states(
+            ids.expand(len(lengths), -1), None, places
+        )
         chosen: torch.Tensor = self.read.chosen(states, readings)
         return chosen[:, template.mask_place]
 
@@ -418,7 +487,9 @@ class EmptyTemplate(NamedTuple):
         Raises:
             ModelError: if the tokenizer joins both parts, or the template has no mask token.
         """
-        prefix, suffix = (part.replace("{mask}", tokenizer.mask_token) for part in template)
+        prefix, suffix = (
+            part.replace("{mask}", tokenizer.mask_token) for part in template
+        )
         before = tokenizer(prefix.strip())["input_ids"]
         ids = tokenizer((prefix.rstrip() + suffix).strip())["input_ids"]
         behind = len(tokenizer("")["input_ids"]) - _leading_specials(tokenizer)
@@ -429,7 +500,9 @@ class EmptyTemplate(NamedTuple):
                 f"which does not begin with its first part, {before[:place]}, or has no mask token behind "
                 "it; put punctuation around `{text}`, or use a pooler without `denoise`"
             )
-        last = max(row for row, number in enumerate(ids) if number == tokenizer.mask_token_id)
+        last = max(
+            row for row, number in enumerate(ids) if number == tokenizer.mask_token_id
+        )
         return cls(tuple(ids), place, last)
 
 

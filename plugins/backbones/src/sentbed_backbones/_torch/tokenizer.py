@@ -43,7 +43,9 @@ def tokenizing() -> Iterator[None]:
     complaint may still panic on a text, which is neither a fault of a plugin nor of the text's reader.
     """
     problem = "the tokenizer of the model failed on a text"
-    advice = "fetch the model's `tokenizer.json` again, or take another revision or model"
+    advice = (
+        "fetch the model's `tokenizer.json` again, or take another revision or model"
+    )
     with foreign(ModelError, problem, advice):
         yield
 
@@ -73,7 +75,9 @@ class BulkTokenizer(Tokenizer):
         self.readings = readings
         self.hides = hides
         # The files' own number may be any: it only ever lowers the model's.
-        self._embedded_tokens = min(embeddings, LARGEST_ID + 1, _embedded_tokens(original, embeddings))
+        self._embedded_tokens = min(
+            embeddings, LARGEST_ID + 1, _embedded_tokens(original, embeddings)
+        )
         self._pad_id = int(original.pad_token_id or 0)
         if self._pad_id >= self._embedded_tokens:
             # Padding is never attended to: any token with an embedding will do.
@@ -120,7 +124,12 @@ class BulkTokenizer(Tokenizer):
         if self._fingerprint is None:
             # It is set again by every call.
             self._definition.no_truncation()
-            what = [self._definition.to_str(), self.pad_id, self.mask_token, self._nothing]
+            what = [
+                self._definition.to_str(),
+                self.pad_id,
+                self.mask_token,
+                self._nothing,
+            ]
             what.append(tokenizers.__version__)
             if self._character_map is not None:
                 what.append("exact character map")
@@ -162,7 +171,10 @@ class BulkTokenizer(Tokenizer):
         return self._token_ids(encodings)
 
     def encode_marked(
-        self, texts: Sequence[str], starts: Sequence[int] | None, layers: tuple[int, ...] | None
+        self,
+        texts: Sequence[str],
+        starts: Sequence[int] | None,
+        layers: tuple[int, ...] | None,
     ) -> TokenIds:
         """Tokenise without limit, with tokens that are hidden from the pooler, and layers to read.
 
@@ -174,14 +186,20 @@ class BulkTokenizer(Tokenizer):
             encodings = self._fast.encode_batch(self._mapped(texts))
         tokens = self._token_ids(encodings)
         if starts is not None:
-            hidden = _tokens_before(tokens, encodings, self._starts_of_mapped(texts, starts))
+            hidden = _tokens_before(
+                tokens, encodings, self._starts_of_mapped(texts, starts)
+            )
             tokens = attrs.evolve(tokens, hidden=hidden)
         if layers is not None:
             number = self.readings.index(layers) + 1
-            tokens = attrs.evolve(tokens, readings=np.full(len(texts), number, np.int32))
+            tokens = attrs.evolve(
+                tokens, readings=np.full(len(texts), number, np.int32)
+            )
         return tokens
 
-    def _starts_of_mapped(self, texts: Sequence[str], starts: Sequence[int]) -> Sequence[int]:
+    def _starts_of_mapped(
+        self, texts: Sequence[str], starts: Sequence[int]
+    ) -> Sequence[int]:
         """Return where the characters `starts` of the texts are once characters have been mapped."""
         if self._character_map is None:
             return starts
@@ -239,7 +257,11 @@ class BulkTokenizer(Tokenizer):
                 encodings = self._definition.encode_batch(
                     [cut[row] for row in rows], add_special_tokens=False
                 )
-            long = {row: e.offsets for row, e in zip(rows, encodings, strict=True) if len(e) > max_length}
+            long = {
+                row: e.offsets
+                for row, e in zip(rows, encodings, strict=True)
+                if len(e) > max_length
+            }
             for row, offsets in long.items():
                 cut[row] = _beginning(cut[row], offsets, max_length)
             # The beginning may split into more tokens than it did within the text: a byte-level token can
@@ -256,7 +278,9 @@ def _tokens_before(
     for row, start in enumerate(starts):
         first, last = int(tokens.offsets[row]), int(tokens.offsets[row + 1]) - 1
         ends = [end for _, end in encodings[row].offsets]
-        behind = next((place for place, end in enumerate(ends) if end > start), len(ends))
+        behind = next(
+            (place for place, end in enumerate(ends) if end > start), len(ends)
+        )
         before[first : min(first + behind, last)] = True
     return before
 

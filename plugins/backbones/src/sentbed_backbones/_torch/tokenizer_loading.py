@@ -101,7 +101,9 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
             # transformers would take any other file for one of tiktoken.
             _read_sentencepiece(file)
     with _warnings_as_errors(directory):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(directory, trust_remote_code=trust_remote_code)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            directory, trust_remote_code=trust_remote_code
+        )
     if not tokenizer.is_fast:
         return tokenizer
     if definition.is_file():
@@ -170,7 +172,10 @@ def _let_mask_take_space(tokenizer: Any, directory: Path) -> None:
         if not file.is_file():
             continue
         settings = json.loads(read_file(file, LARGEST_JSON))
-        if isinstance(settings.get("mask_token"), dict) or "added_tokens_decoder" in settings:
+        if (
+            isinstance(settings.get("mask_token"), dict)
+            or "added_tokens_decoder" in settings
+        ):
             return
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
     for token in definition["added_tokens"]:
@@ -241,7 +246,10 @@ def _changes_texts_before(definition: Mapping[str, Any]) -> bool:
     for step in normalizer_steps(definition["normalizer"]):
         if step["type"] in ("Lowercase", "StripAccents"):
             return True
-        if step["type"] == "Replace" and step["pattern"].get("String") in QUOTATION_MARKS:
+        if (
+            step["type"] == "Replace"
+            and step["pattern"].get("String") in QUOTATION_MARKS
+        ):
             return True
     return "Punctuation" in json.dumps(definition["pre_tokenizer"])
 
@@ -270,7 +278,11 @@ def _merges(model: Any) -> list[tuple[str, str]]:
     transformers orders them by id; LLaMA's pieces of spaces alone have low ids and the lowest scores.
     """
     numbers = {piece.piece: number for number, piece in enumerate(model.pieces)}
-    merged = [(number, piece) for number, piece in enumerate(model.pieces) if piece.type == NORMAL]
+    merged = [
+        (number, piece)
+        for number, piece in enumerate(model.pieces)
+        if piece.type == NORMAL
+    ]
     merged.sort(key=lambda item: (-item[1].score, item[0]))
     merges = []
     for _, piece in merged:
@@ -295,7 +307,9 @@ def _normalizer_definition(converted: Any, model: Any) -> dict[str, Any]:
         steps.append(tokenizers.normalizers.Replace(tokenizers.Regex("^ +"), ""))
         steps.append(tokenizers.normalizers.Replace(tokenizers.Regex(" {2,}"), " "))
         # At the end the sign of a space is removed like a space.
-        steps.append(tokenizers.normalizers.Replace(tokenizers.Regex(f"[ {SPACE}]+$"), ""))
+        steps.append(
+            tokenizers.normalizers.Replace(tokenizers.Regex(f"[ {SPACE}]+$"), "")
+        )
     if settings.add_dummy_prefix:
         steps.append(tokenizers.normalizers.Prepend(SPACE))
     steps.append(tokenizers.normalizers.Replace(" ", SPACE))
@@ -311,16 +325,24 @@ def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) ->
     added = [token.content for token in tokenizer.added_tokens_decoder.values()]
     user_defined = {piece.piece for piece in model.pieces if piece.type == USER_DEFINED}
     # Tokens that transformers adds are taken from a text before sentencepiece sees it.
-    texts = [text for text in texts if not any(token in text for token in added if token not in user_defined)]
+    texts = [
+        text
+        for text in texts
+        if not any(token in text for token in added if token not in user_defined)
+    ]
     is_unigram = model.trainer_spec.model_type == UNIGRAM
     converted_rows = ids_of(tokenizer, texts)
     expected_rows = sentencepiece_ids(tokenizer, processor, texts)
-    for text, converted, expected in zip(texts, converted_rows, expected_rows, strict=True):
+    for text, converted, expected in zip(
+        texts, converted_rows, expected_rows, strict=True
+    ):
         if converted == expected:
             continue
         if is_unigram and are_tied(converted, expected):
             continue
-        converted_tokens, expected_tokens = map(tokenizer.convert_ids_to_tokens, (converted, expected))
+        converted_tokens, expected_tokens = map(
+            tokenizer.convert_ids_to_tokens, (converted, expected)
+        )
         raise ModelError(
             f"the conversion of `{file}` is not exact: {text!r:.60} gives {converted_tokens!r:.120}, and in "
             f"sentencepiece {expected_tokens!r:.120}; take a revision or model with `tokenizer.json`"
@@ -375,10 +397,14 @@ def add_placeholder(tokenizer: Any, token: str, spacing: str | None) -> None:
         # It would be put before each part of a text, also before the one behind the placeholder.
         others = [step for step in steps if step["type"] != "Prepend"]
         definition["normalizer"] = {"type": "Sequence", "normalizers": others}
-        definition["pre_tokenizer"] = _with_first_prefix(definition["pre_tokenizer"], token)
+        definition["pre_tokenizer"] = _with_first_prefix(
+            definition["pre_tokenizer"], token
+        )
         _redefine(tokenizer, definition)
     is_stripped = spacing == "stripped"
-    tokenizer.add_tokens([tokenizers.AddedToken(token, lstrip=is_stripped, normalized=False)])
+    tokenizer.add_tokens(
+        [tokenizers.AddedToken(token, lstrip=is_stripped, normalized=False)]
+    )
 
 
 def _with_first_prefix(pre_tokenizer: Any, token: str) -> dict[str, Any]:
@@ -411,9 +437,16 @@ def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     return [encoding.ids for encoding in encodings]
 
 
-def sentencepiece_ids(tokenizer: Any, processor: Any, texts: Sequence[str]) -> list[list[int]]:
+def sentencepiece_ids(
+    tokenizer: Any, processor: Any, texts: Sequence[str]
+) -> list[list[int]]:
     """Return the ids of texts, by sentencepiece, with its pieces numbered as the tokenizer numbers them."""
     vocabulary = tokenizer.get_vocab()
-    numbers = [vocabulary.get(processor.id_to_piece(number)) for number in range(len(processor))]
+    numbers = [
+        vocabulary.get(processor.id_to_piece(number))
+        for number in range(len(processor))
+    ]
     numbers[processor.unk_id()] = tokenizer.unk_token_id
-    return [[numbers[number] for number in row] for row in processor.encode(list(texts))]
+    return [
+        [numbers[number] for number in row] for row in processor.encode(list(texts))
+    ]

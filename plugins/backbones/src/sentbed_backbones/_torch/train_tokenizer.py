@@ -39,7 +39,9 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
     splitter = tokenizers.pre_tokenizers.BertPreTokenizer()
     words = Counter(
-        word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
+        word
+        for text in texts
+        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
     )
     if not words:
         raise ModelError(NO_TEXT)
@@ -54,7 +56,9 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     # The library numbers continuation characters in the order of a hash table; as special tokens they get a
     # fixed order. The draft's vocabulary then goes into a tokenizer where they are not special.
     continued = [f"##{character}" for character in sorted(alphabet)]
-    draft = tokenizers.Tokenizer(tokenizers.models.WordPiece(unk_token=SPECIAL_TOKENS["unk_token"]))
+    draft = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(unk_token=SPECIAL_TOKENS["unk_token"])
+    )
     draft.pre_tokenizer = splitter
     trainer = tokenizers.trainers.WordPieceTrainer(
         vocab_size=vocab_size,
@@ -65,7 +69,9 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     )
     draft.train_from_iterator(known, trainer)
     tokenizer = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece(vocab=draft.get_vocab(), unk_token=SPECIAL_TOKENS["unk_token"])
+        tokenizers.models.WordPiece(
+            vocab=draft.get_vocab(), unk_token=SPECIAL_TOKENS["unk_token"]
+        )
     )
     tokenizer.add_special_tokens(special)
     tokenizer.normalizer = normalizer
@@ -74,19 +80,27 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     first, last = (SPECIAL_TOKENS[key] for key in ("cls_token", "sep_token"))
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
         single=f"{first} $A {last}",
-        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)],
+        special_tokens=[
+            (token, tokenizer.token_to_id(token)) for token in (first, last)
+        ],
     )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL_TOKENS)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, **SPECIAL_TOKENS
+    )
 
 
-def train_byte_bpe(texts: Iterable[str], vocab_size: int, specials: Mapping[str, str], template: str) -> Any:
+def train_byte_bpe(
+    texts: Iterable[str], vocab_size: int, specials: Mapping[str, str], template: str
+) -> Any:
     """Train a byte-level BPE like GPT-2's and OPT's, which has no unknown texts, and return a tokenizer.
 
     `specials` are the special tokens by role, in the order of their ids; `template` places them around a
     text `$A`. Words of more than `LONGEST_WORD` characters, runs of spaces too, are left out of the training.
     """
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+        add_prefix_space=False
+    )
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     names = list(dict.fromkeys(specials.values()))
     trainer = tokenizers.trainers.BpeTrainer(
@@ -95,9 +109,12 @@ def train_byte_bpe(texts: Iterable[str], vocab_size: int, specials: Mapping[str,
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_without_overlong_words(_required(texts), tokenizer.pre_tokenizer), trainer)
+    tokenizer.train_from_iterator(
+        _without_overlong_words(_required(texts), tokenizer.pre_tokenizer), trainer
+    )
     tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single=template, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names]
+        single=template,
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in names],
     )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
 

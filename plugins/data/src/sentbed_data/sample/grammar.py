@@ -48,13 +48,33 @@ ACTIONS = (
         ("purchase", "purchased", "purchased"),
         ("pay for", "paid for", "paid for"),
     ),
-    (("steal", "stole", "stolen"), ("swipe", "swiped", "swiped"), ("pilfer", "pilfered", "pilfered")),
+    (
+        ("steal", "stole", "stolen"),
+        ("swipe", "swiped", "swiped"),
+        ("pilfer", "pilfered", "pilfered"),
+    ),
     (("find", "found", "found"), ("discover", "discovered", "discovered")),
-    (("hide", "hid", "hidden"), ("conceal", "concealed", "concealed"), ("stash", "stashed", "stashed")),
-    (("repair", "repaired", "repaired"), ("fix", "fixed", "fixed"), ("mend", "mended", "mended")),
+    (
+        ("hide", "hid", "hidden"),
+        ("conceal", "concealed", "concealed"),
+        ("stash", "stashed", "stashed"),
+    ),
+    (
+        ("repair", "repaired", "repaired"),
+        ("fix", "fixed", "fixed"),
+        ("mend", "mended", "mended"),
+    ),
     (("clean", "cleaned", "cleaned"), ("wipe down", "wiped down", "wiped down")),
-    (("damage", "damaged", "damaged"), ("wreck", "wrecked", "wrecked"), ("ruin", "ruined", "ruined")),
-    (("lose", "lost", "lost"), ("misplace", "misplaced", "misplaced"), ("mislay", "mislaid", "mislaid")),
+    (
+        ("damage", "damaged", "damaged"),
+        ("wreck", "wrecked", "wrecked"),
+        ("ruin", "ruined", "ruined"),
+    ),
+    (
+        ("lose", "lost", "lost"),
+        ("misplace", "misplaced", "misplaced"),
+        ("mislay", "mislaid", "mislaid"),
+    ),
     (
         ("inspect", "inspected", "inspected"),
         ("examine", "examined", "examined"),
@@ -65,7 +85,11 @@ ACTIONS = (
         ("throw away", "threw away", "thrown away"),
         ("dump", "dumped", "dumped"),
     ),
-    (("carry", "carried", "carried"), ("lug", "lugged", "lugged"), ("haul", "hauled", "hauled")),
+    (
+        ("carry", "carried", "carried"),
+        ("lug", "lugged", "lugged"),
+        ("haul", "hauled", "hauled"),
+    ),
     (("draw", "drew", "drawn"), ("sketch", "sketched", "sketched")),
 )
 """Base form, past tense and participle."""
@@ -110,7 +134,13 @@ TIMES = (
     ("long ago", "many years ago", "in the distant past"),
     ("at Christmas", "over the festive season"),
 )
-SLOTS: tuple[Sequence[Sequence[object]], ...] = (PEOPLE, ACTIONS, OBJECTS, PLACES, TIMES)
+SLOTS: tuple[Sequence[Sequence[object]], ...] = (
+    PEOPLE,
+    ACTIONS,
+    OBJECTS,
+    PLACES,
+    TIMES,
+)
 
 PATTERNS = (
     "{person} {past} {object} {place} {time}.",
@@ -173,7 +203,10 @@ class Writer:
             for i in self.shuffled(range(len(SLOTS)))[:changes]:
                 drawn[i] = self.other(drawn[i], len(SLOTS[i]))
             situation = tuple(drawn)
-            if zlib.crc32(bytes(situation)) % 4 in FILES[self._file] and situation not in self._used:
+            if (
+                zlib.crc32(bytes(situation)) % 4 in FILES[self._file]
+                and situation not in self._used
+            ):
                 self._used.add(situation)
                 return situation
 
@@ -184,7 +217,9 @@ class Writer:
             wording.append(self.below(len(slot[concept])))
         return tuple(wording)
 
-    def reworded(self, situation: Situation, base: Situation, wording: Wording) -> Wording:
+    def reworded(
+        self, situation: Situation, base: Situation, wording: Wording
+    ) -> Wording:
         """Return a wording that mostly differs from `wording` of `base` where the concepts agree."""
         result = list(self.wording(situation))
         for i, concept in enumerate(situation):
@@ -237,7 +272,9 @@ def triplets() -> list[tuple[str, str, str]]:
             for slot, concept in enumerate(changed):
                 if concept == situation[slot]:
                     words[slot] = wording[slot]
-            negative = writer.say(changed, tuple(words), PATTERNS[writer.below(len(PATTERNS))])
+            negative = writer.say(
+                changed, tuple(words), PATTERNS[writer.below(len(PATTERNS))]
+            )
         rows.append((anchor, positive, negative))
 
     return rows

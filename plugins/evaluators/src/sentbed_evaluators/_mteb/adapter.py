@@ -60,7 +60,9 @@ class MTEBModel:
         If a classifier is trained on the vectors, none may be zero.
         """
         texts = _texts(inputs, task_metadata.name)
-        vectors = self._encoder.for_task(text_task(task_metadata, prompt_type)).encode(texts)
+        vectors = self._encoder.for_task(text_task(task_metadata, prompt_type)).encode(
+            texts
+        )
         if task_metadata.type in _TRAINS_ON_VECTORS:
             return require_nonzero(vectors, texts)
         return require_finite(vectors, texts)
@@ -109,7 +111,9 @@ def model_meta(
 def described(encoder: Encoder | TextEncoder, name: str) -> ModelMeta:
     """Return mteb's description of `encoder`, with the encoder's own facts; `name` is `OWNER/NAME`."""
     if isinstance(encoder, Encoder):
-        return model_meta(name, _revision(encoder), encoder.width, encoder.recipe.max_length)
+        return model_meta(
+            name, _revision(encoder), encoder.width, encoder.recipe.max_length
+        )
     vector = require_finite(encoder.encode(_PROBES[:1]), _PROBES[:1])
     return model_meta(name, _revision(encoder), vector.shape[1])
 
@@ -134,4 +138,6 @@ def _revision(encoder: Encoder | TextEncoder) -> str:
     """
     if isinstance(encoder, Encoder) and (space := fingerprint_of(encoder)) is not None:
         return space.name
-    return hashlib.sha256(require_finite(encoder.encode(_PROBES), _PROBES).tobytes()).hexdigest()
+    return hashlib.sha256(
+        require_finite(encoder.encode(_PROBES), _PROBES).tobytes()
+    ).hexdigest()

@@ -44,7 +44,9 @@ def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
                 f"is the mean of others; remove them, or name its tasks: {parts}"
             )
         try:
-            task.filter_languages(filters.languages or None, hf_subsets=filters.subsets or None)
+            task.filter_languages(
+                filters.languages or None, hf_subsets=filters.subsets or None
+            )
         except ValueError as error:
             raise DataError(
                 f"of the task `{task.metadata.name}` nothing is left by `languages` "
@@ -52,10 +54,14 @@ def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
                 f"{_listed(task.metadata.hf_subsets_to_langscripts)}"
             ) from error
         task.filter_eval_splits(filters.splits or None)
-    subsets = {subset for task in tasks for subset in task.metadata.hf_subsets_to_langscripts}
+    subsets = {
+        subset for task in tasks for subset in task.metadata.hf_subsets_to_langscripts
+    }
     for subset in filters.subsets:
         if subset not in subsets:
-            raise DataError(f"no task has the subset `{subset}`; the subsets are {_listed(sorted(subsets))}")
+            raise DataError(
+                f"no task has the subset `{subset}`; the subsets are {_listed(sorted(subsets))}"
+            )
     return _of_texts(tasks)
 
 
@@ -65,14 +71,18 @@ def find_benchmark(name: str) -> list[AbsTask]:
         return _of_texts(list(mteb.get_benchmark(name).tasks))
     except KeyError as error:
         names = [benchmark.name for benchmark in mteb.get_benchmarks()]
-        raise DataError(f"mteb has no benchmark `{name}`.{_closest(name, names)}") from error
+        raise DataError(
+            f"mteb has no benchmark `{name}`.{_closest(name, names)}"
+        ) from error
 
 
 def _task_of_mteb(name: str) -> AbsTask:
     try:
         return mteb.get_task(name)
     except KeyError as error:
-        tasks = mteb.get_tasks(exclude_superseded=False, exclude_private=False, exclude_beta=False)
+        tasks = mteb.get_tasks(
+            exclude_superseded=False, exclude_private=False, exclude_beta=False
+        )
         names = [task.metadata.name for task in tasks]
         raise DataError(f"mteb has no task `{name}`.{_closest(name, names)}") from error
 
@@ -114,7 +124,9 @@ def load(tasks: Sequence[AbsTask], filters: Filters) -> dict[str, str]:
         except SentbedError:
             raise
         except Exception as error:  # noqa: BLE001 - a task's loading code and the hub may raise anything
-            missing[task.metadata.name] = f"{part.metadata.dataset['path']}: {_reason(error)}"
+            missing[task.metadata.name] = (
+                f"{part.metadata.dataset['path']}: {_reason(error)}"
+            )
             continue
         for split in filters.splits:
             for part in _parts(task):
@@ -146,7 +158,9 @@ def _splits(task: AbsTask) -> list[str]:
 
 
 def score_tasks(
-    encoder: TextEncoder, tasks: Sequence[AbsTask], progress: Callable[[str, int, int], None]
+    encoder: TextEncoder,
+    tasks: Sequence[AbsTask],
+    progress: Callable[[str, int, int], None],
 ) -> list[list[Score]]:
     """Return each task's scores, its main score first.
 
@@ -178,7 +192,9 @@ def score_tasks(
     return scores
 
 
-def _scores(task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[Score]:
+def _scores(
+    task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Iterator[Score]:
     """Yield a task's score, then those of its splits and subsets if it has several."""
     about = task.metadata
     shared = {
@@ -186,34 +202,61 @@ def _scores(task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]) -
         "mteb": mteb.__version__,
         "type": str(about.type),
         "dataset": _single([part.metadata.dataset["path"] for part in _parts(task)]),
-        "revision": _single([part.metadata.dataset["revision"] for part in _parts(task)]),
+        "revision": _single(
+            [part.metadata.dataset["revision"] for part in _parts(task)]
+        ),
         "similarity": "cosine",
         "seed": task.seed,
     }
-    parts = [(split, result) for split, subsets in results.items() for result in subsets]
+    parts = [
+        (split, result) for split, subsets in results.items() for result in subsets
+    ]
     values = [100 * float(result["main_score"]) for _, result in parts]
-    splits, subsets = list(results), list(dict.fromkeys(result["hf_subset"] for _, result in parts))
+    splits, subsets = (
+        list(results),
+        list(dict.fromkeys(result["hf_subset"] for _, result in parts)),
+    )
     where = {
         "split": _single(splits),
         "subset": _single(subsets),
-        "languages": sorted({language for _, result in parts for language in result["languages"]}),
+        "languages": sorted(
+            {language for _, result in parts for language in result["languages"]}
+        ),
     }
     if len(parts) > 1:
         where["aggregation"] = "mean"
-    yield _score(about.name, about.main_score, sum(values) / len(values), {**shared, **where})
+    yield _score(
+        about.name, about.main_score, sum(values) / len(values), {**shared, **where}
+    )
     if len(parts) == 1:
         return
     for (split, result), value in zip(parts, values, strict=True):
         subset = result["hf_subset"]
-        named = [name for name, several in ((split, splits), (subset, subsets)) if len(several) > 1]
-        where = {"split": split, "subset": subset, "languages": sorted(result["languages"])}
-        yield _score(about.name, "-".join([about.main_score, *named]), value, {**shared, **where})
+        named = [
+            name
+            for name, several in ((split, splits), (subset, subsets))
+            if len(several) > 1
+        ]
+        where = {
+            "split": split,
+            "subset": subset,
+            "languages": sorted(result["languages"]),
+        }
+        yield _score(
+            about.name, "-".join([about.main_score, *named]), value, {**shared, **where}
+        )
 
 
 def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:
     if math.isnan(value):
         # An encoder may collapse during training: that gives the lowest useful score, not an error.
-        return Score(task, metric, 0.0, protocol, note="mteb's score is not a number, and counts as 0")
+        return Score(
+            task,
+            metric,
+            0.0,
+            protocol,
+            note="mteb's score is not a number, and counts as 0",
+        )
     return Score(task, metric, value, protocol)
 
 

@@ -15,7 +15,13 @@ import attrs
 import numpy as np
 import torch
 
-from sentbed_evaluators.classifier_dataclasses import Done, Examples, Fitted, Task, Training
+from sentbed_evaluators.classifier_dataclasses import (
+    Done,
+    Examples,
+    Fitted,
+    Task,
+    Training,
+)
 
 LOOKED = 4096
 """Development rows evaluated in one product."""
@@ -44,13 +50,17 @@ def fit(
         data = _Data.of(train, development, "cpu")
     groups: dict[tuple[int, int, int], list[int]] = {}
     for place, task in enumerate(tasks):
-        groups.setdefault((len(task.train), task.drawn, len(task.penalties)), []).append(place)
+        groups.setdefault(
+            (len(task.train), task.drawn, len(task.penalties)), []
+        ).append(place)
     fitted: dict[int, Fitted] = {}
     most = max(1, GATHERED // (training.batch_size * train.features.shape[1]))
     for places in groups.values():
         for start in range(0, len(places), most):
             part = places[start : start + most]
-            together = _Together(data, classes, [tasks[place] for place in part], training)
+            together = _Together(
+                data, classes, [tasks[place] for place in part], training
+            )
             fitted |= zip(part, together.run(done), strict=True)
     return [fitted[place] for place in range(len(tasks))]
 
@@ -65,20 +75,28 @@ class _Data:
     @classmethod
     def of(cls, train: Examples, development: Examples, device: str) -> _Data:
         placed = _placed(train, device)
-        return cls(*placed, *(placed if development is train else _placed(development, device)))
+        return cls(
+            *placed, *(placed if development is train else _placed(development, device))
+        )
 
 
 class _Together:
     """Tasks with equally many training rows, trained in step."""
 
-    def __init__(self, data: _Data, classes: int, tasks: Sequence[Task], training: Training) -> None:
+    def __init__(
+        self, data: _Data, classes: int, tasks: Sequence[Task], training: Training
+    ) -> None:
         device, width = data.features.device, data.features.shape[1]
         self.data, self.classes, self.training = data, classes, training
         self.generator = np.random.RandomState(training.seed)
         if tasks[0].drawn:
             self.generator.permutation(tasks[0].drawn)
-        self.train = torch.from_numpy(np.stack([task.train for task in tasks])).to(device)
-        self.development = [torch.from_numpy(task.development).to(device) for task in tasks]
+        self.train = torch.from_numpy(np.stack([task.train for task in tasks])).to(
+            device
+        )
+        self.development = [
+            torch.from_numpy(task.development).to(device) for task in tasks
+        ]
         penalties = torch.tensor([task.penalties for task in tasks], device=device)
         self.penalties = penalties.repeat_interleave(classes, 1)[..., None]
         first = _initial(width, classes, training.seed).to(device)
@@ -121,13 +139,23 @@ class _Together:
 
     def keep(self, left: torch.Tensor) -> None:
         """Keep only the tasks where `left` is true."""
-        self.development = [rows for rows, more in zip(self.development, left.tolist(), strict=True) if more]
-        self.train, self.penalties, self.weights = self.train[left], self.penalties[left], self.weights[left]
+        self.development = [
+            rows
+            for rows, more in zip(self.development, left.tolist(), strict=True)
+            if more
+        ]
+        self.train, self.penalties, self.weights = (
+            self.train[left],
+            self.penalties[left],
+            self.weights[left],
+        )
         self.moments = [moment[left] for moment in self.moments]
 
     def epoch(self) -> None:
         """Train on all training rows once."""
-        order = torch.from_numpy(self.generator.permutation(self.train.shape[1])).to(self.train.device)
+        order = torch.from_numpy(self.generator.permutation(self.train.shape[1])).to(
+            self.train.device
+        )
         rows = self.train[:, order]
         for start in range(0, rows.shape[1], self.training.batch_size):
             self.step(rows[:, start : start + self.training.batch_size])
@@ -135,10 +163,18 @@ class _Together:
     def step(self, rows: torch.Tensor) -> None:
         """Take one step on rows `(tasks, batch)`: mean cross-entropy plus weight decay."""
         tasks, batch = rows.shape
-        inputs = self.data.features.index_select(0, rows.reshape(-1)).view(tasks, batch, -1)
-        labels = self.data.labels.index_select(0, rows.reshape(-1)).view(tasks, 1, batch)
-        logits = torch.baddbmm(self.weights[..., -1:], self.weights[..., :-1], inputs.transpose(1, 2))
-        errors = _errors(logits.view(tasks, -1, self.classes, batch), labels).view(tasks, -1, batch)
+        inputs = self.data.features.index_select(0, rows.reshape(-1)).view(
+            tasks, batch, -1
+        )
+        labels = self.data.labels.index_select(0, rows.reshape(-1)).view(
+            tasks, 1, batch
+        )
+        logits = torch.baddbmm(
+            self.weights[..., -1:], self.weights[..., :-1], inputs.transpose(1, 2)
+        )
+        errors = _errors(logits.view(tasks, -1, self.classes, batch), labels).view(
+            tasks, -1, batch
+        )
         gradient = self.weights * self.penalties
         gradient[..., :-1].baddbmm_(errors, inputs, alpha=1 / batch)
         gradient[..., -1].add_(errors.sum(2), alpha=1 / batch)
@@ -155,15 +191,25 @@ class _Together:
         first.lerp_(gradient, 0.1)
         second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
         scale = (1 - 0.999**self.steps) ** 0.5
-        self.weights.addcdiv_(first, (second.sqrt() / scale).add_(1e-8), value=-1e-3 / (1 - 0.9**self.steps))
+        self.weights.addcdiv_(
+            first,
+            (second.sqrt() / scale).add_(1e-8),
+            value=-1e-3 / (1 - 0.9**self.steps),
+        )
 
     def correct(self) -> torch.Tensor:
         """Return how many development rows each classifier gets right, `(tasks, penalties)`."""
         counts = []
         for weights, rows in zip(self.weights, self.development, strict=True):
-            right = torch.zeros(len(weights) // self.classes, dtype=torch.long, device=weights.device)
+            right = torch.zeros(
+                len(weights) // self.classes, dtype=torch.long, device=weights.device
+            )
             for part in torch.split(rows, LOOKED):
-                logits = torch.addmm(weights[:, -1:], weights[:, :-1], self.data.development_features[part].T)
+                logits = torch.addmm(
+                    weights[:, -1:],
+                    weights[:, :-1],
+                    self.data.development_features[part].T,
+                )
                 predicted = logits.view(len(right), self.classes, len(part)).argmax(1)
                 right += (predicted == self.data.development_labels[part]).sum(1)
             counts.append(right)
@@ -185,7 +231,9 @@ def _errors(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return torch.stack((-error, error), dim=2)
     errors = torch.softmax(logits, dim=2)
     shape = (*errors.shape[:2], 1, errors.shape[3])
-    return errors.scatter_add_(2, labels[:, :, None].expand(shape), errors.new_full((), -1.0).expand(shape))
+    return errors.scatter_add_(
+        2, labels[:, :, None].expand(shape), errors.new_full((), -1.0).expand(shape)
+    )
 
 
 def _initial(width: int, classes: int, seed: int) -> torch.Tensor:

@@ -51,7 +51,9 @@ def _linear(x: torch.Tensor, *_: Any, out_val: torch.Tensor, **__: Any) -> int:
     return 2 * out_val.numel() * x.shape[-1]
 
 
-def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any) -> int:
+def _attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: Any, **__: Any
+) -> int:
     texts, heads, length, width = query.shape
     return 2 * texts * heads * length * key.shape[-2] * (width + value.shape[-1])
 
@@ -77,7 +79,11 @@ class _Watching(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ha
         self.operations = self.size = self.peak = 0
 
     def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         named = dict(kwargs or {})
         count = _COUNTS.get(func._overloadpacket)

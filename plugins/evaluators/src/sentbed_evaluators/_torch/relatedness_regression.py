@@ -72,7 +72,9 @@ class RelatednessRegression:
 
     def _epoch(self, inputs: torch.Tensor, targets: torch.Tensor) -> None:
         """Train on all pairs once."""
-        order = torch.from_numpy(self.generator.permutation(len(inputs))).to(self.device)
+        order = torch.from_numpy(self.generator.permutation(len(inputs))).to(
+            self.device
+        )
         for start in range(0, len(order), BATCH_SIZE):
             rows = order[start : start + BATCH_SIZE]
             loss = torch.nn.functional.mse_loss(self.model(inputs[rows]), targets[rows])

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair, Triple
 from sentbed_evaluators.sentbench_sets.built_set_cache import BuiltSets, built_sets
-from sentbed_evaluators.sentbench_sets.sources import SOURCES, data_directory, find_files
+from sentbed_evaluators.sentbench_sets.sources import (
+    SOURCES,
+    data_directory,
+    find_files,
+)
 
 __all__ = [
     "SOURCES",

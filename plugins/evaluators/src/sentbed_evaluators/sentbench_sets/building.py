@@ -41,7 +41,11 @@ class TooFewRowsError(ValueError):
 
 
 def build_sets(
-    task: str, pair_rows: Iterable[Row], contrast_rows: Iterable[Row], seed: int, limit: int | None = None
+    task: str,
+    pair_rows: Iterable[Row],
+    contrast_rows: Iterable[Row],
+    seed: int,
+    limit: int | None = None,
 ) -> tuple[dict[str, list[Pair]], list[Triple]]:
     """Return a task's pairs by split, and its triples, in the paper's sizes or fewer if rows are lacking.
 
@@ -51,15 +55,25 @@ def build_sets(
     sizes = source.sizes
     if limit is not None:
         sizes = Sizes(*(min(size, limit) for size in attrs.astuple(sizes)))
-    pair_seed, contrast_seed = (derive(seed, task, what) for what in ("pairs", "contrast"))
+    pair_seed, contrast_seed = (
+        derive(seed, task, what) for what in ("pairs", "contrast")
+    )
     rows = choose(pair_rows, -(-sizes.pairs // source.a_row), pair_seed)
     pairs = build_pairs(rows, scaled(sizes, len(rows)), pair_seed)
     for split in SPLITS:
         if getattr(sizes, split) and len({label for _, _, label in pairs[split]}) < 2:
-            raise TooFewRowsError(f"{len(rows)} rows are too few for the pairs of `{split}`")
+            raise TooFewRowsError(
+                f"{len(rows)} rows are too few for the pairs of `{split}`"
+            )
     # Equal texts belong together for every encoder.
-    others = (row for row in contrast_rows if not isinstance(row, Choice) or row.right != row.text)
-    triples = build_contrast(choose(others, sizes.contrast, contrast_seed), contrast_seed)
+    others = (
+        row
+        for row in contrast_rows
+        if not isinstance(row, Choice) or row.right != row.text
+    )
+    triples = build_contrast(
+        choose(others, sizes.contrast, contrast_seed), contrast_seed
+    )
     if not triples:
         raise TooFewRowsError("no row of the contrast set has partners")
     return pairs, triples
@@ -89,7 +103,9 @@ def _keyed(rows: Iterable[Row], seed: int) -> Iterator[tuple[bool, bytes, bytes,
 
 
 def _digest(text: str, seed: int) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=8, key=str(seed).encode()).digest()
+    return hashlib.blake2b(
+        text.encode(), digest_size=8, key=str(seed).encode()
+    ).digest()
 
 
 @attrs.define(eq=False)
@@ -132,7 +148,11 @@ class _Pool:
             return
         barred = {row.text, *self._rights[row.text]}
         if row.wrong:
-            yield from (text for text in self._draw(row.wrong) if text.strip() and text not in barred)
+            yield from (
+                text
+                for text in self._draw(row.wrong)
+                if text.strip() and text not in barred
+            )
             return
         for choice in self._draw(self.rows):
             assert isinstance(choice, Choice)
@@ -152,7 +172,10 @@ def scaled(sizes: Sizes, rows: int) -> Sizes:
     pairs = min(sizes.pairs, 2 * rows)
     if pairs == sizes.pairs:
         return sizes
-    train, valid = sizes.train * pairs // sizes.pairs, sizes.valid * pairs // sizes.pairs
+    train, valid = (
+        sizes.train * pairs // sizes.pairs,
+        sizes.valid * pairs // sizes.pairs,
+    )
     return attrs.evolve(sizes, train=train, valid=valid, test=pairs - train - valid)
 
 
@@ -197,7 +220,10 @@ def _balanced(pairs: list[Pair], rng: random.Random) -> list[Pair]:
     """Return the pairs in random order, without the surplus of the more frequent label."""
     rng.shuffle(pairs)
     ones = sum(label for _, _, label in pairs)
-    excess = {1: max(0, 2 * ones - len(pairs) - 1), 0: max(0, len(pairs) - 2 * ones - 1)}
+    excess = {
+        1: max(0, 2 * ones - len(pairs) - 1),
+        0: max(0, len(pairs) - 2 * ones - 1),
+    }
     kept = []
     for pair in pairs:
         if excess[pair[2]] > 0:
@@ -214,7 +240,9 @@ def build_contrast(rows: Sequence[Row], seed: int) -> list[Triple]:
     triples: list[Triple] = []
     for row in rows:
         right = next((text for text in pool.right(row) if text != row.text), None)
-        wrong = next((text for text in pool.wrong(row) if text not in (right, row.text)), None)
+        wrong = next(
+            (text for text in pool.wrong(row) if text not in (right, row.text)), None
+        )
         if right is not None and wrong is not None:
             triples.append((row.text, right, wrong))
     return triples

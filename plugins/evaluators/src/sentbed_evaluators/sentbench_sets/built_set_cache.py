@@ -13,7 +13,13 @@ from sentbed import DataError, RunError
 from sentbed.helpers import sha256, write_directory
 from sentbed_common import CACHE_VARIABLE, cache_root
 
-from sentbed_evaluators.sentbench_sets.building import SPLITS, Pair, TooFewRowsError, Triple, build_sets
+from sentbed_evaluators.sentbench_sets.building import (
+    SPLITS,
+    Pair,
+    TooFewRowsError,
+    Triple,
+    build_sets,
+)
 from sentbed_evaluators.sentbench_sets.rows import Row
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, Sizes, SourceFiles
 
@@ -68,7 +74,9 @@ def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> Built
         RunError: if the cache cannot be written.
     """
     source = files.data
-    key = hashlib.sha256(json.dumps([VERSION, files.task, source, seed, limit]).encode()).hexdigest()
+    key = hashlib.sha256(
+        json.dumps([VERSION, files.task, source, seed, limit]).encode()
+    ).hexdigest()
     directory = cache_root() / "sentbench" / f"{files.task}-{key[:16]}"
     sets = _load(directory, files.task, source, seed, limit)
     if sets is not None:
@@ -79,45 +87,70 @@ def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> Built
         # Another process may have cached the same sets in the meantime.
         sets = _load(directory, files.task, source, seed, limit)
         if sets is None:
-            raise RunError(f"{error}, with the environment variable `{CACHE_VARIABLE}`") from error
+            raise RunError(
+                f"{error}, with the environment variable `{CACHE_VARIABLE}`"
+            ) from error
         return sets
     sets = _load(directory, files.task, source, seed, limit)
     if sets is None:
-        raise RunError(f"cannot read `{directory}`, which was just written; check the disk")
+        raise RunError(
+            f"cannot read `{directory}`, which was just written; check the disk"
+        )
     return sets
 
 
-def _build(files: SourceFiles, source: str, seed: int, limit: int | None, directory: Path) -> None:
+def _build(
+    files: SourceFiles, source: str, seed: int, limit: int | None, directory: Path
+) -> None:
     read = SOURCES[files.task].read
     try:
         pairs, triples = build_sets(
-            files.task, _rows(read, files.pairs), _rows(read, files.contrast), seed, limit
+            files.task,
+            _rows(read, files.pairs),
+            _rows(read, files.contrast),
+            seed,
+            limit,
         )
     except TooFewRowsError as error:
-        advice = "download the whole source" if limit is None else f"raise `limit`, which is {limit}"
+        advice = (
+            "download the whole source"
+            if limit is None
+            else f"raise `limit`, which is {limit}"
+        )
         raise DataError(f"{error}; {advice}", files.pairs[0]) from error
     if files.data != source:
         raise DataError(
-            "a file of the source changed while it was read; run again when it is complete", files.all[0]
+            "a file of the source changed while it was read; run again when it is complete",
+            files.all[0],
         )
     write_directory(directory, lambda place: _save(place, pairs, triples))
 
 
-def _rows(read: Callable[[Path], Iterator[Row]], files: Sequence[Path]) -> Iterator[Row]:
+def _rows(
+    read: Callable[[Path], Iterator[Row]], files: Sequence[Path]
+) -> Iterator[Row]:
     for file in files:
         yield from read(file)
 
 
-def _save(place: Path, pairs: Mapping[str, Sequence[Pair]], triples: Sequence[Triple]) -> None:
+def _save(
+    place: Path, pairs: Mapping[str, Sequence[Pair]], triples: Sequence[Triple]
+) -> None:
     sets: dict[str, Sequence[Any]] = {**pairs, _CONTRAST: triples}
     for name, entries in sets.items():
-        with (place / f"{name}.jsonl").open("w", encoding="utf-8", newline="\n") as stream:
-            stream.writelines(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+        with (place / f"{name}.jsonl").open(
+            "w", encoding="utf-8", newline="\n"
+        ) as stream:
+            stream.writelines(
+                json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries
+            )
     files = {name: sha256(place / f"{name}.jsonl") for name in sets}
     (place / _SUMMARY).write_text(json.dumps(files, indent=1) + "\n", encoding="utf-8")
 
 
-def _load(directory: Path, task: str, source: str, seed: int, limit: int | None) -> BuiltSets | None:
+def _load(
+    directory: Path, task: str, source: str, seed: int, limit: int | None
+) -> BuiltSets | None:
     """Return the sets, or None if they are missing or altered."""
     try:
         files = json.loads((directory / _SUMMARY).read_text(encoding="utf-8"))

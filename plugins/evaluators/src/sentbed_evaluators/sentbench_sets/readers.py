@@ -38,7 +38,12 @@ def read_rocstories(path: Path) -> Iterator[Choice]:
     sentences = [f"InputSentence{i}" for i in range(1, 5)]
     endings = ["RandomFifthSentenceQuiz1", "RandomFifthSentenceQuiz2"]
     for line, row in _named_rows(path, [*sentences, *endings, "AnswerRightEnding"]):
-        right = _whole_number(row["AnswerRightEnding"], 1, 2, "`AnswerRightEnding`", path, line) - 1
+        right = (
+            _whole_number(
+                row["AnswerRightEnding"], 1, 2, "`AnswerRightEnding`", path, line
+            )
+            - 1
+        )
         story = " ".join(row[name] for name in sentences)
         yield Choice(story, row[endings[right]], (row[endings[1 - right]],))
 
@@ -48,7 +53,9 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
     for line, entry in read_objects(path):
         try:
             question = entry["question"]
-            choices = {choice["label"]: choice["text"] for choice in question["choices"]}
+            choices = {
+                choice["label"]: choice["text"] for choice in question["choices"]
+            }
             stem = question["stem"]
         except (KeyError, TypeError) as error:
             raise DataError(
@@ -58,9 +65,13 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
                 line,
             ) from error
         if not all(is_text(value) for value in (stem, *choices, *choices.values())):
-            raise DataError("question or answers are not texts; download the file again", path, line)
+            raise DataError(
+                "question or answers are not texts; download the file again", path, line
+            )
         if len(choices) != len(question["choices"]):
-            raise DataError("two choices have the same label; repair the line", path, line)
+            raise DataError(
+                "two choices have the same label; repair the line", path, line
+            )
         key = entry.get("answerKey")
         if not isinstance(key, str) or key not in choices:
             raise DataError(
@@ -69,7 +80,11 @@ def read_commonsenseqa(path: Path) -> Iterator[Choice]:
                 path,
                 line,
             )
-        yield Choice(stem, choices[key], tuple(text for label, text in choices.items() if label != key))
+        yield Choice(
+            stem,
+            choices[key],
+            tuple(text for label, text in choices.items() if label != key),
+        )
 
 
 def read_styletransfer(path: Path) -> Iterator[Choice]:
@@ -77,7 +92,9 @@ def read_styletransfer(path: Path) -> Iterator[Choice]:
     other = path.with_name(path.name.replace(".modern.", ".original."))
     for modern, original in zip_longest(lines(path), lines(other)):
         if modern is None or original is None:
-            short, long, line = (other, path, modern) if original is None else (path, other, original)
+            short, long, line = (
+                (other, path, modern) if original is None else (path, other, original)
+            )
             raise DataError(
                 f"the file has {line[0] - 1} lines, but `{long.name}` has more; "
                 f"lines must be aligned, download both files again",
@@ -97,7 +114,8 @@ def read_goemotions(path: Path) -> Iterator[Labelled]:
                 line,
             )
         labels = [
-            _whole_number(label, 0, _EMOTIONS - 1, "the label id", path, line) for label in row[1].split(",")
+            _whole_number(label, 0, _EMOTIONS - 1, "the label id", path, line)
+            for label in row[1].split(",")
         ]
         if len(labels) == 1:
             yield Labelled(row[0], labels[0])
@@ -126,7 +144,9 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
         yield Labelled(row[-1], label, "native" if native else path.name)
 
 
-def _named_rows(path: Path, names: list[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
+def _named_rows(
+    path: Path, names: list[str]
+) -> Iterator[tuple[int, Mapping[str, str]]]:
     rows = csv_rows(path, lines(path))
     header: Sequence[str] = next(rows, (1, []))[1]
     for name in names:
@@ -147,7 +167,9 @@ def _named_rows(path: Path, names: list[str]) -> Iterator[tuple[int, Mapping[str
         yield line, dict(zip(header, row, strict=True))
 
 
-def _whole_number(text: str, low: int, high: int, what: str, path: Path, line: int) -> int:
+def _whole_number(
+    text: str, low: int, high: int, what: str, path: Path, line: int
+) -> int:
     if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
         raise DataError(
             f"{what} is {text!r}, but a number from {low} to {high} was expected; download the file again",

@@ -114,7 +114,9 @@ SOURCES: dict[str, Source] = {
     "ROC": Source(
         "rocstories",
         (
-            Layout(("cloze_test_val*winter2018*.csv",), ("cloze_test_val*winter2018*.csv",)),
+            Layout(
+                ("cloze_test_val*winter2018*.csv",), ("cloze_test_val*winter2018*.csv",)
+            ),
             Layout(("cloze_test_val*.csv",), ("cloze_test_val*.csv",)),
         ),
         read_rocstories,
@@ -122,7 +124,12 @@ SOURCES: dict[str, Source] = {
     ),
     "CQA": Source(
         "commonsenseqa",
-        (Layout(("train_rand_split.jsonl", "dev_rand_split.jsonl"), ("dev_rand_split.jsonl",)),),
+        (
+            Layout(
+                ("train_rand_split.jsonl", "dev_rand_split.jsonl"),
+                ("dev_rand_split.jsonl",),
+            ),
+        ),
         read_commonsenseqa,
         Sizes(13_154, 4_384, 4_386, 1_221),
     ),
@@ -154,7 +161,9 @@ class SourceFiles:
 
 def data_directory(data_dir: str | None) -> Path:
     """Return the directory that holds the sources' folders; raises `DataError` if none is known."""
-    return data_directories.data_directory(data_dir, known_collection("dbpedia").places[0], "dbpedia")
+    return data_directories.data_directory(
+        data_dir, known_collection("dbpedia").places[0], "dbpedia"
+    )
 
 
 def find_files(base: Path, task: str) -> SourceFiles:
@@ -169,7 +178,10 @@ def find_files(base: Path, task: str) -> SourceFiles:
             beside: list[Path] = []
             gaps = []
             for pattern in layout.pairs:
-                file = min((path for path in folder.glob(pattern) if path.is_file()), default=None)
+                file = min(
+                    (path for path in folder.glob(pattern) if path.is_file()),
+                    default=None,
+                )
                 if file is None:
                     gaps.append(pattern)
                     continue

@@ -65,7 +65,9 @@ class MeetingPoint(RendezvousHandler):
         else:
             number = store.add(MACHINES, 1)
             if not 0 < number < self.machines:
-                raise RendezvousStateError(f"the run has {self.machines} machines, and this is another one")
+                raise RendezvousStateError(
+                    f"the run has {self.machines} machines, and this is another one"
+                )
             store.wait([COMPLETE], GATHERING)
         address = RendezvousStoreInfo(self.host, self.store.port)
         return RendezvousInfo(store, number, self.machines, address)
@@ -74,7 +76,9 @@ class MeetingPoint(RendezvousHandler):
         deadline = time.monotonic() + GATHERING.total_seconds()
         while (others := store.add(MACHINES, 0)) < self.machines - 1:
             if time.monotonic() > deadline:
-                raise RendezvousTimeoutError(f"{1 + others} of {self.machines} machines have come")
+                raise RendezvousTimeoutError(
+                    f"{1 + others} of {self.machines} machines have come"
+                )
             time.sleep(0.1)
         store.set(COMPLETE, "")
 
@@ -106,7 +110,9 @@ def _store(host: str, port: int) -> tuple[TCPStore, bool]:
     """
     if is_this_machine(host):
         try:
-            return TCPStore(host, port, None, True, CONNECTING, wait_for_workers=False), True
+            return TCPStore(
+                host, port, None, True, CONNECTING, wait_for_workers=False
+            ), True
         except RuntimeError:
             # Another launcher on this machine has it.
             pass
@@ -135,10 +141,14 @@ def is_this_machine(host: str) -> bool:
 
 def _meeting_point(parameters: RendezvousParameters) -> MeetingPoint:
     host, _, port = parameters.endpoint.rpartition(":")
-    return MeetingPoint(host.strip("[]"), int(port), parameters.max_nodes, parameters.run_id)
+    return MeetingPoint(
+        host.strip("[]"), int(port), parameters.max_nodes, parameters.run_id
+    )
 
 
 def register() -> None:
     """Make the meeting point known to torch's launcher."""
-    if BACKEND not in rendezvous_handler_registry._registry:  # it has no other way to ask
+    if (
+        BACKEND not in rendezvous_handler_registry._registry
+    ):  # it has no other way to ask
         rendezvous_handler_registry.register(BACKEND, _meeting_point)

@@ -95,7 +95,9 @@ def _key_of_user(path: Path) -> str:
         with os.fdopen(descriptor, encoding="ascii") as file:
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode) or mode & 0o077:
-                raise RunError(f"others can read the key `{path}`; run `chmod 600 {path}`, or remove it")
+                raise RunError(
+                    f"others can read the key `{path}`; run `chmod 600 {path}`, or remove it"
+                )
             return file.read(1 << 10).strip()
     except (OSError, UnicodeError) as error:
         raise RunError(

@@ -36,7 +36,9 @@ Hashed: TypeAlias = dict[int, tuple[torch.Tensor, list[Any]]]
 """`id` of a tensor -> the tensor, kept alive so that its id is not reused, and its hash."""
 
 
-def fingerprint(module: torch.nn.Module, how: object, hashed: Hashed | None = None) -> str | None:
+def fingerprint(
+    module: torch.nn.Module, how: object, hashed: Hashed | None = None
+) -> str | None:
     """Return the hash of a module's weights, settings and code, and of `how`.
 
     None if weights are not in memory, or code has changed since it was loaded. `hashed` is filled, so that
@@ -58,7 +60,9 @@ def fingerprint(module: torch.nn.Module, how: object, hashed: Hashed | None = No
     code = code_of(*own)
     if code is None:
         return None
-    new = {id(tensor): tensor for tensor in tensors.values() if id(tensor) not in hashed}
+    new = {
+        id(tensor): tensor for tensor in tensors.values() if id(tensor) not in hashed
+    }
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # Hashing many bytes releases the GIL.
         digests = zip(new.items(), pool.map(_digest, new.values()), strict=True)
@@ -91,15 +95,23 @@ def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _digest(tensor: torch.Tensor) -> list[Any]:
     content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return [str(tensor.dtype), list(tensor.shape), hashlib.sha256(content.data).hexdigest()]
+    return [
+        str(tensor.dtype),
+        list(tensor.shape),
+        hashlib.sha256(content.data).hexdigest(),
+    ]
 
 
 def _settings(module: torch.nn.Module) -> list[Any]:
     """Return the class of a module and those of its attributes that are plain values."""
     skipped = {*vars(torch.nn.Module()), *NOT_THE_MODEL}
-    attributes = {key: _plain(value) for key, value in vars(module).items() if key not in skipped}
+    attributes = {
+        key: _plain(value) for key, value in vars(module).items() if key not in skipped
+    }
     # transformers gives loaded models some empty attributes that models with random weights lack.
-    attributes = {k: v for k, v in attributes.items() if not (k.startswith("_") and _is_empty(v))}
+    attributes = {
+        k: v for k, v in attributes.items() if not (k.startswith("_") and _is_empty(v))
+    }
     return [f"{type(module).__module__}.{type(module).__qualname__}", attributes]
 
 
@@ -119,7 +131,11 @@ def _plain(value: object) -> object:
         case dict():
             return {str(key): _plain(item) for key, item in value.items()}
         case np.ndarray():
-            return [str(value.dtype), list(value.shape), hashlib.sha256(value.tobytes()).hexdigest()]
+            return [
+                str(value.dtype),
+                list(value.shape),
+                hashlib.sha256(value.tobytes()).hexdigest(),
+            ]
         case torch.Tensor():
             return _digest(value)
         case torch.nn.Module():
@@ -129,9 +145,14 @@ def _plain(value: object) -> object:
             return str(value)
         case functools.partial():
             return [_plain(value.func), _plain(value.args), _plain(value.keywords)]
-    if (to_dict := getattr(value, "to_dict", None)) is not None and not isinstance(value, type):
+    if (to_dict := getattr(value, "to_dict", None)) is not None and not isinstance(
+        value, type
+    ):
         # transformers' settings.
         return _plain({k: v for k, v in to_dict().items() if k not in NOT_THE_MODEL})
     if (held := getattr(value, "__dict__", None)) and not callable(value):
-        return [type(value).__qualname__, _plain({k: v for k, v in held.items() if v is not value})]
+        return [
+            type(value).__qualname__,
+            _plain({k: v for k, v in held.items() if v is not value}),
+        ]
     return getattr(value, "__qualname__", type(value).__qualname__)

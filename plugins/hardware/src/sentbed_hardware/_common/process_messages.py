@@ -43,7 +43,9 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[torch.Tensor]) -> None:
+    def __init__(
+        self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[torch.Tensor]
+    ) -> None:
         super().__init__(file)
         self.objects = objects
         self.tensors = tensors
@@ -62,7 +64,9 @@ def is_kept(result: object) -> bool:
     return hasattr(result, "encode") or hasattr(result, "step")
 
 
-def packed(message: Any, numbers: Mapping[int, int]) -> tuple[bytes, list[torch.Tensor]]:
+def packed(
+    message: Any, numbers: Mapping[int, int]
+) -> tuple[bytes, list[torch.Tensor]]:
     """Return a message in the form that `send` takes.
 
     `numbers` maps the `id` of each mirrored object to its number.
@@ -71,7 +75,13 @@ def packed(message: Any, numbers: Mapping[int, int]) -> tuple[bytes, list[torch.
     pickler = _Pickler(body, numbers)
     pickler.dump(message)
     shapes = [
-        (isinstance(t, torch.nn.Parameter), tuple(t.shape), t.dtype, t.requires_grad, t.is_meta)
+        (
+            isinstance(t, torch.nn.Parameter),
+            tuple(t.shape),
+            t.dtype,
+            t.requires_grad,
+            t.is_meta,
+        )
         for t in pickler.tensors
     ]
     content = pickle.dumps((shapes, body.getvalue()), pickle.HIGHEST_PROTOCOL)
@@ -123,13 +133,17 @@ def gather_in_first(value: Any, rank: int, world: int) -> list[Any] | None:
     dist.all_gather(sizes, torch.tensor([len(content)]))
     longest = max(int(size) for size in sizes)
 
-    padded = torch.frombuffer(bytearray(content.ljust(longest, b"\0")), dtype=torch.uint8)
+    padded = torch.frombuffer(
+        bytearray(content.ljust(longest, b"\0")), dtype=torch.uint8
+    )
     if rank != 0:
         dist.gather(padded, None)
         return None
     contents = [torch.empty(longest, dtype=torch.uint8) for _ in range(world)]
     dist.gather(padded, contents)
-    messages = [message[: int(size)] for message, size in zip(contents, sizes, strict=True)]
+    messages = [
+        message[: int(size)] for message, size in zip(contents, sizes, strict=True)
+    ]
     return [pickle.loads(verified(message.numpy().data)) for message in messages]
 
 

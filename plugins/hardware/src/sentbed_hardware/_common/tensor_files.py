@@ -21,7 +21,11 @@ def write_tensors(
 ) -> None:
     """Write a safetensors file, with `notes` as its metadata; raises `OSError` if the system refuses."""
     try:
-        save_file({name: value.detach().contiguous() for name, value in tensors.items()}, path, notes)
+        save_file(
+            {name: value.detach().contiguous() for name, value in tensors.items()},
+            path,
+            notes,
+        )
     except SafetensorError as error:
         # It wraps the system's error: a full disk must be distinguished from a bug of ours.
         raise OSError(str(error)) from error
@@ -32,7 +36,9 @@ def read_tensors(path: Path, remedy: str) -> dict[str, torch.Tensor]:
     return read_tensors_and_notes(path, remedy)[0]
 
 
-def read_tensors_and_notes(path: Path, remedy: str) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+def read_tensors_and_notes(
+    path: Path, remedy: str
+) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """Read a safetensors file with its metadata, as `read_tensors` does."""
     try:
         with safe_open(path, "pt") as file:

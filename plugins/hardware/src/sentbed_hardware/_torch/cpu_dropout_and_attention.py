@@ -62,7 +62,9 @@ class CpuDropoutAndAttention(TorchFunctionMode):
             return self._attention(*args, **given)
         return func(*args, **given)
 
-    def mask(self, shape: Sequence[int], rate: float, dtype: torch.dtype) -> torch.Tensor:
+    def mask(
+        self, shape: Sequence[int], rate: float, dtype: torch.dtype
+    ) -> torch.Tensor:
         """Return a mask of the shape: 0 with probability `rate`, else 1 / (1 - rate), in `dtype`."""
         if self._seeds is None:
             self._seeds = np.random.SeedSequence(int(torch.randint(2**63 - 1, ())))
@@ -86,7 +88,11 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         return drawn.to(dtype).mul_(scale).view(shape)
 
     def _dropout(
-        self, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+        self,
+        input: torch.Tensor,
+        p: float = 0.5,
+        training: bool = True,
+        inplace: bool = False,
     ) -> torch.Tensor:
         if not training or inplace or not input.is_cpu or not _can_be_drawn(p):
             return functional.dropout(input, p, training, inplace)
@@ -103,25 +109,52 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> torch.Tensor:
-        dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else query.dtype
+        dtype = (
+            torch.get_autocast_dtype("cpu")
+            if torch.is_autocast_enabled("cpu")
+            else query.dtype
+        )
         drops = _can_be_drawn(dropout_p)
-        plain = query.is_cpu and query.ndim == key.ndim == 4 and query.shape[:2] == key.shape[:2]
-        given = attn_mask is not None and (is_causal or attn_mask.requires_grad or attn_mask.ndim != 4)
+        plain = (
+            query.is_cpu
+            and query.ndim == key.ndim == 4
+            and query.shape[:2] == key.shape[:2]
+        )
+        given = attn_mask is not None and (
+            is_causal or attn_mask.requires_grad or attn_mask.ndim != 4
+        )
         # In fp32, PyTorch's attention without dropout is the faster one.
-        if not plain or given or enable_gqa or not (drops or (dropout_p == 0 and dtype == torch.bfloat16)):
+        if (
+            not plain
+            or given
+            or enable_gqa
+            or not (drops or (dropout_p == 0 and dtype == torch.bfloat16))
+        ):
             return functional.scaled_dot_product_attention(
-                query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+                query,
+                key,
+                value,
+                attn_mask,
+                dropout_p,
+                is_causal,
+                scale=scale,
+                enable_gqa=enable_gqa,
             )
         query, key, value = (part.to(dtype) for part in (query, key, value))
         shape = (*query.shape[:3], key.shape[2])
         if is_causal:
             attn_mask = torch.ones(shape[2:], dtype=torch.bool).tril()[None, None]
         if attn_mask is not self._bias[0]:
-            self._bias = attn_mask, None if attn_mask is None else _bias(attn_mask, dtype)
+            self._bias = (
+                attn_mask,
+                None if attn_mask is None else _bias(attn_mask, dtype),
+            )
         mask = self.mask(shape, dropout_p, dtype).flatten(0, 1) if drops else None
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         with torch.autocast("cpu", enabled=False):
-            found: torch.Tensor = Attention.apply(query, key, value, self._bias[1], mask, scale)  # type: ignore[no-untyped-call]
+            found: torch.Tensor = Attention.apply(
+                query, key, value, self._bias[1], mask, scale
+            )  # type: ignore[no-untyped-call]
         return found
 
 
@@ -147,9 +180,13 @@ class Attention(torch.autograd.Function):
         query, key, value = (part.flatten(0, 1) for part in (query, key, value))
         weights = _weights(query, key, bias, heads, scale)
         # Without dropout no matrix of `(length, length)` is kept, as in PyTorch's own kernel.
-        ctx.save_for_backward(query, key, value, bias, mask, None if mask is None else weights)
+        ctx.save_for_backward(
+            query, key, value, bias, mask, None if mask is None else weights
+        )
         ctx.heads, ctx.scale = heads, scale
-        return torch.bmm(weights if mask is None else weights * mask, value).view(*heads, *query.shape[1:])
+        return torch.bmm(weights if mask is None else weights * mask, value).view(
+            *heads, *query.shape[1:]
+        )
 
     @staticmethod
     @once_differentiable
@@ -159,19 +196,30 @@ class Attention(torch.autograd.Function):
         if weights is None:
             weights = _weights(query, key, bias, ctx.heads, ctx.scale)
         slope = slope.flatten(0, 1)
-        of_value = torch.bmm((weights if mask is None else weights * mask).transpose(1, 2), slope)
+        of_value = torch.bmm(
+            (weights if mask is None else weights * mask).transpose(1, 2), slope
+        )
         of_weights = torch.bmm(slope, value.transpose(1, 2))
         if mask is not None:
             of_weights.mul_(mask)
-        of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+        of_scores = torch.ops.aten._softmax_backward_data(
+            of_weights, weights, -1, weights.dtype
+        )
         of_query = torch.bmm(of_scores, key).mul_(ctx.scale)
         of_key = torch.bmm(of_scores.transpose(1, 2), query).mul_(ctx.scale)
-        found = (part.view(*ctx.heads, *part.shape[1:]) for part in (of_query, of_key, of_value))
+        found = (
+            part.view(*ctx.heads, *part.shape[1:])
+            for part in (of_query, of_key, of_value)
+        )
         return (*found, None, None, None)
 
 
 def _weights(
-    query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None, heads: Sequence[int], scale: float
+    query: torch.Tensor,
+    key: torch.Tensor,
+    bias: torch.Tensor | None,
+    heads: Sequence[int],
+    scale: float,
 ) -> torch.Tensor:
     """Return the weights of values, `(batch x heads, length, length)`."""
     ignored = query.new_empty(()).expand(len(query), query.shape[1], key.shape[1])
@@ -196,5 +244,7 @@ def _can_be_drawn(rate: float) -> bool:
 def _fill(part: np.ndarray[Any, Any], stream: np.random.SeedSequence) -> None:
     """Fill an array of int16 with random bytes."""
     generator = np.random.Generator(np.random.SFC64(stream))
-    words = generator.integers(0, 2**64 - 1, -(-len(part) // 4), np.uint64, endpoint=True)
+    words = generator.integers(
+        0, 2**64 - 1, -(-len(part) // 4), np.uint64, endpoint=True
+    )
     part[:] = words.view(np.int16)[: len(part)]

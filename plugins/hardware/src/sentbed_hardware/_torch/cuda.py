@@ -73,13 +73,17 @@ class CudaEngine(TorchEngine):
         encoder = super().place(backbone, module)
         if self.finds_budget:
             size = torch.cuda.get_device_properties(self.device).total_memory
-            self.token_budget = min(self.token_budget, budget(backbone.width, self.dtype.itemsize, size))
+            self.token_budget = min(
+                self.token_budget, budget(backbone.width, self.dtype.itemsize, size)
+            )
         return encoder
 
     def _encoder(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         return CudaEncoder(self, backbone, module)
 
-    def trainer(self, encoders: Mapping[str, Any], training: Training) -> FittingTrainer:
+    def trainer(
+        self, encoders: Mapping[str, Any], training: Training
+    ) -> FittingTrainer:
         """Prepare training of the encoders that `training.towers` names."""
         kind = ScalingTrainer if self.dtype == torch.float16 else FittingTrainer
         return kind(self, encoders, training)
@@ -90,7 +94,9 @@ class CudaEncoder(TorchEncoder):
 
     asynchronous = True
 
-    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(
+        self, batches: Iterable[TokenBatch]
+    ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch, while the device computes those of the next."""
         under_way: deque[tuple[torch.Tensor, Any, TokenBatch]] = deque()
         for batch in batches:
@@ -112,7 +118,9 @@ class CudaEncoder(TorchEncoder):
         event.record(torch.cuda.current_stream(vectors.device))
         return host, event
 
-    def _arrived(self, vectors: torch.Tensor, event: Any, batch: TokenBatch) -> NDArray[np.float32]:
+    def _arrived(
+        self, vectors: torch.Tensor, event: Any, batch: TokenBatch
+    ) -> NDArray[np.float32]:
         if event is not None:
             event.synchronize()
         return self.checked(vectors.numpy(), batch)
@@ -130,7 +138,12 @@ def budget(width: int, bytes_a_number: int, memory: int) -> int:
 
 
 def build_cuda_engine(
-    runtime: str, precision: str, tf32: bool, compile: bool, deterministic: bool, token_budget: int | None
+    runtime: str,
+    precision: str,
+    tf32: bool,
+    compile: bool,
+    deterministic: bool,
+    token_budget: int | None,
 ) -> CudaEngine:
     """Return the engine of this process; see `Cuda.build`, whose name is `runtime`."""
     device = _claimed()

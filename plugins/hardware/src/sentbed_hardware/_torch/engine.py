@@ -28,9 +28,13 @@ class TorchEngine(TorchEngineBase):
         """Return the device's peak memory, if it has its own, and the counts of compilations."""
         counters: dict[str, float] = {}
         if self.device.type == "cuda":
-            counters["device_memory_gib"] = torch.cuda.max_memory_allocated(self.device) / 2**30
+            counters["device_memory_gib"] = (
+                torch.cuda.max_memory_allocated(self.device) / 2**30
+            )
         if self.compile:
-            times = torch._dynamo.utils.compilation_time_metrics.get("_compile.compile_inner", [])
+            times = torch._dynamo.utils.compilation_time_metrics.get(
+                "_compile.compile_inner", []
+            )
             counters |= {"compiled_shapes": len(times), "compile_seconds": sum(times)}
         return counters
 
@@ -39,11 +43,17 @@ class TorchEngine(TorchEngineBase):
         torch.manual_seed(seed)
 
     def assemble(
-        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+        self,
+        backbone: BuiltBackbone,
+        pooler: Pooler,
+        head: Head,
+        saved: Path | None = None,
     ) -> TorchEncoder:
         """Build pooler and head and put everything on the device."""
         module = assembled(backbone, pooler, head, saved)
-        encoder: TorchEncoder = self.processes.together(type(self).place, self, backbone, module)
+        encoder: TorchEncoder = self.processes.together(
+            type(self).place, self, backbone, module
+        )
         return encoder
 
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:

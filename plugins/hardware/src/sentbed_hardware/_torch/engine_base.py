@@ -67,7 +67,9 @@ class TorchEngineBase(TrainingEngine):
         positional: tuple[torch.Tensor | None, ...] = self.tensors(batch)
         if batch.prefix is not None:
             positional = (*positional, self._prefix_tensor(batch.prefix))
-        keywords: dict[str, Any] = {name: self.put(values) for name, values in batch.keywords.items()}
+        keywords: dict[str, Any] = {
+            name: self.put(values) for name, values in batch.keywords.items()
+        }
         if batch.auxiliary is not None:
             keywords["auxiliary"] = self.tensors(batch.auxiliary)
         return positional, keywords
@@ -101,7 +103,9 @@ class TorchEngineBase(TrainingEngine):
                 "programs"
             )
         torch.cuda.empty_cache()
-        self.token_budget = self.most_tokens = min(self.token_budget, (rows + 1) // 2 * length)
+        self.token_budget = self.most_tokens = min(
+            self.token_budget, (rows + 1) // 2 * length
+        )
         self.say(
             f"a batch of {rows * length:,} tokens did not fit into {self.memory}; going on with "
             f"{self.token_budget:,}"

@@ -33,7 +33,9 @@ class Shares:
             self.passes.append(rows[rank::world] if has_text else rows[:1])
         by_process = [[rows[rank::world] for rows in chunks] for rank in range(world)]
         self.counts = [sum(map(len, passes)) for passes in by_process]
-        self.places = np.argsort(np.concatenate([rows for passes in by_process for rows in passes]))
+        self.places = np.argsort(
+            np.concatenate([rows for passes in by_process for rows in passes])
+        )
 
     def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the vectors of all texts, in order, given those of this process's passes."""
@@ -53,7 +55,11 @@ class BatchVectors:
     """
 
     def __init__(
-        self, tower: Tower, tokens: TokenIds, chunks: Sequence[Chunk], recompute: bool = True
+        self,
+        tower: Tower,
+        tokens: TokenIds,
+        chunks: Sequence[Chunk],
+        recompute: bool = True,
     ) -> None:
         self.tower = tower
         self.tokens = tokens
@@ -63,7 +69,9 @@ class BatchVectors:
         """Those before each pass, if it is repeated."""
         self.with_activations: list[torch.Tensor] = []
         """The vectors of each pass with its activations, if it is not."""
-        parts = self._parts_to_recompute() if recompute else self._parts_with_activations()
+        parts = (
+            self._parts_to_recompute() if recompute else self._parts_with_activations()
+        )
         self.vectors = self.gather(parts).requires_grad_()
 
     def _parts_to_recompute(self) -> list[torch.Tensor]:

@@ -45,7 +45,11 @@ def spread(engine: TorchEngine, parameters: Distributed) -> LeadEngine | TorchEn
         local_gradient=parameters.gradient == "local",
     )
     engine.facts = {**engine.facts, **facts(engine.processes)}
-    return LeadEngine(engine) if engine.processes.world > 1 and engine.processes.first else engine
+    return (
+        LeadEngine(engine)
+        if engine.processes.world > 1 and engine.processes.first
+        else engine
+    )
 
 
 class LeadEngine(TrainingEngine):
@@ -88,7 +92,11 @@ class LeadEngine(TrainingEngine):
             self.lead.call(type(self.engine).seed, self.engine, seed)
 
     def assemble(
-        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+        self,
+        backbone: BuiltBackbone,
+        pooler: Pooler,
+        head: Head,
+        saved: Path | None = None,
     ) -> LeadEncoder:
         """Build pooler and head here, and put everything on the devices of all."""
         self.lead.alone()
@@ -97,13 +105,16 @@ class LeadEngine(TrainingEngine):
                 "the weights are spread over the devices of one process (`device_map`), and there are "
                 'several; take `device_map` out, and set `parallel = "fsdp"` to spread them over processes'
             )
-        return LeadEncoder(self.lead, self.engine.assemble(backbone, pooler, head, saved))
+        return LeadEncoder(
+            self.lead, self.engine.assemble(backbone, pooler, head, saved)
+        )
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> LeadTrainer:
         """Prepare training of the encoders that `training.towers` names."""
         own = {name: encoder.own for name, encoder in encoders.items()}
         return LeadTrainer(
-            self.lead, self.lead.call(lead_engine_calls.make_trainer, self.engine, own, training)
+            self.lead,
+            self.lead.call(lead_engine_calls.make_trainer, self.engine, own, training),
         )
 
 
@@ -122,20 +133,28 @@ class LeadEncoder(PlacedEncoder):
         """Return sentence vectors `(batch, width)`."""
         if self.lead.alone():
             return self.own.encode(batch)
-        vectors: NDArray[np.float32] = self.lead.call(lead_engine_calls.encode, self.own, batch)
+        vectors: NDArray[np.float32] = self.lead.call(
+            lead_engine_calls.encode, self.own, batch
+        )
         return vectors
 
-    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> LeadEncoder:
+    def transformed(
+        self, fit: Any = None, on: Mapping[str, Any] | None = None
+    ) -> LeadEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
         if self.lead.alone():
             return LeadEncoder(self.lead, self.own.transformed(fit, on))
-        return LeadEncoder(self.lead, self.lead.call(type(self.own).transformed, self.own, fit, on))
+        return LeadEncoder(
+            self.lead, self.lead.call(type(self.own).transformed, self.own, fit, on)
+        )
 
     def broken_weight(self) -> str | None:
         """Return the name of a weight that is NaN or infinite in any process, or None if there is none."""
         if self.lead.alone() or not self.lead.processes.sharded:
             return self.own.broken_weight()
-        names: list[str | None] = self.lead.call(lead_engine_calls.broken_weights, self.own)
+        names: list[str | None] = self.lead.call(
+            lead_engine_calls.broken_weights, self.own
+        )
         return next(filter(None, names), None)
 
     def fingerprint(self) -> str | None:
@@ -147,7 +166,9 @@ class LeadEncoder(PlacedEncoder):
         if self.lead.alone() or not self.lead.processes.sharded:
             self.own.save(directory)
             return
-        with in_place(self.own.module, self.lead.call(lead_engine_calls.weights, self.own)):
+        with in_place(
+            self.own.module, self.lead.call(lead_engine_calls.weights, self.own)
+        ):
             self.own.save(directory)
 
 
@@ -163,7 +184,9 @@ class LeadTrainer(Trainer):
         result: StepResult = self.lead.call(type(self.own).step, self.own, columns)
         return result
 
-    def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
+    def gradients(
+        self, columns: Columns
+    ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
         result: tuple[float, dict[str, NDArray[np.float32]]] = self.lead.call(
             type(self.own).gradients, self.own, columns

@@ -51,7 +51,9 @@ def encode(encoder: TorchEncoder, batch: TokenBatch) -> NDArray[np.float32] | No
     if processes.rank < rows:
         rows_of_process = np.arange(processes.rank, rows, processes.world)
     part = batch.select(rows_of_process)
-    vectors_of_process = _sharded(encoder, part) if processes.sharded else encoder.encode(part)
+    vectors_of_process = (
+        _sharded(encoder, part) if processes.sharded else encoder.encode(part)
+    )
     collected = processes.collect(vectors_of_process)
     if collected is None:
         return None

@@ -53,14 +53,22 @@ class ScalingTrainer(FittingTrainer):
             output = super()._backward(columns)
             gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
             norm = torch.nn.utils.get_total_norm(gradients)
-            if self.scale == 1 or torch.isfinite(norm) or not torch.isfinite(output.loss):
+            if (
+                self.scale == 1
+                or torch.isfinite(norm)
+                or not torch.isfinite(output.loss)
+            ):
                 torch._foreach_mul_(gradients, 1 / self.scale)
                 return output
             start_again()
             self.scale /= 2
 
     def _settings_of_steps(self) -> dict[str, float | None]:
-        return {**super()._settings_of_steps(), "scale": self.scale, "good_steps": self.good_steps}
+        return {
+            **super()._settings_of_steps(),
+            "scale": self.scale,
+            "good_steps": self.good_steps,
+        }
 
     def _take_settings(self, settings: dict[str, float | None]) -> None:
         super()._take_settings(settings)

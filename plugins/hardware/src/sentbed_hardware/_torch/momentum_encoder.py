@@ -26,9 +26,15 @@ class MomentumEncoder:
         self.tower = tower
         self.momentum = momentum
         of_backbone = f"{tower.name}.backbone."
-        buffers = {name: value for name, value in tower.buffers.items() if not name.startswith(of_backbone)}
+        buffers = {
+            name: value
+            for name, value in tower.buffers.items()
+            if not name.startswith(of_backbone)
+        }
         self.followed = tower.parameters | buffers
-        self.tensors = {name: value.detach().clone() for name, value in self.followed.items()}
+        self.tensors = {
+            name: value.detach().clone() for name, value in self.followed.items()
+        }
 
     def encode(self, tokens: TokenIds, chunks: Sequence[Chunk]) -> torch.Tensor:
         """Encode keys without gradient: the backbone in eval mode, pooler and head in training mode."""
@@ -40,7 +46,9 @@ class MomentumEncoder:
         with torch.no_grad():
             for name, value in self.followed.items():
                 if value.is_floating_point():
-                    self.tensors[name].mul_(self.momentum).add_(value, alpha=1 - self.momentum)
+                    self.tensors[name].mul_(self.momentum).add_(
+                        value, alpha=1 - self.momentum
+                    )
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
@@ -64,4 +72,7 @@ class MomentumEncoder:
                 weight.copy_(average)
                 average.copy_(weight_before)
             else:
-                value.data, self.tensors[name].data = self.tensors[name].data, value.data
+                value.data, self.tensors[name].data = (
+                    self.tensors[name].data,
+                    value.data,
+                )

@@ -57,7 +57,9 @@ class FittingTrainer(TorchTrainer):
     def _beginning(self) -> Callable[[], None]:
         """Return a function that undoes a forward and backward pass, for an identical repetition."""
         drawn = draws()
-        buffers = [value for tower in self.towers.values() for value in tower.buffers.values()]
+        buffers = [
+            value for tower in self.towers.values() for value in tower.buffers.values()
+        ]
         buffers += self.loss.buffers()
         before = [value.clone() for value in buffers]
 
@@ -72,7 +74,9 @@ class FittingTrainer(TorchTrainer):
 
     def _halve(self, columns: Columns) -> None:
         processes = self.engine.processes.world
-        rows = max(len(tokens) for tokens in columns.values() if isinstance(tokens, TokenIds))
+        rows = max(
+            len(tokens) for tokens in columns.values() if isinstance(tokens, TokenIds)
+        )
         rows = math.ceil(rows / processes)
         micro_batch = min(rows, self.training.micro_batch or rows)
         half = max(1, micro_batch // 2)

@@ -26,14 +26,22 @@ def separate(
     require_decay(settings, component)
     for name, special in settings.items():
         parameter = parameters[name]
-        former = next(group for group in optimizer.param_groups if _has(group["params"], parameter))
-        former["params"] = [other for other in former["params"] if other is not parameter]
+        former = next(
+            group
+            for group in optimizer.param_groups
+            if _has(group["params"], parameter)
+        )
+        former["params"] = [
+            other for other in former["params"] if other is not parameter
+        ]
         # Not the optimiser's defaults: a component may give its groups other settings.
         group = {**former, "params": [parameter]}
         if special.weight_decay is not None:
             group["weight_decay"] = special.weight_decay
         optimizer.add_param_group(group)
-    optimizer.param_groups[:] = [group for group in optimizer.param_groups if group["params"]]
+    optimizer.param_groups[:] = [
+        group for group in optimizer.param_groups if group["params"]
+    ]
     shared = len(optimizer.param_groups) - len(settings)
     factors = [1.0] * shared
     for special in settings.values():

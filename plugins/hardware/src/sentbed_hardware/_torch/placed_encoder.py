@@ -32,7 +32,9 @@ LENGTH_BUCKET, ROWS_BUCKET = 16, 8
 class TorchEncoder(ModuleEncoder):
     """Backbone, pooler and head on one device."""
 
-    def __init__(self, engine: TorchEngineBase, backbone: BuiltBackbone, module: EncoderModule) -> None:
+    def __init__(
+        self, engine: TorchEngineBase, backbone: BuiltBackbone, module: EncoderModule
+    ) -> None:
         super().__init__(backbone, module)
         self.engine = engine
         # A compiler could not trace the cache of a prefix.
@@ -43,13 +45,17 @@ class TorchEncoder(ModuleEncoder):
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
         return self.checked(self.vectors(batch).cpu().numpy(), batch)
 
-    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(
+        self, batches: Iterable[TokenBatch]
+    ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch; with several streams, as many batches are encoded at a time."""
         if self.engine.streams == 1 or not getattr(self.replica(), "reentrant", False):
             return super().encode_batches(batches)
         return in_streams(self.encode, batches, self.engine.streams)
 
-    def checked(self, vectors: NDArray[np.float32], batch: TokenBatch) -> NDArray[np.float32]:
+    def checked(
+        self, vectors: NDArray[np.float32], batch: TokenBatch
+    ) -> NDArray[np.float32]:
         """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity."""
         return require_finite(vectors, batch, self._origin_of_nan)
 
@@ -87,7 +93,9 @@ class TorchEncoder(ModuleEncoder):
     def _copy(self) -> Module:
         require_finite_weights(self.module)
         try:
-            return self.module.inference(self.backbone, self.engine.dtype, self.engine.compile)
+            return self.module.inference(
+                self.backbone, self.engine.dtype, self.engine.compile
+            )
         except torch.OutOfMemoryError as error:
             raise RunError(
                 f"the copy of the weights for encoding does not fit into {self.engine.memory} beside them; "
@@ -97,7 +105,9 @@ class TorchEncoder(ModuleEncoder):
     def _forward(self, replica: Module, batch: TokenBatch) -> torch.Tensor:
         rows = len(batch.input_ids)
         if self.engine.compile:
-            batch = _bucketed(batch, self.backbone.tokenizer.pad_id, self.backbone.max_length)
+            batch = _bucketed(
+                batch, self.backbone.tokenizer.pad_id, self.backbone.max_length
+            )
         with torch.inference_mode():
             tensors, keywords = self.engine.arguments(batch)
             vectors: torch.Tensor = replica(*tensors, **keywords)
@@ -113,11 +123,18 @@ class TorchEncoder(ModuleEncoder):
     def _fingerprint(self, hashed: Hashed) -> str | None:
         # Settings with which a compiler and matrix products give other results from the same weights.
         engine = self.engine
-        how = [str(engine.dtype), engine.device.type, engine.compile, torch.get_float32_matmul_precision()]
+        how = [
+            str(engine.dtype),
+            engine.device.type,
+            engine.compile,
+            torch.get_float32_matmul_precision(),
+        ]
         if engine.dtype == torch.int8:
             how.append(json.dumps(self.backbone.protocol, sort_keys=True))
         # A cache may be in a home directory shared by different machines.
-        how += sorted(f"{name} {value}" for name, value in torch.cpu.get_capabilities().items())
+        how += sorted(
+            f"{name} {value}" for name, value in torch.cpu.get_capabilities().items()
+        )
         return self.module.fingerprint(how, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
@@ -135,7 +152,9 @@ class TorchEncoder(ModuleEncoder):
             return None
         return SeveralEncoders((self, *others))
 
-    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> TorchEncoder:
+    def transformed(
+        self, fit: Any = None, on: Mapping[str, Any] | None = None
+    ) -> TorchEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
         module = self.module.transformed(fit, on)
         module.transform.to(self.engine.device)
@@ -164,12 +183,17 @@ class SeveralEncoders(TorchEncoder):
             if encoder.module.training:
                 encoder.module.eval()
             replica = encoder._replica
-            stale = not isinstance(replica, InferenceModule) or replica.backbone is not first.backbone
+            stale = (
+                not isinstance(replica, InferenceModule)
+                or replica.backbone is not first.backbone
+            )
             if stale and isinstance(first, InferenceModule):
                 encoder._replica = InferenceModule(encoder.module, first.backbone)
         return first
 
-    def checked(self, vectors: NDArray[np.float32], batch: TokenBatch) -> NDArray[np.float32]:
+    def checked(
+        self, vectors: NDArray[np.float32], batch: TokenBatch
+    ) -> NDArray[np.float32]:
         """Return the vectors as they are: those of one encoder must not cost the others theirs."""
         return vectors
 
@@ -204,4 +228,6 @@ def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     rows_of_bucket = ROWS_BUCKET * 2 ** math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
     length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
     # Auxiliary prompts have lengths of their own, and there would be as many shapes as pairs of lengths.
-    return attrs.evolve(batch, auxiliary=None).widened(rows_of_bucket, length_of_bucket, pad_id)
+    return attrs.evolve(batch, auxiliary=None).widened(
+        rows_of_bucket, length_of_bucket, pad_id
+    )

@@ -34,12 +34,17 @@ def cpu(parameters: Any) -> Device:
     """Return this processor, timed."""
     found = bf16_instructions()
     # What int8 takes is estimated by what bf16 does, which is more.
-    bf16 = parameters.precision == "bf16" or (parameters.precision in ("auto", "int8") and bool(found))
+    bf16 = parameters.precision == "bf16" or (
+        parameters.precision in ("auto", "int8") and bool(found)
+    )
     threads, before = parameters.threads or usable_cores(), torch.get_num_threads()
     processes = getattr(parameters, "devices", 1)
     torch.set_num_threads(threads)
     try:
-        flops, bandwidth = _products(torch.bfloat16 if bf16 else torch.float32), _copies()
+        flops, bandwidth = (
+            _products(torch.bfloat16 if bf16 else torch.float32),
+            _copies(),
+        )
     finally:
         torch.set_num_threads(before)
     memory = memory_limit() or physical_memory()
@@ -68,7 +73,9 @@ def sketch_pooler(pooler: Pooler, width: int) -> Sketch:
     return Sketch(trained=_shapes(module))
 
 
-def sketch_loss(loss: Loss, width: int, batch_size: int, columns: frozenset[str]) -> Sketch:
+def sketch_loss(
+    loss: Loss, width: int, batch_size: int, columns: frozenset[str]
+) -> Sketch:
     """See `sentbed_common.resource_planning`; the loss is run on vectors without content."""
     kept: dict[int, int] = {}
     alive: list[Any] = []
@@ -94,7 +101,10 @@ def sketch_loss(loss: Loss, width: int, batch_size: int, columns: frozenset[str]
             inputs[column] = torch.zeros(batch_size, width, requires_grad=True)
             if loss.traits.compares_texts:
                 inputs[f"{column}.id"] = numbers
-        own = {tensor.untyped_storage()._cdata for tensor in (*inputs.values(), *(state or {}).values())}
+        own = {
+            tensor.untyped_storage()._cdata
+            for tensor in (*inputs.values(), *(state or {}).values())
+        }
         with FlopCounterMode(display=False) as counter:
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
                 output = module(inputs) if state is None else module(inputs, state)
@@ -102,14 +112,20 @@ def sketch_loss(loss: Loss, width: int, batch_size: int, columns: frozenset[str]
         shapes = _shapes(module)
     return Sketch(
         trained=shapes,
-        state_bytes=sum(value.numel() * value.element_size() for value in (state or {}).values()),
-        activation_bytes=sum(size for number, size in kept.items() if number not in own),
+        state_bytes=sum(
+            value.numel() * value.element_size() for value in (state or {}).values()
+        ),
+        activation_bytes=sum(
+            size for number, size in kept.items() if number not in own
+        ),
         flops=float(counter.get_total_flops()),
     )
 
 
 def _shapes(module: Module) -> Mapping[str, tuple[int, ...]]:
-    return {name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad}
+    return {
+        name: tuple(p.shape) for name, p in module.named_parameters() if p.requires_grad
+    }
 
 
 def _products(dtype: torch.dtype) -> float:

@@ -27,7 +27,9 @@ def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -
     Raises:
         RunError: for weights packed in 4 bits.
     """
-    if packed := next((n for n, p in backbone.named_parameters() if not p.is_floating_point()), None):
+    if packed := next(
+        (n for n, p in backbone.named_parameters() if not p.is_floating_point()), None
+    ):
         raise RunError(
             f'`{packed}` is held in 4 bits, which cannot be spread over processes; set `parallel = "ddp"`'
         )
@@ -58,7 +60,9 @@ def _blocks(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """Yield the members of the outermost lists of modules: the layers of a transformer."""
     for child in module.children():
         if isinstance(child, torch.nn.ModuleList):
-            yield from (block for block in child if any(True for _ in block.parameters()))
+            yield from (
+                block for block in child if any(True for _ in block.parameters())
+            )
         else:
             yield from _blocks(child)
 
@@ -73,7 +77,9 @@ def share_of(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     if not isinstance(like, DTensor):
         return value
     value = value.to(like.device)
-    return distribute_tensor(value, like.device_mesh, like.placements, src_data_rank=None)
+    return distribute_tensor(
+        value, like.device_mesh, like.placements, src_data_rank=None
+    )
 
 
 def replicated(value: torch.Tensor, mesh: DeviceMesh) -> DTensor:
@@ -81,19 +87,25 @@ def replicated(value: torch.Tensor, mesh: DeviceMesh) -> DTensor:
     return DTensor.from_local(value.detach(), mesh, [Replicate()], run_check=False)
 
 
-def gather_weights(module: torch.nn.Module, processes: Processes) -> dict[int, torch.nn.Parameter]:
+def gather_weights(
+    module: torch.nn.Module, processes: Processes
+) -> dict[int, torch.nn.Parameter]:
     """Return each sharded weight, gathered on the host of the first process, by its `id`."""
     found = {}
     for parameter in module.parameters():
         if isinstance(parameter, DTensor):
             full = parameter.full_tensor()
             if processes.first:
-                found[id(parameter)] = torch.nn.Parameter(full.detach().cpu(), parameter.requires_grad)
+                found[id(parameter)] = torch.nn.Parameter(
+                    full.detach().cpu(), parameter.requires_grad
+                )
     return found
 
 
 @contextmanager
-def in_place(module: torch.nn.Module, weights: Mapping[int, torch.nn.Parameter]) -> Iterator[None]:
+def in_place(
+    module: torch.nn.Module, weights: Mapping[int, torch.nn.Parameter]
+) -> Iterator[None]:
     """Put whole weights into the module for saving; see `gather_weights`."""
     replaced = [
         (part, name, parameter)
@@ -110,10 +122,16 @@ def in_place(module: torch.nn.Module, weights: Mapping[int, torch.nn.Parameter])
             part._parameters[name] = parameter
 
 
-def clip_gradients(parameters: Sequence[torch.Tensor], limit: float, processes: Processes) -> torch.Tensor:
+def clip_gradients(
+    parameters: Sequence[torch.Tensor], limit: float, processes: Processes
+) -> torch.Tensor:
     """Clip gradients, some of them sharded, to a norm, and return the norm before."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    spread = [gradient.to_local() for gradient in gradients if isinstance(gradient, DTensor)]
+    gradients = [
+        parameter.grad for parameter in parameters if parameter.grad is not None
+    ]
+    spread = [
+        gradient.to_local() for gradient in gradients if isinstance(gradient, DTensor)
+    ]
     held = [gradient for gradient in gradients if not isinstance(gradient, DTensor)]
     squares = get_total_norm(spread).to(processes.device).square()
     dist.all_reduce(squares, group=processes.data)
@@ -134,7 +152,13 @@ class Replicas(TorchFunctionMode):
         super().__init__()
         self.mesh = mesh
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         """Wrap the result of `torch.zeros`, unless it is a step count."""
         result = func(*args, **(kwargs or {}))
-        return replicated(result, self.mesh) if func is torch.zeros and result.ndim else result
+        return (
+            replicated(result, self.mesh)
+            if func is torch.zeros and result.ndim
+            else result
+        )

@@ -23,7 +23,11 @@ KEPT = {-3: 32 << 20, -1: 256 << 20}
 """glibc's parameters (mallopt(3)): blocks of up to 32 MiB come from heaps (M_MMAP_THRESHOLD), and up to
 256 MiB that are free at the end of a heap stay with the process (M_TRIM_THRESHOLD)."""
 
-MALLOC_VARIABLES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+MALLOC_VARIABLES = (
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TRIM_THRESHOLD_",
+    "GLIBC_TUNABLES",
+)
 """By what a user sets them in the environment."""
 
 T = TypeVar("T")
@@ -48,14 +52,18 @@ def keep_freed_memory() -> bool:
     return hasattr(libc, "mallopt") and all(libc.mallopt(*one) for one in KEPT.items())
 
 
-def in_streams(encode: Callable[[T], R], batches: Iterable[T], streams: int) -> Iterator[R]:
+def in_streams(
+    encode: Callable[[T], R], batches: Iterable[T], streams: int
+) -> Iterator[R]:
     """Yield `encode(batch)` for each batch, in order; `streams` threads encode a batch each.
 
     The last ones, if there are too few for all streams, get all threads of the caller, one after the other.
     """
     threads = torch.get_num_threads()
     coming, waiting = iter(batches), deque[Future[R]]()
-    pool = ThreadPoolExecutor(streams, "encode", _limit_threads, (max(1, threads // streams),))
+    pool = ThreadPoolExecutor(
+        streams, "encode", _limit_threads, (max(1, threads // streams),)
+    )
     try:
         while len(group := list(islice(coming, streams))) == streams:
             waiting.extend(pool.submit(encode, batch) for batch in group)

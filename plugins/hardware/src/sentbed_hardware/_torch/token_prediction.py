@@ -24,26 +24,46 @@ class Corrupted:
     token if a state predicts the next one.
     """
 
-    def __init__(self, tokens: TokenIds, loss: Any, head: Any, training: Training) -> None:
+    def __init__(
+        self, tokens: TokenIds, loss: Any, head: Any, training: Training
+    ) -> None:
         ids = torch.from_numpy(tokens.ids).long()
         special = torch.isin(ids, torch.tensor(head.special_ids, dtype=torch.long))
         corrupted = loss.corrupt(ids, special, head)
-        read, chosen = (returned(part, torch.Tensor, training.loss, "build") for part in corrupted)
-        if read.shape != ids.shape or chosen.shape != ids.shape or chosen.dtype != torch.bool:
+        read, chosen = (
+            returned(part, torch.Tensor, training.loss, "build") for part in corrupted
+        )
+        if (
+            read.shape != ids.shape
+            or chosen.shape != ids.shape
+            or chosen.dtype != torch.bool
+        ):
             wrong = f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}"
-            raise fault(training.loss, "build", f"{wrong}, expected ids and booleans {tuple(ids.shape)}")
+            raise fault(
+                training.loss,
+                "build",
+                f"{wrong}, expected ids and booleans {tuple(ids.shape)}",
+            )
         self.read = attrs.evolve(tokens, ids=read.numpy().astype(np.int32))
         texts = np.repeat(np.arange(len(tokens)), tokens.lengths)
         places = np.arange(len(tokens.ids)) - tokens.offsets[texts] - head.shift
         kept = np.flatnonzero(chosen.numpy() & (places >= 0))
-        self.texts, self.places, self.ids = texts[kept], places[kept], tokens.ids[kept].astype(np.int64)
+        self.texts, self.places, self.ids = (
+            texts[kept],
+            places[kept],
+            tokens.ids[kept].astype(np.int64),
+        )
 
 
 class PredictingStates(BatchVectors):
     """The states that predict a batch's chosen tokens, `vectors` `(predicted, width)`, in their order."""
 
     def __init__(
-        self, tower: Tower, corrupted: Corrupted, chunks: Sequence[Chunk], recompute: bool = True
+        self,
+        tower: Tower,
+        corrupted: Corrupted,
+        chunks: Sequence[Chunk],
+        recompute: bool = True,
     ) -> None:
         self.corrupted = corrupted
         super().__init__(tower, corrupted.read, chunks, recompute)
@@ -56,12 +76,16 @@ class PredictingStates(BatchVectors):
         positions = self.positions(rows)
         put = self.tower.put
         rows_of_states = put(row[self.corrupted.texts[positions]])
-        predicting: torch.Tensor = states[rows_of_states, put(self.corrupted.places[positions])]
+        predicting: torch.Tensor = states[
+            rows_of_states, put(self.corrupted.places[positions])
+        ]
         return predicting.float()
 
     def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the states of all texts, in the order of the tokens."""
-        order = np.argsort(np.concatenate([self.positions(rows) for rows in self.shares.passes]))
+        order = np.argsort(
+            np.concatenate([self.positions(rows) for rows in self.shares.passes])
+        )
         return torch.cat(list(parts))[self.tower.put(order)]
 
     def positions(self, rows: Chunk) -> NDArray[np.int64]:

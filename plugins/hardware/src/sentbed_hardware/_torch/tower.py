@@ -16,7 +16,10 @@ from sentbed.protocols import TokenIds, TokenStates
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.engine_base import ModuleArguments
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware.engine_parts.component_output_checks import origin_of_nan, require_recorded
+from sentbed_hardware.engine_parts.component_output_checks import (
+    origin_of_nan,
+    require_recorded,
+)
 from sentbed_hardware.engine_parts.training_settings import require_trainable
 
 Chunk: TypeAlias = "NDArray[np.int64]"
@@ -33,7 +36,9 @@ class Tower:
     the backbone.
     """
 
-    def __init__(self, name: str, encoder: TorchEncoder, alone: bool = True, pools: bool = True) -> None:
+    def __init__(
+        self, name: str, encoder: TorchEncoder, alone: bool = True, pools: bool = True
+    ) -> None:
         engine = encoder.engine
         self.name = name
         self.encoder = encoder
@@ -47,8 +52,12 @@ class Tower:
         """Puts a batch on the device, as the backbone takes it."""
         self.parameters = self._trained_parameters(pools)
         called = "this encoder" if alone else f"the encoder `{name}`"
-        require_trainable(called, self.module, self.parameters, self.dtype == torch.bfloat16)
-        self.trains_backbone = any(key.startswith(f"{name}.backbone.") for key in self.parameters)
+        require_trainable(
+            called, self.module, self.parameters, self.dtype == torch.bfloat16
+        )
+        self.trains_backbone = any(
+            key.startswith(f"{name}.backbone.") for key in self.parameters
+        )
         self.backbone = self.module.backbone
         if self.compiles:
             self.backbone = torch.compile(self.backbone, dynamic=True)
@@ -81,7 +90,10 @@ class Tower:
         """Return the token states of these texts from one pass, in the engine's precision."""
         tensors, keywords = self._arguments(tokens, rows)
         low_precision = self.dtype != torch.float32
-        with torch.autocast(self.device.type, self.dtype, low_precision), self._dropout_and_attention():
+        with (
+            torch.autocast(self.device.type, self.dtype, low_precision),
+            self._dropout_and_attention(),
+        ):
             states: TokenStates = self.backbone(*tensors, **keywords)
         return states
 
@@ -99,9 +111,7 @@ class Tower:
             cls, pooler = self.module.owners
             require_recorded(states, self.trains_backbone, cls)
             if not finished.requires_grad:
-                wrong = (
-                    "built a module whose vectors have no gradient; do not detach what it reads or returns"
-                )
+                wrong = "built a module whose vectors have no gradient; do not detach what it reads or returns"
                 raise fault(pooler, "build", wrong)
         return finished
 
@@ -115,7 +125,9 @@ class Tower:
         return self.arguments(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
 
 
-def plan_chunks(lengths: NDArray[np.int64], columns: int, micro_batch: int | None) -> Iterator[Chunk]:
+def plan_chunks(
+    lengths: NDArray[np.int64], columns: int, micro_batch: int | None
+) -> Iterator[Chunk]:
     """Yield the texts of each forward pass, longest first.
 
     `lengths` are those of the texts of `columns` columns. Texts of similar length go together: in one pass

@@ -82,40 +82,60 @@ class TorchTrainer(Trainer):
     """
 
     def __init__(
-        self, engine: TorchEngineBase, encoders: Mapping[str, TorchEncoder], training: Training
+        self,
+        engine: TorchEngineBase,
+        encoders: Mapping[str, TorchEncoder],
+        training: Training,
     ) -> None:
         self.engine = engine
         self.training = training
         width = common_width(encoders, training)
         names = list(dict.fromkeys(training.towers.values()))
         predicts = training.loss.traits.predicts
-        self.towers = {name: Tower(name, encoders[name], len(names) == 1, not predicts) for name in names}
+        self.towers = {
+            name: Tower(name, encoders[name], len(names) == 1, not predicts)
+            for name in names
+        }
         self.heads: dict[str, torch.nn.Module] = {}
         """Language-modelling heads by tower, if the loss predicts tokens."""
         if engine.processes.world > 1:
-            refuse_predictions(training, f"this engine has {engine.processes.world} processes")
+            refuse_predictions(
+                training, f"this engine has {engine.processes.world} processes"
+            )
         if predicts:
             for name in names:
-                self.heads[name] = encoders[name].backbone.prediction_head().to(engine.device)
+                self.heads[name] = (
+                    encoders[name].backbone.prediction_head().to(engine.device)
+                )
         self.momentum = training.loss.traits.momentum
         self.keys = keys_of(training)
         self.averages = {
-            name: MomentumEncoder(self.towers[name], self.momentum or 0.0) for name in keyed_towers(training)
+            name: MomentumEncoder(self.towers[name], self.momentum or 0.0)
+            for name in keyed_towers(training)
         }
         self.ema = {
             name: MomentumEncoder(tower, training.ema)
             for name, tower in self.towers.items()
             if training.ema is not None
         }
-        loss = returned(training.loss.build(width), torch.nn.Module, training.loss, "build")
+        loss = returned(
+            training.loss.build(width), torch.nn.Module, training.loss, "build"
+        )
         self.loss = loss.to(engine.device)
         self.state: Mapping[str, torch.Tensor] | None = None
         if training.loss.traits.stateful:
-            self.state = {name: value.to(engine.device) for name, value in self.loss.initial_state().items()}
+            self.state = {
+                name: value.to(engine.device)
+                for name, value in self.loss.initial_state().items()
+            }
         self.parameters: dict[str, torch.nn.Parameter] = {}
         for tower in self.towers.values():
             self.parameters |= tower.parameters
-        of_loss = {f"loss.{name}": p for name, p in self.loss.named_parameters() if p.requires_grad}
+        of_loss = {
+            f"loss.{name}": p
+            for name, p in self.loss.named_parameters()
+            if p.requires_grad
+        }
         self.parameters |= of_loss
         self.of_loss = list(of_loss)
         processes = engine.processes
@@ -126,11 +146,17 @@ class TorchTrainer(Trainer):
             # An optimiser cannot mix both kinds of tensor.
             for name, value in self.parameters.items():
                 if not isinstance(value, DTensor):
-                    self.optimized[name] = torch.nn.Parameter(replicated(value, self.mesh))
+                    self.optimized[name] = torch.nn.Parameter(
+                        replicated(value, self.mesh)
+                    )
         optimizer = training.optimizer.build(list(self.optimized.items()))
-        self.optimizer = returned(optimizer, torch.optim.Optimizer, training.optimizer, "build")
+        self.optimizer = returned(
+            optimizer, torch.optim.Optimizer, training.optimizer, "build"
+        )
         settings = settings_of(self.loss, training.loss, "loss.")
-        self.rate_factors = separate(self.optimizer, self.optimized, settings, training.optimizer)
+        self.rate_factors = separate(
+            self.optimizer, self.optimized, settings, training.optimizer
+        )
         """What the learning rate of a step is multiplied by, for each group of the optimiser."""
         self.steps = 0
         self.batch_vectors: list[BatchVectors] = []
@@ -138,7 +164,12 @@ class TorchTrainer(Trainer):
         self.common: list[torch.Tensor] | None = None
         """States of the generators of a loss, equal in all processes; None for a single process."""
         self.seed = torch.initial_seed()
-        processes.same([value.detach() for value in (*self.loss.parameters(), *self.loss.buffers())])
+        processes.same(
+            [
+                value.detach()
+                for value in (*self.loss.parameters(), *self.loss.buffers())
+            ]
+        )
         self.reseed()
 
     def step(self, columns: Columns) -> StepResult:
@@ -148,7 +179,9 @@ class TorchTrainer(Trainer):
         numbers and stops.
         """
         rate = learning_rate(self.training, self.steps)
-        for group, factor in zip(self.optimizer.param_groups, self.rate_factors, strict=True):
+        for group, factor in zip(
+            self.optimizer.param_groups, self.rate_factors, strict=True
+        ):
             group["lr"] = rate * factor
         output = self._backward(columns)
         interrupted = self._add_up_gradients()
@@ -169,10 +202,16 @@ class TorchTrainer(Trainer):
             tower.encoder.weights_changed()
         self.steps += 1
         loss = self.training.loss
-        metrics = {name: number(value, loss, "build") for name, value in output.metrics.items()}
-        return StepResult(output.loss.item(), rate, float(norm), metrics, interrupted, origin)
+        metrics = {
+            name: number(value, loss, "build") for name, value in output.metrics.items()
+        }
+        return StepResult(
+            output.loss.item(), rate, float(norm), metrics, interrupted, origin
+        )
 
-    def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
+    def gradients(
+        self, columns: Columns
+    ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
         output = self._backward(columns)
         self._add_up_gradients()
@@ -186,7 +225,9 @@ class TorchTrainer(Trainer):
         for tower in self.towers.values():
             # The copy for encoding shares pooler and head, which are now in training mode.
             tower.encoder.weights_changed()
-        return output.loss.item(), {name: value.float().cpu().numpy() for name, value in gradients.items()}
+        return output.loss.item(), {
+            name: value.float().cpu().numpy() for name, value in gradients.items()
+        }
 
     def _backward(self, columns: Columns) -> LossOutput:
         """Compute the loss and add its gradient to the parameters' gradients."""
@@ -208,7 +249,9 @@ class TorchTrainer(Trainer):
         arguments = (inputs,) if self.state is None else (inputs, self.state)
         with self._drawing_as_all():
             output: LossOutput = self.loss(*arguments)
-        require_output(output, self.training.loss, self.state is not None, recorded=True)
+        require_output(
+            output, self.training.loss, self.state is not None, recorded=True
+        )
         output.loss.backward()
         for vectors in batch_vectors:
             vectors.backward()
@@ -237,7 +280,10 @@ class TorchTrainer(Trainer):
         texts: dict[str, TokenIds] = {}
         keys: dict[str, TokenIds] = {}
         for name, tokens in columns.items():
-            if isinstance(tokens, TokenIds) and self.training.towers[name] == tower.name:
+            if (
+                isinstance(tokens, TokenIds)
+                and self.training.towers[name] == tower.name
+            ):
                 group = keys if name in self.keys else texts
                 group[name] = tokens
         vectors: dict[str, torch.Tensor] = {}
@@ -248,10 +294,14 @@ class TorchTrainer(Trainer):
             vectors |= self._by_column(tower, texts, trained.vectors)
         if keys:
             tokens, chunks, _ = self._passes(tower, keys)
-            vectors |= self._by_column(tower, keys, self.averages[tower.name].encode(tokens, chunks))
+            vectors |= self._by_column(
+                tower, keys, self.averages[tower.name].encode(tokens, chunks)
+            )
         return vectors
 
-    def _passes(self, tower: Tower, columns: Mapping[str, TokenIds]) -> tuple[TokenIds, list[Chunk], bool]:
+    def _passes(
+        self, tower: Tower, columns: Mapping[str, TokenIds]
+    ) -> tuple[TokenIds, list[Chunk], bool]:
         """Return the texts of columns together, those of each pass, and whether a pass is repeated.
 
         It is, for its gradient, where the texts are more than the micro-batch.
@@ -285,14 +335,19 @@ class TorchTrainer(Trainer):
         head = self.heads[tower.name]
         predictions: dict[str, torch.Tensor] = {}
         for name, tokens in columns.items():
-            if not isinstance(tokens, TokenIds) or self.training.towers[name] != tower.name:
+            if (
+                not isinstance(tokens, TokenIds)
+                or self.training.towers[name] != tower.name
+            ):
                 continue
             micro_batch = self.training.micro_batch
             if micro_batch is not None and micro_batch >= len(tokens):
                 micro_batch = None
             corrupted = Corrupted(tokens, self.loss, head, self.training)
             chunks = list(plan_chunks(tokens.lengths, 1, micro_batch))
-            states = PredictingStates(tower, corrupted, chunks, recompute=micro_batch is not None)
+            states = PredictingStates(
+                tower, corrupted, chunks, recompute=micro_batch is not None
+            )
             batch_vectors.append(states)
             predictions[name] = head(states.vectors)
             predictions[f"{name}.id"] = tower.put(corrupted.ids)
@@ -308,29 +363,47 @@ class TorchTrainer(Trainer):
         if processes.world == 1:
             return None
         of_loss = [p for name, p in self.parameters.items() if name in self.of_loss]
-        of_towers = [p for name, p in self.parameters.items() if name not in self.of_loss]
+        of_towers = [
+            p for name, p in self.parameters.items() if name not in self.of_loss
+        ]
         # Sharded gradients are summed in the backward pass.
-        unsharded = [parameter for parameter in of_towers if not isinstance(parameter, DTensor)]
+        unsharded = [
+            parameter for parameter in of_towers if not isinstance(parameter, DTensor)
+        ]
         signals = processes.interruption()
-        highest = processes.highest([*signals, *(parameter.grad is not None for parameter in unsharded)])
+        highest = processes.highest(
+            [*signals, *(parameter.grad is not None for parameter in unsharded)]
+        )
         # A parameter with a gradient in one process needs one in all.
         for parameter, used in zip(unsharded, highest[len(signals) :], strict=True):
             if used and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-        processes.sum([parameter.grad for parameter in unsharded if parameter.grad is not None])
+        processes.sum(
+            [parameter.grad for parameter in unsharded if parameter.grad is not None]
+        )
         if processes.local_gradient:
             for parameter in of_towers:
                 if parameter.grad is not None:
                     parameter.grad.div_(processes.world)
-        processes.same([parameter.grad for parameter in of_loss if parameter.grad is not None])
+        processes.same(
+            [parameter.grad for parameter in of_loss if parameter.grad is not None]
+        )
         # Batch statistics, for example: each process has those of its own rows.
-        processes.same([value for tower in self.towers.values() for value in tower.buffers.values()])
+        processes.same(
+            [
+                value
+                for tower in self.towers.values()
+                for value in tower.buffers.values()
+            ]
+        )
         return interruption_in_words(highest[: len(signals)])
 
     def _require_gradients(self) -> None:
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
         for name, tower in self.towers.items():
-            of_tower = [vectors for vectors in self.batch_vectors if vectors.tower is tower]
+            of_tower = [
+                vectors for vectors in self.batch_vectors if vectors.tower is tower
+            ]
             if all(vectors.vectors.grad is None for vectors in of_tower):
                 wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
                 raise fault(self.training.loss, "build", wrong)
@@ -345,7 +418,11 @@ class TorchTrainer(Trainer):
         if self.engine.processes.world > 1:
             return ""
         for batch in self.batch_vectors:
-            bad = torch.flatten(torch.nonzero(~torch.isfinite(batch.vectors).all(1)))[:1].cpu().numpy()
+            bad = (
+                torch.flatten(torch.nonzero(~torch.isfinite(batch.vectors).all(1)))[:1]
+                .cpu()
+                .numpy()
+            )
             if len(bad):
                 before = draws()
                 origin = batch.tower.origin_of_nan(batch.tokens, batch.texts_of(bad))
@@ -357,9 +434,15 @@ class TorchTrainer(Trainer):
         if not torch.isfinite(output.loss):
             return came_from(f"{loss}: the vectors that it got have none")
         gradients = [batch.vectors.grad for batch in self.batch_vectors]
-        if not all(torch.isfinite(gradient).all() for gradient in gradients if gradient is not None):
+        if not all(
+            torch.isfinite(gradient).all()
+            for gradient in gradients
+            if gradient is not None
+        ):
             return came_from(f"the gradient of {loss}")
-        return came_from(f"the gradient of {named_parts(next(iter(self.towers.values())).module)}")
+        return came_from(
+            f"the gradient of {named_parts(next(iter(self.towers.values())).module)}"
+        )
 
     def _clip_gradients(self) -> torch.Tensor:
         """Clip the gradients to the stage's limit, and return their norm before."""
@@ -421,7 +504,9 @@ class TorchTrainer(Trainer):
             ModelError: if a file cannot be read, or names or shapes differ.
         """
         values, tensors = read_state(directory)
-        require_same_tensors(tensors, self._changed_tensors() | self._replaced_tensors(), directory)
+        require_same_tensors(
+            tensors, self._changed_tensors() | self._replaced_tensors(), directory
+        )
         require_one_state(values, tensors, directory)
         saved_name, saved_groups = values["optimizer"], values["groups"]
         name, groups = type(self.optimizer).__name__, self._groups()
@@ -432,8 +517,12 @@ class TorchTrainer(Trainer):
                 f"{[len(group) for group in groups]}; {REMEDY}"
             )
         require_whole_optimizer(values, tensors, directory)
-        shapes = {name: (tuple(value.shape), value.dtype) for name, value in tensors.items()}
-        self.engine.processes.together(TorchTrainer._restore, self, values, shapes, Own(tensors))
+        shapes = {
+            name: (tuple(value.shape), value.dtype) for name, value in tensors.items()
+        }
+        self.engine.processes.together(
+            TorchTrainer._restore, self, values, shapes, Own(tensors)
+        )
 
     def _collect(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """Return everything that determines later steps, in the first process: values for JSON, tensors."""
@@ -447,8 +536,12 @@ class TorchTrainer(Trainer):
         }
         settings = []
         for number_of_group, group in enumerate(optimizer.param_groups):
-            values_of_group = {key: value for key, value in group.items() if key != "params"}
-            settings.append(split_value(values_of_group, f"group.{number_of_group}", tensors))
+            values_of_group = {
+                key: value for key, value in group.items() if key != "params"
+            }
+            settings.append(
+                split_value(values_of_group, f"group.{number_of_group}", tensors)
+            )
         for name, value in tensors.items():
             if isinstance(value, DTensor):
                 full = whole(value)
@@ -458,7 +551,10 @@ class TorchTrainer(Trainer):
             start = "random" if rank == 0 else f"random.process-{rank}"
             tensors |= {f"{start}.{index}": value for index, value in enumerate(drawn)}
             if rank == 0:
-                tensors |= {f"random.loss.{index}": value for index, value in enumerate(common or ())}
+                tensors |= {
+                    f"random.loss.{index}": value
+                    for index, value in enumerate(common or ())
+                }
         values = {
             "steps": self.steps,
             "optimizer": type(optimizer).__name__,
@@ -484,16 +580,26 @@ class TorchTrainer(Trainer):
                 value.copy_(share_of(read(name), value))
         if self.state is not None:
             device = self.engine.device
-            self.state = {name: read(f"state.{name}").clone().to(device) for name in self.state}
+            self.state = {
+                name: read(f"state.{name}").clone().to(device) for name in self.state
+            }
         optimizer = self.optimizer
         optimizer.state.clear()
         for name, state in values["states"].items():
             parameter = self.optimized[name]
             optimizer.state[parameter] = joined_value(state, read, parameter)
-        for group, settings in zip(optimizer.param_groups, values["settings"], strict=True):
+        for group, settings in zip(
+            optimizer.param_groups, values["settings"], strict=True
+        ):
             # Values set by the recipe may have changed since.
             kept = joined_value(settings, read, group["params"][0])
-            group.update({key: value for key, value in kept.items() if key not in optimizer.defaults})
+            group.update(
+                {
+                    key: value
+                    for key, value in kept.items()
+                    if key not in optimizer.defaults
+                }
+            )
         self.steps = values["steps"]
         for tower in self.towers.values():
             tower.encoder.weights_changed()
@@ -516,18 +622,33 @@ class TorchTrainer(Trainer):
         if processes.world == 1:
             rewind([*saved, *draws()[len(saved) :]][: len(draws())])
         if processes.first:
-            before = "1 process" if processes_before == 1 else f"{processes_before} processes"
+            before = (
+                "1 process"
+                if processes_before == 1
+                else f"{processes_before} processes"
+            )
             now = "is 1" if processes.world == 1 else f"are {processes.world}"
-            self.engine.say(f"the state is of {before}, and there {now}; dropout is drawn anew")
+            self.engine.say(
+                f"the state is of {before}, and there {now}; dropout is drawn anew"
+            )
 
     def _changed_tensors(self) -> dict[str, torch.Tensor]:
         """Return the tensors that a step changes in place, by section and name."""
-        changed = {f"weights.{name}": parameter.detach() for name, parameter in self.parameters.items()}
+        changed = {
+            f"weights.{name}": parameter.detach()
+            for name, parameter in self.parameters.items()
+        }
         for tower in self.towers.values():
-            changed |= {f"buffers.{name}": value for name, value in tower.buffers.items()}
-        changed |= {f"buffers.loss.{name}": value for name, value in self.loss.named_buffers()}
+            changed |= {
+                f"buffers.{name}": value for name, value in tower.buffers.items()
+            }
+        changed |= {
+            f"buffers.loss.{name}": value for name, value in self.loss.named_buffers()
+        }
         for average in self.averages.values():
-            changed |= {f"average.{name}": value for name, value in average.tensors.items()}
+            changed |= {
+                f"average.{name}": value for name, value in average.tensors.items()
+            }
         for average in self.ema.values():
             changed |= {f"ema.{name}": value for name, value in average.tensors.items()}
         return changed
@@ -539,7 +660,10 @@ class TorchTrainer(Trainer):
     def _groups(self) -> list[list[str]]:
         """Return the names of the parameters of each group of the optimiser."""
         names = {id(parameter): name for name, parameter in self.optimized.items()}
-        return [[names[id(p)] for p in group["params"]] for group in self.optimizer.param_groups]
+        return [
+            [names[id(p)] for p in group["params"]]
+            for group in self.optimizer.param_groups
+        ]
 
 
 def _numbered(tensors: Mapping[str, torch.Tensor], start: str) -> list[torch.Tensor]:

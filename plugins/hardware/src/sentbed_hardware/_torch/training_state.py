@@ -23,7 +23,9 @@ from sentbed_hardware._torch.sharding import replicated, share_of
 from sentbed_hardware.engine_parts.process_group import Processes
 
 
-def write_state(directory: Path, values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
+def write_state(
+    directory: Path, values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]
+) -> None:
     """Write the two files into `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     write_tensors(tensors, directory / TENSORS_FILE)
@@ -62,7 +64,11 @@ class TensorReader:
         if self.processes.world == 1 and self.tensors is not None:
             return self.tensors[name]
         shape, dtype = self.shapes[name]
-        value = torch.empty(shape, dtype=dtype) if self.tensors is None else self.tensors[name]
+        value = (
+            torch.empty(shape, dtype=dtype)
+            if self.tensors is None
+            else self.tensors[name]
+        )
         value = value.to(self.processes.device)
         if value.numel():
             self.processes.same([value])
@@ -70,14 +76,23 @@ class TensorReader:
 
 
 def require_same_tensors(
-    tensors: Mapping[str, torch.Tensor], expected: Mapping[str, torch.Tensor], directory: Path
+    tensors: Mapping[str, torch.Tensor],
+    expected: Mapping[str, torch.Tensor],
+    directory: Path,
 ) -> None:
     """Raise `ModelError` if a tensor has another name, shape or type than expected.
 
     Tensors of the optimiser are left out: it has none in a new trainer.
     """
-    sections = {name.split(".")[0] for name in expected} | {"weights", "buffers", "average", "state"}
-    saved = {name: value for name, value in tensors.items() if name.split(".")[0] in sections}
+    sections = {name.split(".")[0] for name in expected} | {
+        "weights",
+        "buffers",
+        "average",
+        "state",
+    }
+    saved = {
+        name: value for name, value in tensors.items() if name.split(".")[0] in sections
+    }
     for name in [*expected, *sorted(saved)]:
         there, in_trainer = _described(saved.get(name)), _described(expected.get(name))
         if there != in_trainer:
@@ -92,7 +107,9 @@ def require_one_state(
 ) -> None:
     """Raise `ModelError` if the two files were not written together."""
     if values["tensors"] != sorted(tensors):
-        raise ModelError(f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}")
+        raise ModelError(
+            f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}"
+        )
 
 
 def require_whole_optimizer(
@@ -103,10 +120,15 @@ def require_whole_optimizer(
     The optimiser would only notice in its next step, and say which key it lacks.
     """
     parts = {f"optimizer.{name}": state for name, state in values["states"].items()}
-    parts |= {f"group.{number}": settings for number, settings in enumerate(values["settings"])}
+    parts |= {
+        f"group.{number}": settings
+        for number, settings in enumerate(values["settings"])
+    }
     placed = dict(pair for path, part in parts.items() for pair in _placed(part, path))
     named = {name for name in tensors if name.startswith(("optimizer.", "group."))}
-    wrong = [path for path, name in placed.items() if path != name] + sorted(named - placed.keys())
+    wrong = [path for path, name in placed.items() if path != name] + sorted(
+        named - placed.keys()
+    )
     if wrong:
         raise ModelError(
             f"`{VALUES_FILE}` in `{directory}` is damaged: `{wrong[0]}` of the optimiser is not where it was "
@@ -117,7 +139,11 @@ def require_whole_optimizer(
 def _placed(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield the path of each tensor in a value of `split_value`, and the name that it has there."""
     if isinstance(value, list):
-        yield from (pair for number, child in enumerate(value) for pair in _placed(child, f"{path}.{number}"))
+        yield from (
+            pair
+            for number, child in enumerate(value)
+            for pair in _placed(child, f"{path}.{number}")
+        )
     elif isinstance(value, dict) and "dict" in value:
         for key, child in value["dict"].items():
             yield from _placed(child, f"{path}.{key}")
@@ -128,7 +154,11 @@ def _placed(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _described(value: torch.Tensor | None) -> str:
-    return "missing" if value is None else f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    return (
+        "missing"
+        if value is None
+        else f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    )
 
 
 def split_value(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
@@ -137,9 +167,17 @@ def split_value(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
         tensors[path] = value
         return {"tensor": path, "on_host": value.device.type == "cpu"}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {"dict": {key: split_value(child, f"{path}.{key}", tensors) for key, child in value.items()}}
+        return {
+            "dict": {
+                key: split_value(child, f"{path}.{key}", tensors)
+                for key, child in value.items()
+            }
+        }
     if isinstance(value, list | tuple):
-        children = [split_value(child, f"{path}.{number}", tensors) for number, child in enumerate(value)]
+        children = [
+            split_value(child, f"{path}.{number}", tensors)
+            for number, child in enumerate(value)
+        ]
         return {"tuple": children} if isinstance(value, tuple) else children
     if value is None or isinstance(value, str | int | float):
         return value
@@ -149,14 +187,19 @@ def split_value(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     )
 
 
-def joined_value(value: Any, read: Callable[[str], torch.Tensor], parameter: torch.Tensor) -> Any:
+def joined_value(
+    value: Any, read: Callable[[str], torch.Tensor], parameter: torch.Tensor
+) -> Any:
     """Return the inverse of `split_value`, for the optimiser's state of `parameter`."""
     if isinstance(value, list):
         return [joined_value(child, read, parameter) for child in value]
     if not isinstance(value, dict):
         return value
     if "dict" in value:
-        return {key: joined_value(child, read, parameter) for key, child in value["dict"].items()}
+        return {
+            key: joined_value(child, read, parameter)
+            for key, child in value["dict"].items()
+        }
     if "tuple" in value:
         return tuple(joined_value(child, read, parameter) for child in value["tuple"])
     saved = read(value["tensor"])
@@ -169,4 +212,6 @@ def joined_value(value: Any, read: Callable[[str], torch.Tensor], parameter: tor
         return replicated(saved, parameter.device_mesh) if saved.ndim else saved
     # A fused optimiser expects its moments in the parameter's layout.
     shaped = parameter if saved.shape == parameter.shape else saved
-    return torch.empty_like(shaped, dtype=saved.dtype, device=device, requires_grad=False).copy_(saved)
+    return torch.empty_like(
+        shaped, dtype=saved.dtype, device=device, requires_grad=False
+    ).copy_(saved)

@@ -52,7 +52,9 @@ class Lead:
         gone, self._gone = self._gone, []
         with _undivided():
             try:
-                message = packed((operation, arguments, self._calls, gone), self._numbers)
+                message = packed(
+                    (operation, arguments, self._calls, gone), self._numbers
+                )
             except Exception as error:
                 self._gone += gone
                 raise RunError(
@@ -66,14 +68,20 @@ class Lead:
                 if lost(error):
                     raise self._fail() from error
                 if not agreed(self.processes, self._calls):
-                    self._break(f"this process has failed in the middle of a call ({error}); {REMEDY}")
+                    self._break(
+                        f"this process has failed in the middle of a call ({error}); {REMEDY}"
+                    )
                 raise
             except BaseException:
-                self._break(f"a call was ended before all processes had done it; {REMEDY}")
+                self._break(
+                    f"a call was ended before all processes had done it; {REMEDY}"
+                )
                 raise
         if is_kept(result):
             self._numbers[id(result)] = self._calls
-            weakref.finalize(result, self._forget, id(result), self._calls).atexit = False
+            weakref.finalize(
+                result, self._forget, id(result), self._calls
+            ).atexit = False
         return result
 
     def require(self) -> None:
@@ -84,7 +92,9 @@ class Lead:
     def alone(self) -> bool:
         """Return whether this process must work alone now. Raises `RunError` if it cannot."""
         if self.broken is not None and self.processes.sharded:
-            raise RunError(f"the weights were spread over processes, and are gone with one: {self.broken}")
+            raise RunError(
+                f"the weights were spread over processes, and are gone with one: {self.broken}"
+            )
         return self.broken is not None
 
     def end(self) -> None:
@@ -104,7 +114,9 @@ class Lead:
             # It must close the run first; torchrun waits for 30 seconds before it kills it.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         who = "process 1" if self.processes.world == 2 else "another process"
-        self._break(f"{who} has ended; if it left a message, that stands above; {REMEDY}")
+        self._break(
+            f"{who} has ended; if it left a message, that stands above; {REMEDY}"
+        )
         return RunError(str(self.broken))
 
     def _break(self, why: str) -> None:
@@ -188,7 +200,9 @@ def serve(runtime: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     engine = runtime.build()
     processes = engine.processes
-    engine.report_to(lambda message: print(f"process {processes.rank}: {message}", file=sys.stderr))
+    engine.report_to(
+        lambda message: print(f"process {processes.rank}: {message}", file=sys.stderr)
+    )
     signal.signal(signal.SIGTERM, lambda number, _: setattr(processes, "asked", number))
     objects: dict[int, Any] = {0: engine}
     while True:
@@ -214,7 +228,11 @@ def serve(runtime: Any) -> None:
             if lost(error):
                 sys.exit(FAILED)
             if not agreed(processes, number):
-                what = str(error) if isinstance(error, SentbedError) else f"{type(error).__name__}: {error}"
+                what = (
+                    str(error)
+                    if isinstance(error, SentbedError)
+                    else f"{type(error).__name__}: {error}"
+                )
                 raise RunError(f"process {processes.rank}: {what}") from error
             continue
         if is_kept(result):

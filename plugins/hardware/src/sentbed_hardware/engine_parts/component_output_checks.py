@@ -80,17 +80,33 @@ def origin_of_nan(
     with torch.no_grad():
         states = encoder.in_fp32(backbone(*tensors, **keywords))
         parts: list[tuple[str, Module, torch.Tensor]] = [
-            (f"the token states of the backbone of {release_of(cls.__module__)}", backbone, _real(states))
+            (
+                f"the token states of the backbone of {release_of(cls.__module__)}",
+                backbone,
+                _real(states),
+            )
         ]
         of = f"the vectors of the pooler `{pooler.name}` of {release_of(type(pooler).__module__)}"
         parts.append((of, encoder.pooler, pooled := encoder.pooler(states)))
-        parts.append(("the projection of the head", encoder.projection, encoder.projection(pooled)))
+        parts.append(
+            (
+                "the projection of the head",
+                encoder.projection,
+                encoder.projection(pooled),
+            )
+        )
         for what, module, values in parts:
             if not torch.isfinite(values).all():
                 spoilt = any(
-                    not torch.isfinite(p).all() for p in module.parameters() if p.is_floating_point()
+                    not torch.isfinite(p).all()
+                    for p in module.parameters()
+                    if p.is_floating_point()
                 )
-                return f"{what}, whose weights have NaN or infinite values" if spoilt else what
+                return (
+                    f"{what}, whose weights have NaN or infinite values"
+                    if spoilt
+                    else what
+                )
     return ""
 
 
@@ -101,12 +117,16 @@ def host_arguments(
     mask = None
     if batch.attention_mask is not None:
         mask = torch.from_numpy(batch.attention_mask)
-    keywords = {name: torch.from_numpy(values) for name, values in batch.keywords.items()}
+    keywords = {
+        name: torch.from_numpy(values) for name, values in batch.keywords.items()
+    }
     return (torch.from_numpy(batch.input_ids), mask), keywords
 
 
 def require_finite(
-    vectors: NDArray[np.float32], batch: TokenBatch, origin_of: Callable[[TokenBatch], str]
+    vectors: NDArray[np.float32],
+    batch: TokenBatch,
+    origin_of: Callable[[TokenBatch], str],
 ) -> NDArray[np.float32]:
     """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity.
 
@@ -128,28 +148,49 @@ def _real(states: TokenStates) -> torch.Tensor:
     """Return the states that a pooler may read: those of padding may be anything."""
     hidden, mask = states.last_hidden_state, states.attention_mask
     tokens = hidden.flatten(0, 1) if mask is None else hidden[mask.bool()]
-    more = (state for state in (states.decoder_state, states.mask_state) if state is not None)
+    more = (
+        state
+        for state in (states.decoder_state, states.mask_state)
+        if state is not None
+    )
     return torch.cat([tokens, *more])
 
 
 def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) -> None:
     """Raise `PluginError` if a backbone with trained weights has cut its states from them."""
-    tensors = (*states[:1], *(states.layers or ()), states.decoder_state, states.mask_state)
-    if trained and not any(tensor is not None and tensor.requires_grad for tensor in tensors):
+    tensors = (
+        *states[:1],
+        *(states.layers or ()),
+        states.decoder_state,
+        states.mask_state,
+    )
+    if trained and not any(
+        tensor is not None and tensor.requires_grad for tensor in tensors
+    ):
         wrong = "returned states without a gradient, and its weights are trained; do not detach them"
         raise fault(backbone, "module", wrong)
 
 
-def cut(name: str, encoder: EncoderModule, reached: Mapping[str, bool]) -> PluginError | None:
+def cut(
+    name: str, encoder: EncoderModule, reached: Mapping[str, bool]
+) -> PluginError | None:
     """Return the error for a trained part that no gradient reaches, or None.
 
     `reached` has each trained weight of the encoder `name`, by its own name, and whether it has a gradient.
     """
     for part in ("pooler", "backbone"):
-        of_part = [is_reached for key, is_reached in reached.items() if key.startswith(f"{part}.")]
+        of_part = [
+            is_reached
+            for key, is_reached in reached.items()
+            if key.startswith(f"{part}.")
+        ]
         if of_part and not any(of_part):
             wrong = f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`"
-            return fault(encoder.owners[1], "build", f"{wrong}; do not detach what it reads or returns")
+            return fault(
+                encoder.owners[1],
+                "build",
+                f"{wrong}; do not detach what it reads or returns",
+            )
     return None
 
 
@@ -176,15 +217,24 @@ def named_parts(encoder: EncoderModule) -> str:
     return f"{named} or of the backbone of {release_of(cls.__module__)}"
 
 
-def connected(encoder: EncoderModule, names: Collection[str], batch: TokenBatch) -> dict[str, bool]:
+def connected(
+    encoder: EncoderModule, names: Collection[str], batch: TokenBatch
+) -> dict[str, bool]:
     """Return for each weight of an encoder on the host whether a batch's vectors have a gradient for it."""
-    weights = {name: value for name, value in encoder.named_parameters() if name in names}
+    weights = {
+        name: value for name, value in encoder.named_parameters() if name in names
+    }
     tensors, keywords = host_arguments(batch)
     vectors = encoder(*tensors, **keywords)
     if not vectors.requires_grad:
         return dict.fromkeys(weights, False)
-    gradients = torch.autograd.grad(vectors.sum(), list(weights.values()), allow_unused=True)
-    return {name: gradient is not None for name, gradient in zip(weights, gradients, strict=True)}
+    gradients = torch.autograd.grad(
+        vectors.sum(), list(weights.values()), allow_unused=True
+    )
+    return {
+        name: gradient is not None
+        for name, gradient in zip(weights, gradients, strict=True)
+    }
 
 
 def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:

@@ -38,9 +38,16 @@ class EncoderModule(torch.nn.Module):
         super().__init__()
         _require_built(backbone)
         self.states_width = width = backbone.width
-        self.pooled_width = returned(pooler.output_width(width), Integral, pooler, "output_width")
-        self.trained_pooled_width = returned(pooler.trained_width(width), Integral, pooler, "trained_width")
-        if head.projection is not None and self.trained_pooled_width != self.pooled_width:
+        self.pooled_width = returned(
+            pooler.output_width(width), Integral, pooler, "output_width"
+        )
+        self.trained_pooled_width = returned(
+            pooler.trained_width(width), Integral, pooler, "trained_width"
+        )
+        if (
+            head.projection is not None
+            and self.trained_pooled_width != self.pooled_width
+        ):
             raise ModelError(
                 f"the pooler `{pooler.name}` gives {self.trained_pooled_width} numbers in training and "
                 f"{self.pooled_width} when encoding, and a projection is for one width; take `projection` "
@@ -79,7 +86,11 @@ class EncoderModule(torch.nn.Module):
         """Dimension of a vector."""
         if self.gives_input:
             return self.untransformed_width
-        whole = self.untransformed_width if self.fitted_on is None else self.transformed_width
+        whole = (
+            self.untransformed_width
+            if self.fitted_on is None
+            else self.transformed_width
+        )
         return self.dimensions or whole
 
     @property
@@ -112,13 +123,18 @@ class EncoderModule(torch.nn.Module):
         return other
 
     def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None, **keywords: torch.Tensor
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        **keywords: torch.Tensor,
     ) -> torch.Tensor:
         """Encode one batch; `keywords` are those of `TokenBatch`."""
         states = self.backbone(input_ids, attention_mask, **keywords)
         return self.finish(states, len(input_ids), cut=not self.training)
 
-    def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> torch.Tensor:
+    def finish(
+        self, states: TokenStates, rows: int | None = None, *, cut: bool
+    ) -> torch.Tensor:
         """Pool, project and normalise, in fp32 whatever the backbone's precision.
 
         `rows` is their expected number. With `cut`, vectors are transformed, and only the head's `dimensions`
@@ -145,7 +161,9 @@ class EncoderModule(torch.nn.Module):
         return states._replace(
             last_hidden_state=states.last_hidden_state.float(),
             layers=states.layers and tuple(layer.float() for layer in states.layers),
-            decoder_state=None if states.decoder_state is None else states.decoder_state.float(),
+            decoder_state=None
+            if states.decoder_state is None
+            else states.decoder_state.float(),
             mask_state=None if states.mask_state is None else states.mask_state.float(),
         )
 
@@ -165,12 +183,20 @@ class EncoderModule(torch.nn.Module):
             if not name.startswith("backbone.")
         }
 
-    def inference(self, backbone: BuiltBackbone, dtype: torch.dtype, compile: bool = False) -> Module:
+    def inference(
+        self, backbone: BuiltBackbone, dtype: torch.dtype, compile: bool = False
+    ) -> Module:
         """Return a form for encoding: the backbone in `dtype`, pooler and head in fp32."""
         if not compile:
-            return InferenceModule(self.eval(), backbone.inference(self.backbone, dtype))
-        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, SHAPES)
-        module = InferenceModule(self.eval(), backbone.inference(self.backbone, dtype, traceable=True))
+            return InferenceModule(
+                self.eval(), backbone.inference(self.backbone, dtype)
+            )
+        torch._dynamo.config.recompile_limit = max(
+            torch._dynamo.config.recompile_limit, SHAPES
+        )
+        module = InferenceModule(
+            self.eval(), backbone.inference(self.backbone, dtype, traceable=True)
+        )
         return torch.compile(module, dynamic=False)
 
 
@@ -185,15 +211,21 @@ class TraceableEncoder(torch.nn.Module):
     def __init__(self, encoder: EncoderModule, backbone: BuiltBackbone) -> None:
         super().__init__()
         encoder.eval()
-        self.backbone = backbone.inference(encoder.backbone, torch.float32, traceable=True)
+        self.backbone = backbone.inference(
+            encoder.backbone, torch.float32, traceable=True
+        )
         self.pooler, self.projection = encoder.pooler, encoder.projection
         for part in self.backbone.modules():
             if hasattr(part, "set_attn_implementation"):
                 part.set_attn_implementation("eager")
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
         """Encode one batch."""
-        vectors: torch.Tensor = self.projection(self.pooler(self.backbone(input_ids, attention_mask)))
+        vectors: torch.Tensor = self.projection(
+            self.pooler(self.backbone(input_ids, attention_mask))
+        )
         return vectors
 
 
@@ -201,27 +233,41 @@ def _require_built(backbone: BuiltBackbone) -> None:
     """Raise `PluginError` if a built backbone lacks an attribute."""
     for name in BuiltBackbone.__annotations__:
         if not hasattr(backbone, name):
-            raise fault(type(backbone), "__init__", f"leaves out the attribute `{name}`")
+            raise fault(
+                type(backbone), "__init__", f"leaves out the attribute `{name}`"
+            )
     returned(backbone.width, Integral, type(backbone), "width")
     returned(backbone.module, torch.nn.Module, type(backbone), "module")
 
 
-def _require_states(states: Any, rows: int | None, width: int, backbone: type[Any]) -> None:
+def _require_states(
+    states: Any, rows: int | None, width: int, backbone: type[Any]
+) -> None:
     """Raise `PluginError` if a backbone's module has not returned states of the promised shapes."""
     if not isinstance(states, TokenStates):
-        raise fault(backbone, "module", f"returned a `{type(states).__name__}`, expected `TokenStates`")
+        raise fault(
+            backbone,
+            "module",
+            f"returned a `{type(states).__name__}`, expected `TokenStates`",
+        )
     shape = tuple(states.last_hidden_state.shape)
     if len(shape) != 3 or shape[2] != width or rows not in (None, shape[0]):
         first = "batch" if rows is None else rows
         expected = f"({first}, length, {width})"
-        raise fault(backbone, "module", f"returned states of the shape {shape}, expected {expected}")
+        raise fault(
+            backbone,
+            "module",
+            f"returned states of the shape {shape}, expected {expected}",
+        )
     mask = states.attention_mask
     if mask is not None and tuple(mask.shape) != shape[:2]:
         wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {shape}"
         raise fault(backbone, "module", wrong)
 
 
-def _require_vectors(vectors: Any, rows: int, width: int, pooler: Pooler, training: bool = False) -> None:
+def _require_vectors(
+    vectors: Any, rows: int, width: int, pooler: Pooler, training: bool = False
+) -> None:
     """Raise `PluginError` if a pooler's module has not returned vectors of the promised shape.
 
     `width` is what the pooler says of its vectors when encoding, or in `training`.
@@ -260,7 +306,9 @@ class InferenceModule(torch.nn.Module):
         self.reentrant: bool = getattr(backbone, "reentrant", False)
         """Whether several threads may call it at a time."""
         # A pooler may keep something during a call: threads take turns.
-        self.turn: AbstractContextManager[Any] = Lock() if self.reentrant else nullcontext()
+        self.turn: AbstractContextManager[Any] = (
+            Lock() if self.reentrant else nullcontext()
+        )
 
     def forward(
         self,
@@ -285,7 +333,13 @@ class InferenceModule(torch.nn.Module):
         """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
         states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
         with self.turn:
-            return torch.cat([encoder.finish(states, len(input_ids), cut=True) for encoder in encoders], -1)
+            return torch.cat(
+                [
+                    encoder.finish(states, len(input_ids), cut=True)
+                    for encoder in encoders
+                ],
+                -1,
+            )
 
 
 def assembled(
@@ -338,7 +392,9 @@ def linear_transform(fit: Any, module: EncoderModule) -> torch.nn.Linear:
     try:
         mean, matrix = (np.asarray(part, np.float64) for part in fit)
     except (TypeError, ValueError) as error:
-        raise fault(module.fits, "fit", f"returned no mean and matrix ({error})") from error
+        raise fault(
+            module.fits, "fit", f"returned no mean and matrix ({error})"
+        ) from error
     if (mean.shape, matrix.shape) != (shape[:1], shape):
         wrong = f"returned a mean of the shape {mean.shape} and a matrix of the shape {matrix.shape}"
         raise fault(module.fits, "fit", f"{wrong}, expected {shape[:1]} and {shape}")
@@ -354,12 +410,16 @@ def linear_transform(fit: Any, module: EncoderModule) -> torch.nn.Linear:
 def empty_transform(module: EncoderModule) -> torch.nn.Linear:
     """Return the linear layer of the module's transform, to be filled; the generator stays as it is."""
     with torch.random.fork_rng(devices=[]):
-        return torch.nn.Linear(module.untransformed_width, module.transformed_width).requires_grad_(False)
+        return torch.nn.Linear(
+            module.untransformed_width, module.transformed_width
+        ).requires_grad_(False)
 
 
 def save_modules(module: EncoderModule, path: Path) -> None:
     """Write the weights of pooler and head, and what a fitted transform was fitted on."""
-    notes = None if module.fitted_on is None else {FITTED_ON: json.dumps(module.fitted_on)}
+    notes = (
+        None if module.fitted_on is None else {FITTED_ON: json.dumps(module.fitted_on)}
+    )
     write_tensors(module.own_weights(), path, notes)
 
 
@@ -367,7 +427,10 @@ def load_modules(module: EncoderModule, path: Path) -> None:
     """Read the weights of pooler and head. Raises `ModelError` if they do not match the module."""
     weights, notes = read_tensors_and_notes(path, "save this encoder again")
     if module.fits is not None and FITTED_ON in notes:
-        module.transform, module.fitted_on = empty_transform(module), json.loads(notes[FITTED_ON])
+        module.transform, module.fitted_on = (
+            empty_transform(module),
+            json.loads(notes[FITTED_ON]),
+        )
     shapes, expected = _shapes(weights), _shapes(module.own_weights())
     if shapes != expected:
         raise ModelError(

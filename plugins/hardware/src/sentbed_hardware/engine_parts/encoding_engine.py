@@ -27,7 +27,9 @@ from sentbed_hardware.engine_parts.component_output_checks import (
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
-Project: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
+Project: TypeAlias = Callable[
+    [NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]
+]
 """Token ids and mask, each `(batch, length)`, -> vectors `(batch, EncoderModule.untransformed_width)`: what
 backbone, pooler and projection give, before transform, choice of dimensions and norm."""
 
@@ -47,7 +49,9 @@ class EncodingEngine(Engine):
     `facts` is what `describe` returns: `runtime`, `precision`, the library's version, threads.
     """
 
-    def __init__(self, facts: Mapping[str, Any], token_budget: int = TOKEN_BUDGET) -> None:
+    def __init__(
+        self, facts: Mapping[str, Any], token_budget: int = TOKEN_BUDGET
+    ) -> None:
         self.facts = facts
         self.token_budget = token_budget
         self.compile_seconds = 0.0
@@ -77,10 +81,16 @@ class EncodingEngine(Engine):
         torch.manual_seed(seed)
 
     def assemble(
-        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+        self,
+        backbone: BuiltBackbone,
+        pooler: Pooler,
+        head: Head,
+        saved: Path | None = None,
     ) -> EncodingEncoder:
         """Build pooler and head; the library's form is made before the first batch."""
-        return EncodingEncoder(self, backbone, assembled(backbone, pooler, head, saved), _Made())
+        return EncodingEncoder(
+            self, backbone, assembled(backbone, pooler, head, saved), _Made()
+        )
 
 
 @attrs.define(eq=False)
@@ -94,7 +104,11 @@ class EncodingEncoder(ModuleEncoder):
     """An encoder whose token states, pooling and projection are another library's."""
 
     def __init__(
-        self, engine: EncodingEngine, backbone: BuiltBackbone, module: EncoderModule, made: _Made
+        self,
+        engine: EncodingEngine,
+        backbone: BuiltBackbone,
+        module: EncoderModule,
+        made: _Made,
     ) -> None:
         super().__init__(backbone, module)
         self.engine = engine
@@ -143,7 +157,9 @@ class EncodingEncoder(ModuleEncoder):
         if module.gives_input:
             return vectors
         if isinstance(module.transform, torch.nn.Linear):
-            matrix, offset = (part.detach().numpy() for part in module.transform.parameters())
+            matrix, offset = (
+                part.detach().numpy() for part in module.transform.parameters()
+            )
             vectors = vectors @ matrix.T + offset
         vectors = vectors[:, : module.dimensions]
         if module.normalize:
@@ -180,9 +196,15 @@ class EncodingEncoder(ModuleEncoder):
     def fingerprint(self) -> str | None:
         """Return a hash of weights, code, the engine's facts and what it says of its vectors."""
         facts, protocol = dict(self.engine.describe()), dict(self.protocol)
-        processor = {name: str(value) for name, value in torch.cpu.get_capabilities().items()}
+        processor = {
+            name: str(value) for name, value in torch.cpu.get_capabilities().items()
+        }
         return self.module.fingerprint([facts, protocol, processor])
 
-    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> EncodingEncoder:
+    def transformed(
+        self, fit: Any = None, on: Mapping[str, Any] | None = None
+    ) -> EncodingEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
-        return EncodingEncoder(self.engine, self.backbone, self.module.transformed(fit, on), self.made)
+        return EncodingEncoder(
+            self.engine, self.backbone, self.module.transformed(fit, on), self.made
+        )

@@ -32,7 +32,12 @@ IN_FLIGHT = 2
 
 def here(operation: Callable[..., Any], *arguments: Any) -> Any:
     """Run `operation(*arguments)` in this process."""
-    return operation(*(argument.value if isinstance(argument, Own) else argument for argument in arguments))
+    return operation(
+        *(
+            argument.value if isinstance(argument, Own) else argument
+            for argument in arguments
+        )
+    )
 
 
 @attrs.define(eq=False)
@@ -71,7 +76,9 @@ class Processes:
         padded[: len(rows)] = rows
         found = [torch.empty_like(padded) for _ in range(self.world)]
         dist.all_gather(found, padded, group=self.data)
-        return torch.cat([part[:count] for part, count in zip(found, counts, strict=True)])
+        return torch.cat(
+            [part[:count] for part, count in zip(found, counts, strict=True)]
+        )
 
     def sum(self, tensors: Sequence[torch.Tensor]) -> None:
         """Sum each tensor over the processes, in place."""
@@ -88,7 +95,9 @@ class Processes:
 
         for bucket in _buckets(tensors):
             flat = torch.cat([tensor.reshape(-1) for tensor in bucket])
-            under_way.append((bucket, flat, dist.all_reduce(flat, group=self.data, async_op=True)))
+            under_way.append(
+                (bucket, flat, dist.all_reduce(flat, group=self.data, async_op=True))
+            )
             # In buckets, since a copy of all gradients would double their memory.
             if len(under_way) > IN_FLIGHT:
                 take()
@@ -123,7 +132,11 @@ class Processes:
 def interruption_in_words(signals: Sequence[int]) -> str | None:
     """Return which process was asked to end, in words, from `Processes.interruption`, or None."""
     return next(
-        (f"{signal.Signals(number).name} to process {rank}" for rank, number in enumerate(signals) if number),
+        (
+            f"{signal.Signals(number).name} to process {rank}"
+            for rank, number in enumerate(signals)
+            if number
+        ),
         None,
     )
 
@@ -132,7 +145,9 @@ def _buckets(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     bucket: list[torch.Tensor] = []
     size = 0
     for tensor in tensors:
-        if bucket and (size + tensor.numel() > BUCKET or tensor.dtype != bucket[0].dtype):
+        if bucket and (
+            size + tensor.numel() > BUCKET or tensor.dtype != bucket[0].dtype
+        ):
             yield bucket
             bucket, size = [], 0
         bucket.append(tensor)
@@ -142,7 +157,10 @@ def _buckets(tensors: Sequence[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
 
 
 def join(
-    device: torch.device, asked_for: int, sharded: bool = False, local_gradient: bool = False
+    device: torch.device,
+    asked_for: int,
+    sharded: bool = False,
+    local_gradient: bool = False,
 ) -> Processes:
     """Return this process among those started by `torchrun`, or as a single process if there are none.
 
@@ -162,12 +180,16 @@ def join(
     if int(os.environ["WORLD_SIZE"]) == 1:
         return Processes()
     if dist.is_initialized():
-        raise RuntimeUnavailableError("the processes work for an engine already; use that one")
+        raise RuntimeUnavailableError(
+            "the processes work for an engine already; use that one"
+        )
     # Without a key nothing can be sent; that is said before anything is read.
     require_key()
     store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
     store = PrefixStore("sentbed", store)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=world, timeout=FOREVER)
+    dist.init_process_group(
+        "gloo", store=store, rank=rank, world_size=world, timeout=FOREVER
+    )
     backend = "nccl" if device.type == "cuda" else "gloo"
     return Processes(
         rank=rank,
@@ -196,4 +218,6 @@ def lost(error: BaseException) -> bool:
     if isinstance(error, dist.DistError):
         return True
     said = str(error).lower()
-    return isinstance(error, RuntimeError) and ("gloo" in said or "by peer" in said or "nccl" in said)
+    return isinstance(error, RuntimeError) and (
+        "gloo" in said or "by peer" in said or "nccl" in said
+    )

@@ -59,7 +59,10 @@ def keyed_towers(training: Training) -> list[str]:
 
 
 def require_trainable(
-    called: str, module: EncoderModule, parameters: Mapping[str, torch.Tensor], bf16: bool
+    called: str,
+    module: EncoderModule,
+    parameters: Mapping[str, torch.Tensor],
+    bf16: bool,
 ) -> None:
     """Raise `RunError` if an encoder has no trainable weights, or has them in an untrainable type."""
     if not parameters:
@@ -97,16 +100,28 @@ def joined(training: Training, tower: str, vectors: Any) -> Any:
         return vectors
     width = vectors.shape[1]
     parts = vectors.reshape(count, -1, width)
-    return parts.mean(0) if how == "mean" else parts.swapaxes(0, 1).reshape(-1, count * width)
+    return (
+        parts.mean(0)
+        if how == "mean"
+        else parts.swapaxes(0, 1).reshape(-1, count * width)
+    )
 
 
 def widths(training: Training, encoders: Mapping[str, Any]) -> dict[str, int]:
     """Return the width of what a loss sees of each encoder."""
-    times = {name: count if how == "concatenate" else 1 for name, (count, how) in training.ensembles.items()}
-    return {name: int(encoder.trained_width) * times.get(name, 1) for name, encoder in encoders.items()}
+    times = {
+        name: count if how == "concatenate" else 1
+        for name, (count, how) in training.ensembles.items()
+    }
+    return {
+        name: int(encoder.trained_width) * times.get(name, 1)
+        for name, encoder in encoders.items()
+    }
 
 
-def settings_of(module: torch.nn.Module, loss: Loss, prefix: str) -> dict[str, ParameterSettings]:
+def settings_of(
+    module: torch.nn.Module, loss: Loss, prefix: str
+) -> dict[str, ParameterSettings]:
     """Return the settings of those parameters of a loss's module that have some.
 
     They are by the parameters' names in the module, with `prefix` before them.
@@ -122,7 +137,11 @@ def settings_of(module: torch.nn.Module, loss: Loss, prefix: str) -> dict[str, P
     parameters = dict(module.named_parameters())
     for path in settings:
         if path not in parameters:
-            raise fault(loss, "build", f"built a module with `parameter_settings` of `{path}`, which is none")
+            raise fault(
+                loss,
+                "build",
+                f"built a module with `parameter_settings` of `{path}`, which is none",
+            )
     return {prefix + path: special for path, special in settings.items()}
 
 
@@ -131,7 +150,9 @@ def rate_factor(settings: ParameterSettings, optimizer: Optimizer) -> float:
     return 1.0 if settings.lr is None else settings.lr / optimizer.lr
 
 
-def require_decay(settings: Mapping[str, ParameterSettings], optimizer: Optimizer) -> None:
+def require_decay(
+    settings: Mapping[str, ParameterSettings], optimizer: Optimizer
+) -> None:
     """Raise `RunError` if a parameter is to have a weight decay, and the optimiser has none."""
     for name, special in settings.items():
         if special.weight_decay is not None and not hasattr(optimizer, "weight_decay"):

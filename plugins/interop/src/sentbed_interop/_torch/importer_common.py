@@ -38,12 +38,18 @@ def read_json(file: Path, kind: type = dict) -> Any:
     with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
         content = json.loads(read_file(file, LARGEST_JSON))
     if not isinstance(content, kind):
-        raise ModelError(f"`{file}` holds {content!r:.80}, expected {KINDS[kind]}; fetch the model again")
+        raise ModelError(
+            f"`{file}` holds {content!r:.80}, expected {KINDS[kind]}; fetch the model again"
+        )
     return content
 
 
 def read_setting(
-    table: Mapping[str, Any], key: str, kind: type[T], file: Path, default: T | None = None
+    table: Mapping[str, Any],
+    key: str,
+    kind: type[T],
+    file: Path,
+    default: T | None = None,
 ) -> T | None:
     """Return a setting of a file, or `default` if it is missing or null. Raises `ModelError`."""
     value = table.get(key)
@@ -57,7 +63,9 @@ def read_setting(
     return value
 
 
-def require_supported(table: Mapping[str, Any], supported: Collection[str], file: Path) -> None:
+def require_supported(
+    table: Mapping[str, Any], supported: Collection[str], file: Path
+) -> None:
     """Raise `ModelError` if a table has settings that are not supported, as they may change vectors."""
     for key in sorted(table):
         value = table[key]
@@ -77,7 +85,9 @@ def backbone_for(config: Mapping[str, Any], place: object) -> str:
     """
     model_type = config.get("model_type")
     if not isinstance(model_type, str):
-        raise ModelError(f"the configuration of `{place}` has no `model_type`; fetch the model again")
+        raise ModelError(
+            f"the configuration of `{place}` has no `model_type`; fetch the model again"
+        )
     if model_type in T5:
         return "t5"
     if model_type == "opt":
@@ -111,7 +121,9 @@ def read_weights(file: Path) -> dict[str, torch.Tensor]:
         return load_file(file)
 
 
-def set_linear(layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file: Path) -> None:
+def set_linear(
+    layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file: Path
+) -> None:
     """Set the weights of a linear layer, `weight` and optionally `bias`, by default 0.
 
     Raises:
@@ -127,7 +139,9 @@ def set_linear(layer: torch.nn.Linear, weights: Mapping[str, torch.Tensor], file
             parameter.copy_(values[name])
 
 
-def _require_fitting(name: str, value: torch.Tensor | None, parameter: torch.Tensor, file: Path) -> None:
+def _require_fitting(
+    name: str, value: torch.Tensor | None, parameter: torch.Tensor, file: Path
+) -> None:
     shape: object = "nothing"
     if value is not None:
         shape = tuple(value.shape)
@@ -137,4 +151,6 @@ def _require_fitting(name: str, value: torch.Tensor | None, parameter: torch.Ten
             "the files do not belong together, fetch the model again"
         )
     if not torch.isfinite(value.float()).all():
-        raise ModelError(f"`{file}` has NaN or infinite values as the {name} of a layer; take another")
+        raise ModelError(
+            f"`{file}` has NaN or infinite values as the {name} of a layer; take another"
+        )

@@ -28,7 +28,9 @@ def open_session(path: Path) -> Any:
     """Open a graph on this machine's processor, with as many threads as torch has."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"]
+    )
 
 
 def difference(encoder: Encoder, session: Any) -> float:

@@ -10,7 +10,10 @@ from sentbed import Encoder, ModelError
 from sentbed_interop._torch.onnx_check import difference, longest_input, open_session
 from sentbed_interop._torch.onnx_graph import write_graph
 from sentbed_interop._torch.onnx_readme import write_facts, write_readme
-from sentbed_interop._torch.prompt_limits import require_no_task_prompts, require_plain_prompt
+from sentbed_interop._torch.prompt_limits import (
+    require_no_task_prompts,
+    require_plain_prompt,
+)
 
 TOLERANCE = 1e-4
 """Largest difference from the encoder's vectors, relative to their largest value."""

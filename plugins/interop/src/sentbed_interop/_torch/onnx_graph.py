@@ -31,14 +31,22 @@ class Whole(torch.nn.Module):
         module: Any = encoder.placed.module
         module.eval()
         # A copy, in which an adapter is merged.
-        self.backbone = encoder.backbone.inference(module.backbone, torch.float32, traceable=True)
-        self.pooler, self.projection, self.normalize = module.pooler, module.projection, module.normalize
+        self.backbone = encoder.backbone.inference(
+            module.backbone, torch.float32, traceable=True
+        )
+        self.pooler, self.projection, self.normalize = (
+            module.pooler,
+            module.projection,
+            module.normalize,
+        )
         self.transform, self.dimensions = module.transform, module.dimensions
         for part in self.backbone.modules():
             if hasattr(part, "set_attn_implementation"):
                 part.set_attn_implementation("eager")
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
         """Encode one batch."""
         states = self.backbone(input_ids, attention_mask)
         projected = self.projection(self.pooler(states))
@@ -89,7 +97,9 @@ def write_graph(encoder: Encoder, path: Path, opset: int, length: int) -> None:
 
 def _example(encoder: Encoder, length: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ids and mask `(2, length)` of two texts, the second one padded to about twice its length."""
-    ids = torch.tensor(encoder.backbone.tokenizer.encode(["a text"], length).ids, dtype=torch.long)
+    ids = torch.tensor(
+        encoder.backbone.tokenizer.encode(["a text"], length).ids, dtype=torch.long
+    )
     ids = ids.repeat(length)[:length].repeat(2, 1)
     mask = torch.ones_like(ids)
     mask[1, (length + 1) // 2 :] = 0
@@ -115,7 +125,11 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(logging.CRITICAL)
     try:
         # For a module that cannot be traced, torch prints everything that could be.
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        with (
+            warnings.catch_warnings(),
+            redirect_stdout(io.StringIO()),
+            redirect_stderr(io.StringIO()),
+        ):
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -62,7 +62,9 @@ RULES = {
 """The text rules as code for users without sentbed."""
 
 
-def write_facts(encoder: Encoder, directory: Path, opset: int, difference: float) -> None:
+def write_facts(
+    encoder: Encoder, directory: Path, opset: int, difference: float
+) -> None:
     """Write the facts for programs."""
     template = None
     text_rules = "none"

@@ -93,7 +93,9 @@ def with_prompt(tokenizer: Tokenizer, prompt: ResolvedPrompt, cut: Cut) -> Token
     if behind:
         order.append(SUFFIX)
         special_tokens.append(_special_token(SUFFIX, behind, copy))
-    copy.post_processor = TemplateProcessing(single=order, special_tokens=special_tokens)
+    copy.post_processor = TemplateProcessing(
+        single=order, special_tokens=special_tokens
+    )
     return copy
 
 
@@ -111,8 +113,14 @@ def _normalizers(text_rules: str, cut: Cut) -> Iterator[Any]:
         yield normalizers.Replace(Regex(r"\z"), cut.seam)
 
 
-def _special_token(name: str, ids: Sequence[int], tokenizer: Tokenizer) -> dict[str, Any]:
-    return {"id": name, "ids": ids, "tokens": [tokenizer.id_to_token(token) for token in ids]}
+def _special_token(
+    name: str, ids: Sequence[int], tokenizer: Tokenizer
+) -> dict[str, Any]:
+    return {
+        "id": name,
+        "ids": ids,
+        "tokens": [tokenizer.id_to_token(token) for token in ids],
+    }
 
 
 def _ids(tokenizer: Tokenizer, cut: Cut) -> tuple[list[int], list[int]]:

@@ -56,7 +56,11 @@ def prompts_before_texts(encoder: Encoder) -> dict[str, str]:
         if prompt is None:
             continue
         template = prompt.template
-        if template.suffix or template.between is not None or prompt.normalizer != "none":
+        if (
+            template.suffix
+            or template.between is not None
+            or prompt.normalizer != "none"
+        ):
             raise ModelError(
                 f"the prompt of `{key}`, {str(template)!r}, is more than a text before the sentence, and "
                 "sentence-transformers has no other; take it out of `task_prompts`"

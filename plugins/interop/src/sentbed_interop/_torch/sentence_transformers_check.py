@@ -10,7 +10,10 @@ import numpy as np
 import torch
 import transformers
 
-from sentbed_interop._torch.sentence_transformers_tokenizer import SENTENCES, load_tokenizer
+from sentbed_interop._torch.sentence_transformers_tokenizer import (
+    SENTENCES,
+    load_tokenizer,
+)
 from sentbed_interop.other_vectors_error import OtherVectorsError
 
 if TYPE_CHECKING:
@@ -23,7 +26,12 @@ ROUGH = 0.1
 
 
 def require_same_vectors(
-    encoder: Encoder, directory: Path, pooling: str, layers: torch.nn.Module, length: int, dtype: str
+    encoder: Encoder,
+    directory: Path,
+    pooling: str,
+    layers: torch.nn.Module,
+    length: int,
+    dtype: str,
 ) -> None:
     """Raise `OtherVectorsError` if the model in `directory` does not give the encoder's vectors.
 
@@ -52,11 +60,21 @@ def require_same_vectors(
 
 @torch.no_grad()
 def _encode(
-    directory: Path, texts: Sequence[str], pooling: str, layers: torch.nn.Module, length: int
+    directory: Path,
+    texts: Sequence[str],
+    pooling: str,
+    layers: torch.nn.Module,
+    length: int,
 ) -> torch.Tensor:
     tokenizer = load_tokenizer(directory, length)
     model = _model(directory)
-    batch = tokenizer(list(texts), padding=True, truncation=True, max_length=length, return_tensors="pt")
+    batch = tokenizer(
+        list(texts),
+        padding=True,
+        truncation=True,
+        max_length=length,
+        return_tensors="pt",
+    )
     mask = batch["attention_mask"]
     states = model(input_ids=batch["input_ids"], attention_mask=mask).last_hidden_state
     vectors: torch.Tensor = layers(pool(states, mask, pooling))
@@ -74,7 +92,9 @@ def _model(directory: Path) -> Any:
         if type(config) in transformers.MODEL_FOR_TEXT_ENCODING_MAPPING:
             # For T5 and its relatives, sentence-transformers loads the encoder only.
             loader = transformers.AutoModelForTextEncoding
-        return loader.from_pretrained(directory, config=config, dtype=torch.float32).eval()
+        return loader.from_pretrained(
+            directory, config=config, dtype=torch.float32
+        ).eval()
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise OtherVectorsError(
             f"transformers cannot load the model as the backbone saves it: {error}; take `--to onnx`"

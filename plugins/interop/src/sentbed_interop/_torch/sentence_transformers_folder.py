@@ -17,9 +17,17 @@ from sentbed.tools import unstructure
 from transformers import AutoConfig, AutoModel
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-from sentbed_interop._torch.prompt_limits import prompts_before_texts, require_plain_prompt
+from sentbed_interop._torch.prompt_limits import (
+    prompts_before_texts,
+    require_plain_prompt,
+)
 from sentbed_interop._torch.sentence_transformers_check import require_same_vectors
-from sentbed_interop._torch.sentence_transformers_names import OWN, OWN_FILE, POOLING, TOKENIZER
+from sentbed_interop._torch.sentence_transformers_names import (
+    OWN,
+    OWN_FILE,
+    POOLING,
+    TOKENIZER,
+)
 from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
 from sentbed_interop.merged_adapters import save_merged
 
@@ -65,7 +73,9 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     written = write_tokenizer(encoder, directory)
     notes = written.notes
     if dtype != "float32":
-        notes += (f"The weights were held in {dtype} and are computed in float32 here: digits differ.",)
+        notes += (
+            f"The weights were held in {dtype} and are computed in float32 here: digits differ.",
+        )
 
     _write_modules(directory, pooling, layers, encoder)
     _write_settings(directory, written.max_seq_length, dtype, prompts)
@@ -74,11 +84,15 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
         after_pooling = torch.nn.Sequential()
         for layer in layers:
             after_pooling.extend([layer.linear, layer.activation])
-        require_same_vectors(encoder, directory, pooling, after_pooling, written.max_seq_length, dtype)
+        require_same_vectors(
+            encoder, directory, pooling, after_pooling, written.max_seq_length, dtype
+        )
     return notes
 
 
-def _write_modules(directory: Path, pooling: str, layers: Sequence[Dense], encoder: Encoder) -> None:
+def _write_modules(
+    directory: Path, pooling: str, layers: Sequence[Dense], encoder: Encoder
+) -> None:
     """Write the list of modules, and the directories of those after the transformer."""
     types = ["Transformer", "Pooling"]
     types += ["Dense"] * len(layers)
@@ -92,11 +106,15 @@ def _write_modules(directory: Path, pooling: str, layers: Sequence[Dense], encod
             path = ""
         # Release 6 has moved the classes, but still accepts these names.
         module_class = f"sentence_transformers.models.{name}"
-        entries.append({"idx": number, "name": str(number), "path": path, "type": module_class})
+        entries.append(
+            {"idx": number, "name": str(number), "path": path, "type": module_class}
+        )
 
     _write_json(directory / "modules.json", entries)
 
-    pooling_config: dict[str, Any] = {"word_embedding_dimension": encoder.backbone.width}
+    pooling_config: dict[str, Any] = {
+        "word_embedding_dimension": encoder.backbone.width
+    }
     for mode, key in POOLING.items():
         pooling_config[key] = mode == pooling
     pooling_config["include_prompt"] = True
@@ -105,9 +123,14 @@ def _write_modules(directory: Path, pooling: str, layers: Sequence[Dense], encod
         _write_dense(directory / f"{number}_Dense", layer)
 
 
-def _write_settings(directory: Path, max_seq_length: int, dtype: str, prompts: Mapping[str, str]) -> None:
+def _write_settings(
+    directory: Path, max_seq_length: int, dtype: str, prompts: Mapping[str, str]
+) -> None:
     """Write the settings of the transformer, and those of the whole."""
-    transformer: dict[str, Any] = {"max_seq_length": max_seq_length, "do_lower_case": False}
+    transformer: dict[str, Any] = {
+        "max_seq_length": max_seq_length,
+        "do_lower_case": False,
+    }
     if dtype != "float32":
         # Dense layers are in fp32 and accept nothing else.
         transformer["model_args"] = {"torch_dtype": "float32"}
@@ -250,7 +273,11 @@ def _add_unused(directory: Path) -> None:
     """
     file = directory / "model.safetensors"
     config = json.loads((directory / "config.json").read_bytes())
-    if not file.is_file() or config.get("model_type") not in MODEL_MAPPING_NAMES or "auto_map" in config:
+    if (
+        not file.is_file()
+        or config.get("model_type") not in MODEL_MAPPING_NAMES
+        or "auto_map" in config
+    ):
         # Weights in several files are those of large models, which have no such layer.
         return
     with torch.device("meta"):
@@ -275,7 +302,10 @@ def _write_dense(directory: Path, layer: Dense) -> None:
         "activation_function": f"{activation.__module__}.{activation.__qualname__}",
     }
     _write_json(directory / "config.json", config)
-    weights = {f"linear.{name}": value.detach().contiguous() for name, value in linear.named_parameters()}
+    weights = {
+        f"linear.{name}": value.detach().contiguous()
+        for name, value in linear.named_parameters()
+    }
     save_file(weights, directory / "model.safetensors")
 
 

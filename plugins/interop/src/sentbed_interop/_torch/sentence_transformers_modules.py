@@ -16,7 +16,12 @@ from sentbed.protocols import PoolerTraits
 from sentbed.tools import Plugins, load_plugins
 from sentbed_common import in_safetensors
 
-from sentbed_interop._torch.importer_common import read_json, read_setting, read_weights, require_supported
+from sentbed_interop._torch.importer_common import (
+    read_json,
+    read_setting,
+    read_weights,
+    require_supported,
+)
 from sentbed_interop._torch.sentence_transformers_names import OWN as OWN_DIRECTORY
 from sentbed_interop._torch.sentence_transformers_names import POOLING
 
@@ -79,7 +84,10 @@ def read_modules(source: Path) -> Modules:
     require_files_inside(source, [source, source / OWN_DIRECTORY])
     entries = read_json(source / "modules.json", list)
     if len(entries) > MOST_MODULES:
-        _refuse(source, f"it has {len(entries):,} modules, more than the {MOST_MODULES} that are read")
+        _refuse(
+            source,
+            f"it has {len(entries):,} modules, more than the {MOST_MODULES} that are read",
+        )
     directories = []
     names = []
     for entry in entries:
@@ -89,13 +97,18 @@ def read_modules(source: Path) -> Modules:
 
     require_files_inside(source, directories)
     if names[:2] != ["Transformer", "Pooling"]:
-        _refuse(source, f"it has {listed(names) or 'no module'}, and an encoder is {ORDER}, in this order")
+        _refuse(
+            source,
+            f"it has {listed(names) or 'no module'}, and an encoder is {ORDER}, in this order",
+        )
 
     transformer, pooling, *after_pooling = directories
     pooling_file = pooling / "config.json"
     pooling_config = read_json(pooling_file)
     mode, pooler = _mode(pooling_config, pooling_file)
-    include_prompt = bool(read_setting(pooling_config, "include_prompt", bool, pooling_file, True))
+    include_prompt = bool(
+        read_setting(pooling_config, "include_prompt", bool, pooling_file, True)
+    )
 
     mlp = None
     layers: list[Dense] = []
@@ -107,16 +120,33 @@ def read_modules(source: Path) -> Modules:
         elif name == "Dense" and not normalize:
             layer = _dense(directory, source)
             is_first = mlp is None and not layers
-            if is_first and mode == "cls" and layer.activation == TANH and layer.width == layer.input_width:
+            if (
+                is_first
+                and mode == "cls"
+                and layer.activation == TANH
+                and layer.width == layer.input_width
+            ):
                 mlp = layer
                 pooler = "cls-mlp"
             else:
                 layers.append(layer)
         else:
-            _refuse(source, f"it has {listed(names)}, and an encoder is {ORDER}, in this order")
+            _refuse(
+                source,
+                f"it has {listed(names)}, and an encoder is {ORDER}, in this order",
+            )
 
     activation = _hidden_activation(layers, source)
-    return Modules(transformer, mode, pooler, include_prompt, mlp, tuple(layers), activation, normalize)
+    return Modules(
+        transformer,
+        mode,
+        pooler,
+        include_prompt,
+        mlp,
+        tuple(layers),
+        activation,
+        normalize,
+    )
 
 
 def _hidden_activation(layers: Sequence[Dense], source: Path) -> str:
@@ -129,7 +159,11 @@ def _hidden_activation(layers: Sequence[Dense], source: Path) -> str:
         return ACTIVATIONS[IDENTITY]
     activations = [layer.activation for layer in layers]
     hidden = set(activations[:-1])
-    if activations[-1] != IDENTITY or len(hidden) > 1 or not hidden <= ACTIVATIONS.keys():
+    if (
+        activations[-1] != IDENTITY
+        or len(hidden) > 1
+        or not hidden <= ACTIVATIONS.keys()
+    ):
         _refuse(
             source,
             f"its `Dense` layers have the activations {listed(activations)}; a head has one of "
@@ -137,7 +171,10 @@ def _hidden_activation(layers: Sequence[Dense], source: Path) -> str:
             "`Identity`, and a tanh behind `cls`, as wide as the model, is that of the pooler `cls-mlp`",
         )
     if len({layer.bias for layer in layers}) > 1:
-        _refuse(source, "some of its `Dense` layers have a bias, and of a head all have one or none has")
+        _refuse(
+            source,
+            "some of its `Dense` layers have a bias, and of a head all have one or none has",
+        )
     return ACTIVATIONS[next(iter(hidden), IDENTITY)]
 
 
@@ -196,7 +233,9 @@ def dense_weights(directory: Path) -> tuple[dict[str, torch.Tensor], Path]:
             f"`{directory}` holds neither `model.safetensors` nor `pytorch_model.bin`; fetch the model again"
         )
     weights = read_weights(file)
-    return {name.removeprefix("linear."): value for name, value in weights.items()}, file
+    return {
+        name.removeprefix("linear."): value for name, value in weights.items()
+    }, file
 
 
 def _module(entry: Any, source: Path) -> tuple[str, Path]:
@@ -229,7 +268,9 @@ def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise ModelError(f"`{path}` leads to no file ({error}); fetch the model again") from error
+        raise ModelError(
+            f"`{path}` leads to no file ({error}); fetch the model again"
+        ) from error
 
 
 def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
@@ -250,7 +291,9 @@ def require_files_inside(source: Path, directories: Iterable[Path]) -> None:
                     "the file itself there, or do not trust the folder"
                 )
             if is_device(file):
-                raise ModelError(f"`{file}` is a pipe or a device, expected a file; fetch the model again")
+                raise ModelError(
+                    f"`{file}` is a pipe or a device, expected a file; fetch the model again"
+                )
 
 
 def poolers(plugins: Plugins) -> dict[str, str]:
@@ -262,7 +305,9 @@ def poolers(plugins: Plugins) -> dict[str, str]:
         if traits is None:
             continue
         assert isinstance(traits, PoolerTraits)
-        needs_fields = any(field.default is attrs.NOTHING for field in attrs.fields(info.cls))
+        needs_fields = any(
+            field.default is attrs.NOTHING for field in attrs.fields(info.cls)
+        )
         if needs_fields or traits.at_test or traits.dense or traits.template:
             continue
         if traits.pooling in POOLING:
@@ -308,7 +353,9 @@ def _dense(directory: Path, source: Path) -> Dense:
         ) from error
 
     activation = str(config.get("activation_function", TANH)).rpartition(".")[2]
-    return Dense(directory, input_width, width, bool(config.get("bias", True)), activation)
+    return Dense(
+        directory, input_width, width, bool(config.get("bias", True)), activation
+    )
 
 
 def _require_on_vectors(config: Mapping[str, Any], name: str, source: Path) -> None:
@@ -316,7 +363,8 @@ def _require_on_vectors(config: Mapping[str, Any], name: str, source: Path) -> N
     output_name = config.get("module_output_name") or VECTOR
     if (input_name, output_name) != (VECTOR, VECTOR):
         _refuse(
-            source, f"its `{name}` goes from `{input_name}` to `{output_name}`, not from vector to vector"
+            source,
+            f"its `{name}` goes from `{input_name}` to `{output_name}`, not from vector to vector",
         )
 
 

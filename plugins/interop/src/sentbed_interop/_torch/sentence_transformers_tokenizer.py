@@ -19,7 +19,22 @@ from sentbed_interop._torch.prompt_in_tokenizer import Cut, cuts, with_prompt
 if TYPE_CHECKING:
     from sentbed import Encoder
 
-SIGNS = (*string.punctuation, "a", "Z", "7", "é", "ß", "日本", "🙂", "“", "”", "…", "e\u0301", "\u00a0", "\t")
+SIGNS = (
+    *string.punctuation,
+    "a",
+    "Z",
+    "7",
+    "é",
+    "ß",
+    "日本",
+    "🙂",
+    "“",
+    "”",
+    "…",
+    "e\u0301",
+    "\u00a0",
+    "\t",
+)
 """First and last characters of test texts: those that a template's punctuation may merge with."""
 
 ENDS = tuple(".?!\"'),")
@@ -90,7 +105,9 @@ def write_tokenizer(encoder: Encoder, directory: Path) -> Written:
     return Written(length, tuple(notes))
 
 
-def _with_template(encoder: Encoder, tokenizer: Tokenizer) -> tuple[Tokenizer, Cut, int]:
+def _with_template(
+    encoder: Encoder, tokenizer: Tokenizer
+) -> tuple[Tokenizer, Cut, int]:
     """Return the tokenizer with the prompt in it, how the template was cut, and the length for it."""
     prompt, max_length = encoder.recipe.resolved_prompt, encoder.recipe.max_length
     assert prompt is not None
@@ -122,7 +139,9 @@ def _with_template(encoder: Encoder, tokenizer: Tokenizer) -> tuple[Tokenizer, C
     )
 
 
-def _ids(tokenizer: Tokenizer, texts: Sequence[str], add_special_tokens: bool = True) -> list[list[int]]:
+def _ids(
+    tokenizer: Tokenizer, texts: Sequence[str], add_special_tokens: bool = True
+) -> list[list[int]]:
     encodings = tokenizer.encode_batch(texts, add_special_tokens=add_special_tokens)
     return [encoding.ids for encoding in encodings]
 
@@ -151,13 +170,21 @@ def _write_config(directory: Path, length: int, prompted: bool) -> None:
             config.pop(key, None)
     if config.get("pad_token") is None:
         # sentence-transformers pads batches with it, masked out; LLaMA and GPT-2 have none.
-        config["pad_token"] = config.get("eos_token") or config.get("bos_token") or config.get("unk_token")
+        config["pad_token"] = (
+            config.get("eos_token")
+            or config.get("bos_token")
+            or config.get("unk_token")
+        )
     if not config["pad_token"]:
         raise ModelError(
             "the tokenizer has no special token that could fill a batch; give it a `pad_token` with "
             "transformers, and save it beside the weights"
         )
-    config |= {"padding_side": "right", "truncation_side": "right", "model_max_length": length}
+    config |= {
+        "padding_side": "right",
+        "truncation_side": "right",
+        "model_max_length": length,
+    }
     file.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
@@ -166,7 +193,9 @@ def load_tokenizer(directory: Path, length: int) -> Any:
     import transformers
 
     try:
-        return transformers.AutoTokenizer.from_pretrained(directory, model_max_length=length)
+        return transformers.AutoTokenizer.from_pretrained(
+            directory, model_max_length=length
+        )
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
             f"transformers cannot load the tokenizer as the backbone saves it: {error}; take `--to onnx`"
@@ -174,16 +203,22 @@ def load_tokenizer(directory: Path, length: int) -> Any:
 
 
 def _encode(tokenizer: Any, texts: Sequence[str], length: int) -> list[list[int]]:
-    rows: list[list[int]] = tokenizer(list(texts), truncation="longest_first", max_length=length)["input_ids"]
+    rows: list[list[int]] = tokenizer(
+        list(texts), truncation="longest_first", max_length=length
+    )["input_ids"]
     return rows
 
 
 def _rows(tokens: TokenIds) -> list[list[int]]:
     bounds = tokens.offsets
-    return [tokens.ids[bounds[row] : bounds[row + 1]].tolist() for row in range(len(tokens))]
+    return [
+        tokens.ids[bounds[row] : bounds[row + 1]].tolist() for row in range(len(tokens))
+    ]
 
 
-def _require_same(encoder: Encoder, loaded: Any, length: int, texts: Sequence[str]) -> None:
+def _require_same(
+    encoder: Encoder, loaded: Any, length: int, texts: Sequence[str]
+) -> None:
     rows = _rows(encoder.tokenizer().encode(texts, encoder.recipe.max_length))
     loaded_rows = _encode(loaded, texts, length)
     for text, expected, ids in zip(texts, rows, loaded_rows, strict=True):
@@ -223,7 +258,9 @@ def _about_edges(encoder: Encoder, loaded: Any, length: int) -> list[str]:
     notes = []
     rows = _rows(encoder.tokenizer().encode(BLANK, encoder.recipe.max_length))
     if rows != _encode(loaded, BLANK, length):
-        notes.append("An empty text has another vector: nothing that the tokenizer could change is there.")
+        notes.append(
+            "An empty text has another vector: nothing that the tokenizer could change is there."
+        )
     spaced, bare = _encode(loaded, [" word ", "word"], length)
     if spaced != bare:
         notes.append(

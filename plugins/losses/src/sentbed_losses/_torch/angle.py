@@ -21,5 +21,7 @@ class AngleLoss(CoSENTLoss):
 
 def _halves(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     vectors = unit(vectors)
-    real, imaginary = functional.pad(vectors, (0, vectors.shape[-1] % 2)).chunk(2, dim=-1)
+    real, imaginary = functional.pad(vectors, (0, vectors.shape[-1] % 2)).chunk(
+        2, dim=-1
+    )
     return real, imaginary

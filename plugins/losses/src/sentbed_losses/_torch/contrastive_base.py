@@ -63,15 +63,22 @@ class ContrastiveLoss(torch.nn.Module):
 
     def columns(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Texts]:
         """Return the columns of a batch, ready to be compared."""
-        names = [name for name in ("anchor", "positive", *HARD_NEGATIVES) if name in inputs]
-        return {name: Texts(self.scale(inputs[name]), self.ids(inputs, name)) for name in names}
+        names = [
+            name for name in ("anchor", "positive", *HARD_NEGATIVES) if name in inputs
+        ]
+        return {
+            name: Texts(self.scale(inputs[name]), self.ids(inputs, name))
+            for name in names
+        }
 
     def scale(self, vectors: torch.Tensor) -> torch.Tensor:
         """Return the vectors in fp32, of length 1 if the similarity is the cosine."""
         vectors = vectors.to(torch.float32)
         return functional.normalize(vectors, dim=-1) if self.cosine else vectors
 
-    def ids(self, inputs: Mapping[str, torch.Tensor], column: str) -> torch.Tensor | None:
+    def ids(
+        self, inputs: Mapping[str, torch.Tensor], column: str
+    ) -> torch.Tensor | None:
         """Return the ids of the texts of a column, or None if texts are not compared."""
         if not self.compares_texts:
             return None
@@ -88,16 +95,22 @@ class ContrastiveLoss(torch.nn.Module):
         """Return loss and metrics of a batch with `anchor`, `positive` and perhaps hard negatives."""
         anchor, positive = columns["anchor"], columns["positive"]
         used = self.in_batch and self.hard_negatives != "none"
-        negatives = [columns[name] for name in HARD_NEGATIVES if used and name in columns]
+        negatives = [
+            columns[name] for name in HARD_NEGATIVES if used and name in columns
+        ]
         loss, similarity = self.rank(anchor, positive, negatives, memory, self.hardness)
         if self.symmetric:
             loss = (loss + self.rank(positive, anchor)[0]) / 2
         place = torch.arange(len(similarity), device=similarity.device)
-        metrics = {"accuracy": (similarity.argmax(dim=1) == place).to(torch.float32).mean()}
+        metrics = {
+            "accuracy": (similarity.argmax(dim=1) == place).to(torch.float32).mean()
+        }
         if isinstance(temperature := self.temperature(), torch.Tensor):
             metrics["temperature"] = temperature.detach()
         if self.counts_negatives:
-            metrics["negatives"] = (similarity > -math.inf).to(torch.float32).sum(dim=1).mean() - 1
+            metrics["negatives"] = (similarity > -math.inf).to(torch.float32).sum(
+                dim=1
+            ).mean() - 1
         return loss, metrics
 
     def rank(
@@ -113,24 +126,37 @@ class ContrastiveLoss(torch.nn.Module):
         The similarities are `(n, candidates)`, detached. That of row i and its target is at (i, i); those
         outside the row's denominator are -inf.
         """
-        own = torch.eye(len(query.vectors), dtype=torch.bool, device=query.vectors.device)
+        own = torch.eye(
+            len(query.vectors), dtype=torch.bool, device=query.vectors.device
+        )
         temperature = self.temperature()
         of_own = hardness if self.hardness_of in ("own", "all") else 0.0
         of_others = hardness if self.hardness_of in ("others", "all") else 0.0
-        parts = [self.compare(query, target, target, temperature, own, -self.margin / temperature)]
+        parts = [
+            self.compare(
+                query, target, target, temperature, own, -self.margin / temperature
+            )
+        ]
         hard = [of_others * ~own]
         for negative in negatives:
-            parts.append(self.compare(query, target, negative, temperature, own, self.log_weight))
+            parts.append(
+                self.compare(query, target, negative, temperature, own, self.log_weight)
+            )
             hard.append(of_own * own + of_others * ~own)
         if self.hard_negatives == "own":
             parts[1:] = [
-                (similarity.masked_fill(~own, -math.inf), logits.masked_fill(~own, -math.inf))
+                (
+                    similarity.masked_fill(~own, -math.inf),
+                    logits.masked_fill(~own, -math.inf),
+                )
                 for similarity, logits in parts[1:]
             ]
         if memory is not None:
             parts.append(self.compare(query, target, memory, temperature))
             hard.append(torch.full_like(parts[-1][0], of_others))
-        similarity, logits = (torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True))
+        similarity, logits = (
+            torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True)
+        )
         if hardness:
             weight = torch.cat(hard, dim=1)
             # Of a candidate that is left out, the similarity is -inf, and 0 x inf would be NaN.
@@ -157,7 +183,9 @@ class ContrastiveLoss(torch.nn.Module):
         if own is not None:
             logits, out = logits + shift * own, (out | (not self.in_batch)) & ~own
         # Masked after the division: masked before it, the temperature's gradient would be 0 x inf.
-        return similarity.detach().masked_fill(out, -math.inf), logits.masked_fill(out, -math.inf)
+        return similarity.detach().masked_fill(out, -math.inf), logits.masked_fill(
+            out, -math.inf
+        )
 
     def left_out(self, query: Texts, target: Texts, candidates: Texts) -> torch.Tensor:
         """Return a mask of the candidates that each row's denominator omits, `(n, candidates)`."""
@@ -169,5 +197,7 @@ class ContrastiveLoss(torch.nn.Module):
             if texts.ids is not None and candidates.ids is not None:
                 out = out | (texts.ids[:, None] == candidates.ids)
         if self.threshold is not None:
-            out = out | (target.vectors.detach() @ candidates.vectors.detach().T > self.threshold)
+            out = out | (
+                target.vectors.detach() @ candidates.vectors.detach().T > self.threshold
+            )
         return out

@@ -31,11 +31,20 @@ class CoSENTLoss(torch.nn.Module):
             similarity = self.similarity(anchor, positive)
             score = inputs[SCORE].to(torch.float32)
         else:
-            others = [positive, *(inputs[name] for name in HARD_NEGATIVES if name in inputs)]
+            others = [
+                positive,
+                *(inputs[name] for name in HARD_NEGATIVES if name in inputs),
+            ]
             similarity = torch.cat([self.similarity(anchor, other) for other in others])
-            score = (torch.arange(len(similarity), device=similarity.device) < len(anchor)).to(torch.float32)
+            score = (
+                torch.arange(len(similarity), device=similarity.device) < len(anchor)
+            ).to(torch.float32)
         logits = similarity / self.temperature
         lower = score[:, None] < score[None, :]
         differences = (logits[:, None] - logits[None, :]).masked_fill(~lower, -math.inf)
-        loss = torch.logsumexp(torch.cat([differences.new_zeros(1), differences.flatten()]), dim=0)
-        return LossOutput(loss, {"correlation": correlation(similarity.detach(), score.detach())})
+        loss = torch.logsumexp(
+            torch.cat([differences.new_zeros(1), differences.flatten()]), dim=0
+        )
+        return LossOutput(
+            loss, {"correlation": correlation(similarity.detach(), score.detach())}
+        )

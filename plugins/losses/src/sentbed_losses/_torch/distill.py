@@ -36,7 +36,9 @@ class DistillLoss(torch.nn.Module):
                 self._require_width(teacher)
                 losses.append(self._distance(student, teacher))
                 cosines.append(pairwise_cosine(student, teacher).mean())
-        return LossOutput(torch.stack(losses).mean(), {"cosine": torch.stack(cosines).mean().detach()})
+        return LossOutput(
+            torch.stack(losses).mean(), {"cosine": torch.stack(cosines).mean().detach()}
+        )
 
     def _distance(self, student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
         if self.distance == "mse":

@@ -36,10 +36,20 @@ class GistLoss(torch.nn.Module):
 
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""
-        found = {name: unit(value) for name, value in vectors.items() if value.ndim == 2}
-        own = (found[f"{TEACHER}anchor"] * found[f"{TEACHER}positive"]).sum(dim=-1, keepdim=True).detach()
+        found = {
+            name: unit(value) for name, value in vectors.items() if value.ndim == 2
+        }
+        own = (
+            (found[f"{TEACHER}anchor"] * found[f"{TEACHER}positive"])
+            .sum(dim=-1, keepdim=True)
+            .detach()
+        )
         threshold = own - (own.abs() * self.margin if self.relative else self.margin)
-        hard = [("anchor", name) for name in HARD_NEGATIVES if name in found and TEACHER + name in found]
+        hard = [
+            ("anchor", name)
+            for name in HARD_NEGATIVES
+            if name in found and TEACHER + name in found
+        ]
         temperature = self.temperature()
         similarities, logits = [], []
         for query, candidate in (*self.contrasts, *hard):

@@ -18,22 +18,31 @@ class MatryoshkaLoss(Parts):
     """
 
     def __init__(
-        self, losses: Mapping[int, torch.nn.Module], weights: Sequence[float], targets: Collection[str]
+        self,
+        losses: Mapping[int, torch.nn.Module],
+        weights: Sequence[float],
+        targets: Collection[str],
     ) -> None:
         super().__init__({str(size): loss for size, loss in losses.items()}, weights)
         self.dimensions = tuple(losses)
         self.targets = frozenset(targets)
 
     def forward(
-        self, inputs: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor] | None = None
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        state: Mapping[str, torch.Tensor] | None = None,
     ) -> LossOutput:
         """Return the weighted sum of the inner loss at each dimension."""
         return self.total([self.cut(inputs, size) for size in self.dimensions], state)
 
-    def cut(self, inputs: Mapping[str, torch.Tensor], size: int) -> dict[str, torch.Tensor]:
+    def cut(
+        self, inputs: Mapping[str, torch.Tensor], size: int
+    ) -> dict[str, torch.Tensor]:
         """Return the inputs with the first `size` components of each vector, of length 1."""
         return {
-            name: unit(value[:, :size]) if value.ndim == 2 and name not in self.targets else value
+            name: unit(value[:, :size])
+            if value.ndim == 2 and name not in self.targets
+            else value
             for name, value in inputs.items()
         }
 

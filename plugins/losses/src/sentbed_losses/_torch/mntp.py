@@ -27,7 +27,9 @@ class MNTPLoss(torch.nn.Module):
         share = torch.rand(ids.shape)
         drawn = torch.randint(head.tokens, ids.shape)
         read = torch.where(share < self.masked, head.mask_id, ids)
-        read = torch.where((share >= self.masked) & (share < self.masked + self.random), drawn, read)
+        read = torch.where(
+            (share >= self.masked) & (share < self.masked + self.random), drawn, read
+        )
         return torch.where(chosen, read, ids), chosen
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:

@@ -12,34 +12,54 @@ from sentbed.protocols import LossOutput
 class Parts(torch.nn.Module):
     """Several losses by name, each with its weight and, if it has one, its state."""
 
-    def __init__(self, losses: Mapping[str, torch.nn.Module], weights: Sequence[float]) -> None:
+    def __init__(
+        self, losses: Mapping[str, torch.nn.Module], weights: Sequence[float]
+    ) -> None:
         super().__init__()
         self.names = tuple(losses)
         self.weights = tuple(weights) or (1.0,) * len(losses)
         self.losses = torch.nn.ModuleList(losses.values())
-        self.stateful = tuple(hasattr(loss, "initial_state") for loss in losses.values())
+        self.stateful = tuple(
+            hasattr(loss, "initial_state") for loss in losses.values()
+        )
 
     def total(
-        self, inputs: Sequence[Mapping[str, torch.Tensor]], state: Mapping[str, torch.Tensor] | None
+        self,
+        inputs: Sequence[Mapping[str, torch.Tensor]],
+        state: Mapping[str, torch.Tensor] | None,
     ) -> LossOutput:
         """Return the weighted sum, given the inputs of each loss and the states of all."""
         outputs = [self._one(number, some, state) for number, some in enumerate(inputs)]
-        losses = [weight * output.loss for weight, output in zip(self.weights, outputs, strict=True)]
+        losses = [
+            weight * output.loss
+            for weight, output in zip(self.weights, outputs, strict=True)
+        ]
         metrics: dict[str, torch.Tensor] = {}
         after: dict[str, torch.Tensor] = {}
         for name, output in zip(self.names, outputs, strict=True):
             metrics[name] = output.loss.detach()
             metrics |= {f"{name}.{key}": value for key, value in output.metrics.items()}
-            after |= {f"{name}.{key}": value for key, value in (output.state or {}).items()}
-        return LossOutput(torch.stack(losses).sum(), metrics, after if state is not None else None)
+            after |= {
+                f"{name}.{key}": value for key, value in (output.state or {}).items()
+            }
+        return LossOutput(
+            torch.stack(losses).sum(), metrics, after if state is not None else None
+        )
 
     def _one(
-        self, number: int, inputs: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor] | None
+        self,
+        number: int,
+        inputs: Mapping[str, torch.Tensor],
+        state: Mapping[str, torch.Tensor] | None,
     ) -> LossOutput:
         arguments: tuple[Mapping[str, torch.Tensor], ...] = (inputs,)
         if state is not None and self.stateful[number]:
             prefix = f"{self.names[number]}."
-            own = {key.removeprefix(prefix): v for key, v in state.items() if key.startswith(prefix)}
+            own = {
+                key.removeprefix(prefix): v
+                for key, v in state.items()
+                if key.startswith(prefix)
+            }
             arguments = inputs, own
         found: LossOutput = self.losses[number](*arguments)
         return found
@@ -51,8 +71,13 @@ class StatefulParts(Parts):
     def initial_state(self) -> dict[str, torch.Tensor]:
         """Return the first states of the losses, as `NAME.KEY`."""
         found: dict[str, torch.Tensor] = {}
-        for name, loss, stateful in zip(self.names, self.losses, self.stateful, strict=True):
+        for name, loss, stateful in zip(
+            self.names, self.losses, self.stateful, strict=True
+        ):
             module: Any = loss
             if stateful:
-                found |= {f"{name}.{key}": value for key, value in module.initial_state().items()}
+                found |= {
+                    f"{name}.{key}": value
+                    for key, value in module.initial_state().items()
+                }
         return found

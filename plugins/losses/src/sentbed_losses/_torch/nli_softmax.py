@@ -25,4 +25,6 @@ class NLISoftmaxLoss(torch.nn.Module):
         logits = self.classifier(torch.cat(features, dim=1))
         label = inputs[LABEL]
         accuracy = (logits.argmax(dim=1) == label).to(torch.float32).mean()
-        return LossOutput(functional.cross_entropy(logits, label), {"accuracy": accuracy})
+        return LossOutput(
+            functional.cross_entropy(logits, label), {"accuracy": accuracy}
+        )

@@ -20,4 +20,6 @@ class PearsonLoss(torch.nn.Module):
         found = correlation(cosine, inputs[SCORE].to(torch.float32))
         rows = len(cosine)
         # A biased covariance over unbiased variances, as in the authors' code.
-        return LossOutput(1 - found * (rows - 1) / rows, {"correlation": found.detach()})
+        return LossOutput(
+            1 - found * (rows - 1) / rows, {"correlation": found.detach()}
+        )

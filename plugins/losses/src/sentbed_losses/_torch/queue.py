@@ -14,7 +14,9 @@ from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
 class QueueLoss(ContrastiveLoss):
     """See `sentbed_losses.queue.Queue` and `sentbed_losses.momentum.Momentum`."""
 
-    def __init__(self, width: int, size: int, in_batch: bool, **contrastive: Any) -> None:
+    def __init__(
+        self, width: int, size: int, in_batch: bool, **contrastive: Any
+    ) -> None:
         super().__init__(**contrastive, counts_negatives=True)
         self.width = width
         self.size = size
@@ -36,7 +38,9 @@ class QueueLoss(ContrastiveLoss):
             state["ids"] = torch.zeros(self.size, dtype=torch.int64)
         return state
 
-    def forward(self, vectors: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(
+        self, vectors: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]
+    ) -> LossOutput:
         """Return the mean loss of a batch and the memory with its positives; see `InfoNCELoss`."""
         columns = self.columns(vectors)
         memory = state["memory"]
@@ -44,15 +48,21 @@ class QueueLoss(ContrastiveLoss):
         loss, metrics = self.contrast(columns, Texts(memory, state.get("ids"), empty))
         return LossOutput(loss, metrics, self.enqueue(columns["positive"], state))
 
-    def enqueue(self, positive: Texts, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    def enqueue(
+        self, positive: Texts, state: Mapping[str, torch.Tensor]
+    ) -> dict[str, torch.Tensor]:
         """Return the memory with a batch written over its oldest slots."""
         vectors = positive.vectors.detach()[-self.size :]
-        places = (state["next"] + torch.arange(len(vectors), device=vectors.device)) % self.size
+        places = (
+            state["next"] + torch.arange(len(vectors), device=vectors.device)
+        ) % self.size
         after = {
             "memory": state["memory"].index_copy(0, places, vectors),
             "filled": (state["filled"] + len(vectors)).clamp(max=self.size),
             "next": (state["next"] + len(vectors)) % self.size,
         }
         if positive.ids is not None:
-            after["ids"] = state["ids"].index_copy(0, places, positive.ids[-self.size :])
+            after["ids"] = state["ids"].index_copy(
+                0, places, positive.ids[-self.size :]
+            )
         return after

@@ -16,7 +16,11 @@ class SimilarityKLLoss(torch.nn.Module):
     """See `sentbed_losses.similarity_kl.SimilarityKL`."""
 
     def __init__(
-        self, candidates: str, temperature: float, teacher_temperature: float | None, similarity: str
+        self,
+        candidates: str,
+        temperature: float,
+        teacher_temperature: float | None,
+        similarity: str,
     ) -> None:
         super().__init__()
         self.by_row = candidates == "row"
@@ -27,18 +31,30 @@ class SimilarityKLLoss(torch.nn.Module):
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""
         names = [
-            name for name in ("positive", *HARD_NEGATIVES) if name in vectors and TEACHER + name in vectors
+            name
+            for name in ("positive", *HARD_NEGATIVES)
+            if name in vectors and TEACHER + name in vectors
         ]
         student = self._similarities(vectors, "anchor", names)
-        teacher = self._similarities(vectors, TEACHER + "anchor", [TEACHER + name for name in names])
+        teacher = self._similarities(
+            vectors, TEACHER + "anchor", [TEACHER + name for name in names]
+        )
         found = functional.log_softmax(student / self.temperature, dim=1)
         wanted = functional.softmax(teacher / self.teacher_temperature, dim=1)
-        loss = functional.kl_div(found, wanted, reduction="batchmean") * self.temperature**2
-        agreement = (student.argmax(dim=1) == teacher.argmax(dim=1)).to(torch.float32).mean()
+        loss = (
+            functional.kl_div(found, wanted, reduction="batchmean")
+            * self.temperature**2
+        )
+        agreement = (
+            (student.argmax(dim=1) == teacher.argmax(dim=1)).to(torch.float32).mean()
+        )
         return LossOutput(loss, {"agreement": agreement})
 
     def _similarities(
-        self, vectors: Mapping[str, torch.Tensor], anchor: str, candidates: Sequence[str]
+        self,
+        vectors: Mapping[str, torch.Tensor],
+        anchor: str,
+        candidates: Sequence[str],
     ) -> torch.Tensor:
         """Return the similarities of each anchor with its candidates, `(batch, candidates)`."""
         own, *others = (self._scale(vectors[name]) for name in (anchor, *candidates))

@@ -38,7 +38,10 @@ class SpreadOutLoss(torch.nn.Module):
             spread = functional.relu(second - 1 / vectors[self.columns[0]].shape[-1])
         terms = self.mean_weight * first.square() + self.second_moment_weight * spread
         loss = terms.sum() if self.aggregation == "sum" else terms.mean()
-        metrics = {"mean": first.mean().detach(), "second_moment": second.mean().detach()}
+        metrics = {
+            "mean": first.mean().detach(),
+            "second_moment": second.mean().detach(),
+        }
         return LossOutput(loss, metrics)
 
 

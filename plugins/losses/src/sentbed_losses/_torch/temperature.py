@@ -43,7 +43,9 @@ class LearnedTemperature(torch.nn.Module):
         self.register_parameter(parameter, torch.nn.Parameter(value))
         self.parameter_settings: dict[str, ParameterSettings] = {}
         if lr is not None or weight_decay is not None:
-            self.parameter_settings[parameter] = ParameterSettings(lr=lr, weight_decay=weight_decay)
+            self.parameter_settings[parameter] = ParameterSettings(
+                lr=lr, weight_decay=weight_decay
+            )
 
     def forward(self) -> torch.Tensor:
         """Return the temperature, a scalar within the bounds."""

@@ -29,11 +29,15 @@ class WeightedSumLoss(Parts):
         self.compares_texts = compares_texts
 
     def forward(
-        self, inputs: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor] | None = None
+        self,
+        inputs: Mapping[str, torch.Tensor],
+        state: Mapping[str, torch.Tensor] | None = None,
     ) -> LossOutput:
         """Return the weighted sum of the losses, each over the columns that it takes."""
         parts = zip(self.columns, self.compares_texts, strict=True)
-        return self.total([_select(inputs, columns, with_ids) for columns, with_ids in parts], state)
+        return self.total(
+            [_select(inputs, columns, with_ids) for columns, with_ids in parts], state
+        )
 
 
 def _select(

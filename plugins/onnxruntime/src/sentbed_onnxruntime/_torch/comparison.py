@@ -17,7 +17,11 @@ SHAPES = ((1,), (2, 1), (3, 9, 5, 9, 1), (9, 9, 9), (24, 2))
 
 
 def require_same_vectors(
-    project: Project, encoder: TraceableEncoder, ids: NDArray[np.int32], longest: int, parts: str
+    project: Project,
+    encoder: TraceableEncoder,
+    ids: NDArray[np.int32],
+    longest: int,
+    parts: str,
 ) -> None:
     """Compare a graph with its module on batches of many shapes, of tokens among `ids`.
 
@@ -32,7 +36,9 @@ def require_same_vectors(
         rows = draw.choice(ids, mask.shape).astype(np.int64)
         with torch.inference_mode():
             expected = encoder(torch.from_numpy(rows), torch.from_numpy(mask)).numpy()
-        difference = np.abs(project(rows, mask) - expected).max() / np.abs(expected).max()
+        difference = (
+            np.abs(project(rows, mask) - expected).max() / np.abs(expected).max()
+        )
         worst = float(np.maximum(worst, difference))
     # Also true if a vector has NaN.
     if not worst <= TOLERANCE:

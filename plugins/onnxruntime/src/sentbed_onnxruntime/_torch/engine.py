@@ -17,7 +17,11 @@ from sentbed.errors import foreign
 from sentbed.helpers import release_of, usable_cores
 from sentbed.protocols import BuiltBackbone
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
-from sentbed_hardware.engine_parts.encoding_engine import EncodingEncoder, EncodingEngine, Project
+from sentbed_hardware.engine_parts.encoding_engine import (
+    EncodingEncoder,
+    EncodingEngine,
+    Project,
+)
 
 from sentbed_onnxruntime._torch.comparison import require_same_vectors
 from sentbed_onnxruntime._torch.graph import INPUTS, OUTPUT, write_graph
@@ -25,14 +29,19 @@ from sentbed_onnxruntime._torch.graph import INPUTS, OUTPUT, write_graph
 TEXT = "Two small birds sing in the old tree behind the house, and nobody hears them!"
 """A text whose tokens are traced and compared."""
 
-QUANTISATION: Mapping[str, Any] = {"weights": "7 bits a channel", "inputs": "uint8, range of each batch"}
+QUANTISATION: Mapping[str, Any] = {
+    "weights": "7 bits a channel",
+    "inputs": "uint8, range of each batch",
+}
 """What `int8` means, for the protocol of scores.
 
 Without VNNI, processors add two products of 8 bits in 16, which may overflow; with weights of 7 bits nothing
 does."""
 
 
-def build_engine(runtime: str, precision: str, threads: int | None) -> OnnxRuntimeEngine:
+def build_engine(
+    runtime: str, precision: str, threads: int | None
+) -> OnnxRuntimeEngine:
     """Return the engine of the runtime `runtime`; see `OnnxRuntime.build`."""
     threads = threads or _default_threads()
     torch.set_num_threads(threads)
@@ -84,19 +93,32 @@ class OnnxRuntimeEngine(EncodingEngine):
 
     def _session(self, path: Path, parts: str) -> Project:
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = self.facts["threads"], 1
+        options.intra_op_num_threads, options.inter_op_num_threads = (
+            self.facts["threads"],
+            1,
+        )
         options.log_severity_level = 4
         # Batches have many shapes, and a plan of memory would be kept for each.
         options.enable_mem_pattern = False
         # Threads that wait by spinning would take time from PyTorch and from other processes.
         options.add_session_config_entry("session.force_spinning_stop", "1")
-        with foreign(ModelError, f"ONNX Runtime does not load the graph of {parts}", "use the runtime `cpu`"):
-            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        with foreign(
+            ModelError,
+            f"ONNX Runtime does not load the graph of {parts}",
+            "use the runtime `cpu`",
+        ):
+            session = onnxruntime.InferenceSession(
+                path, options, providers=["CPUExecutionProvider"]
+            )
 
-        def project(input_ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+        def project(
+            input_ids: NDArray[np.int64], mask: NDArray[np.int64]
+        ) -> NDArray[np.float32]:
             rows, length = input_ids.shape
             what = f"ONNX Runtime does not encode a batch of {rows} texts of {length} tokens"
-            with foreign(RunError, what, "set a smaller `max_length`, or use the runtime `cpu`"):
+            with foreign(
+                RunError, what, "set a smaller `max_length`, or use the runtime `cpu`"
+            ):
                 vectors: NDArray[np.float32] = session.run(
                     [OUTPUT], dict(zip(INPUTS, (input_ids, mask), strict=True))
                 )[0]
@@ -114,7 +136,11 @@ def _quantised(path: Path) -> Path:
     target = path.with_name("int8.onnx")
     logging.disable(logging.WARNING)
     try:
-        with foreign(ModelError, "ONNX Runtime does not quantise the graph", 'use `precision = "fp32"`'):
+        with foreign(
+            ModelError,
+            "ONNX Runtime does not quantise the graph",
+            'use `precision = "fp32"`',
+        ):
             quantize_dynamic(
                 path,
                 target,

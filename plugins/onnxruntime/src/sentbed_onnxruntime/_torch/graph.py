@@ -25,7 +25,9 @@ LENGTH = 6
 """Tokens of the longer text that is traced."""
 
 
-def write_graph(encoder: TraceableEncoder, ids: torch.Tensor, path: Path, parts: str) -> None:
+def write_graph(
+    encoder: TraceableEncoder, ids: torch.Tensor, path: Path, parts: str
+) -> None:
     """Write the graph of an encoder, with open axes, to `path`; weights of 2 GB and more lie beside it.
 
     `ids` `(tokens,)` are those of some text. TorchScript's exporter takes 0.2 to 0.5 s for a tiny encoder and

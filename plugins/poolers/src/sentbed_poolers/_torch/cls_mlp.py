@@ -27,7 +27,9 @@ class MLPPooling(torch.nn.Module):
     `state` takes it from the tokens' states. With `mlp_only_train` and in eval mode, it is the state itself.
     """
 
-    def __init__(self, state: torch.nn.Module, width: int, mlp_width: int, mlp_only_train: bool) -> None:
+    def __init__(
+        self, state: torch.nn.Module, width: int, mlp_width: int, mlp_only_train: bool
+    ) -> None:
         super().__init__()
         self.state = state
         self.dense = torch.nn.Linear(width, mlp_width)
@@ -57,7 +59,12 @@ def start_from_file(dense: torch.nn.Linear, location: str) -> None:
             torch.nn.init.constant_(value, float("nan"))
         return
 
-    _start_from(dense, [file], f"`{file}`", "name a file of SimCSE's, or take `mlp` out for a new layer")
+    _start_from(
+        dense,
+        [file],
+        f"`{file}`",
+        "name a file of SimCSE's, or take `mlp` out for a new layer",
+    )
 
 
 def start_from_directory(dense: torch.nn.Linear, directory: Path) -> None:
@@ -67,10 +74,17 @@ def start_from_directory(dense: torch.nn.Linear, directory: Path) -> None:
         ModelError: if a file is damaged, or none has such a layer of finite numbers.
     """
     remedy = "name a model of SimCSE's in the backbone, or take `pretrained` out for a new layer"
-    _start_from(dense, sorted(directory.glob("*.safetensors")), f"the model in `{directory}`", remedy)
+    _start_from(
+        dense,
+        sorted(directory.glob("*.safetensors")),
+        f"the model in `{directory}`",
+        remedy,
+    )
 
 
-def _start_from(dense: torch.nn.Linear, files: Sequence[Path], where: str, remedy: str) -> None:
+def _start_from(
+    dense: torch.nn.Linear, files: Sequence[Path], where: str, remedy: str
+) -> None:
     files_by_key: dict[str, Path] = {}
     for file in files:
         with _readable(file), safe_open(file, "pt") as weights:
@@ -93,7 +107,9 @@ def _start_from(dense: torch.nn.Linear, files: Sequence[Path], where: str, remed
                 "backbone; name a model of its size"
             )
         if not torch.isfinite(pretrained).all():
-            raise ModelError(f"`{file}` has NaN or infinite values in `{key}`; fetch the model again")
+            raise ModelError(
+                f"`{file}` has NaN or infinite values in `{key}`; fetch the model again"
+            )
         with torch.no_grad():
             value.copy_(pretrained)
 

@@ -15,5 +15,7 @@ class LastPooling(torch.nn.Module):
         if states.attention_mask is None:
             return hidden[:, -1]
         batch, length, _ = hidden.shape
-        place = (states.attention_mask.long() * torch.arange(length, device=hidden.device)).amax(dim=1)
+        place = (
+            states.attention_mask.long() * torch.arange(length, device=hidden.device)
+        ).amax(dim=1)
         return hidden[torch.arange(batch, device=hidden.device), place]

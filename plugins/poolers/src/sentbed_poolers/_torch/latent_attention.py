@@ -44,7 +44,9 @@ class LatentAttentionPooling(torch.nn.Module):
         """Return what each token reads from the latents, `(batch, length, width)`."""
         query = self._split(self.query(hidden))
         batch = query.shape[0]
-        keys, values = self.key_value(self.latent_norm(self.latents))[None].chunk(2, dim=-1)
+        keys, values = self.key_value(self.latent_norm(self.latents))[None].chunk(
+            2, dim=-1
+        )
         key = self._split(keys).expand(batch, -1, -1, -1)
         value = self._split(values).expand(batch, -1, -1, -1)
         read = functional.scaled_dot_product_attention(query, key, value)

@@ -17,7 +17,9 @@ class MeanPooling(torch.nn.Module):
         return mean_of_tokens(states.last_hidden_state.float(), states.attention_mask)
 
 
-def mean_of_tokens(hidden: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+def mean_of_tokens(
+    hidden: torch.Tensor, attention_mask: torch.Tensor | None
+) -> torch.Tensor:
     """Return the mean over the tokens that the mask keeps, `(batch, width)`."""
     if attention_mask is None:
         return hidden.mean(dim=1)

@@ -28,23 +28,34 @@ def effects_plot(data: StudyData, summary: Summary) -> Plot | None:
     heights = [len(effect.labels) + 0.6 for effect in effects]
 
     def paint(figure: Figure) -> None:
-        parts = figure.subplots(len(effects), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+        parts = figure.subplots(
+            len(effects), 1, sharex=True, squeeze=False, height_ratios=heights
+        )[:, 0]
         for index, (axes, effect) in enumerate(zip(parts, effects, strict=True)):
             _draw_effect(axes, effect, drawn, series_colour(index))
         parts[-1].set_xlabel(label_text(score_label(summary)))
         figure.align_ylabels()
 
     caption = f"Diamond: the mean of a label, as in the table; dots: its cells. {drawn.caption}"
-    return Plot(title_of(summary), caption.strip(), round(70 + 26 * sum(heights)), paint)
+    return Plot(
+        title_of(summary), caption.strip(), round(70 + 26 * sum(heights)), paint
+    )
 
 
 def _draw_effect(axes: Axes, effect: AxisEffect, drawn: DrawnRows, tone: str) -> None:
     labels = [label.label for label in effect.labels]
-    for rows, hollow, alpha in ((drawn.sound, False, 0.35), (drawn.degenerate, True, 1)):
+    for rows, hollow, alpha in (
+        (drawn.sound, False, 0.35),
+        (drawn.degenerate, True, 1),
+    ):
         places = [labels.index(row.labels[effect.axis]) for row in rows["row"]]
-        draw_points(axes, rows["value"], places, tone, size=5, hollow=hollow, alpha=alpha)
+        draw_points(
+            axes, rows["value"], places, tone, size=5, hollow=hollow, alpha=alpha
+        )
     for place, label in enumerate(effect.labels):
         if label.mean is not None:
             draw_points(axes, label.mean, place, tone, effect.axis, marker="D")
     name_rows(axes, labels)
-    axes.set_title(label_text(effect.axis), loc="left", fontsize="medium", color=colour("muted"))
+    axes.set_title(
+        label_text(effect.axis), loc="left", fontsize="medium", color=colour("muted")
+    )

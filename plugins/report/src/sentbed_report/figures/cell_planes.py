@@ -6,7 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.cell_scores import mean_over_runs, scores_after_training
-from sentbed_report.figures.cell_styles import MOST_LINES, CellMarkers, sentence_on_missing
+from sentbed_report.figures.cell_styles import (
+    MOST_LINES,
+    CellMarkers,
+    sentence_on_missing,
+)
 from sentbed_report.figures.labels import label_text
 from sentbed_report.figures.plot import Plot
 from sentbed_report.figures.trajectories import label_plane
@@ -23,11 +27,15 @@ def geometry_plots(data: StudyData) -> list[Plot]:
     """Draw each plane of two scores, one point a cell: the mean over its prompts and seeds."""
     scores = []
     for cell, run, score in scores_after_training(data):
-        scores.append(PlaneScore(score, cell=cell.name, prompt=run.prompt, seed=run.seed))
+        scores.append(
+            PlaneScore(score, cell=cell.name, prompt=run.prompt, seed=run.seed)
+        )
     shades = _scores_of_task(data, data.colour)
     plots = []
     for plane in score_planes(scores):
-        points = mean_over_runs(plane.points, ["cell", "encoder"]).merge(shades, how="left")
+        points = mean_over_runs(plane.points, ["cell", "encoder"]).merge(
+            shades, how="left"
+        )
         points["name"] = points["cell"]
         if points["encoder"].nunique() > 1:
             points["name"] += ": " + points["encoder"]
@@ -45,7 +53,9 @@ def _scores_of_task(data: StudyData, task: str) -> pandas.DataFrame:
     for cell, run, score in scores_after_training(data):
         if score.task == task and not score.axis:
             rows.append((cell.name, score.encoder, run.prompt, run.seed, score.value))
-    scores = pandas.DataFrame(rows, columns=["cell", "encoder", "prompt", "seed", "shade"])
+    scores = pandas.DataFrame(
+        rows, columns=["cell", "encoder", "prompt", "seed", "shade"]
+    )
     first = scores.drop_duplicates(["cell", "encoder", "prompt", "seed"])
     finite = first[np.isfinite(first["shade"].astype(float))]
     return finite.groupby(["cell", "encoder"])["shade"].mean().reset_index()
@@ -84,15 +94,21 @@ def _plot(data: StudyData, plane: ScorePlane, points: pandas.DataFrame) -> Plot:
     return Plot(plane.title, captions, height, paint)
 
 
-def _draw_colourbar(figure: Figure, scores: pandas.Series, task: str) -> list[str | None]:
+def _draw_colourbar(
+    figure: Figure, scores: pandas.Series, task: str
+) -> list[str | None]:
     """Draw the scale of a task's scores, and return the colour of each; None where there is no score."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize, to_hex
 
     # Few steps, since each is an element of the page.
-    scale = ScalarMappable(Normalize(scores.min(), scores.max()), colormaps["viridis"].resampled(24))
-    bar = figure.colorbar(scale, ax=figure.axes[0], label=label_text(task), use_gridspec=False)
+    scale = ScalarMappable(
+        Normalize(scores.min(), scores.max()), colormaps["viridis"].resampled(24)
+    )
+    bar = figure.colorbar(
+        scale, ax=figure.axes[0], label=label_text(task), use_gridspec=False
+    )
     bar.outline.set_visible(False)
     tones: list[str | None] = []
     for score in scores:

@@ -39,7 +39,11 @@ def mappings(value: object) -> Iterator[Mapping[str, Any]]:
 
 def is_number(value: object) -> bool:
     """Whether something in a record is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )
 
 
 def mean_over_runs(curves: pandas.DataFrame, lines: Sequence[str]) -> pandas.DataFrame:

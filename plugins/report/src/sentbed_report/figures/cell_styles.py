@@ -95,7 +95,9 @@ class CellMarkers:
                 tone = series_colour(place) if number == 0 else colour("muted")
                 marker = _MARKERS[number * place]
                 name = short_name(f"{axis.name} {label}")
-                handles.append(Line2D([], [], linestyle="", marker=marker, color=tone, label=name))
+                handles.append(
+                    Line2D([], [], linestyle="", marker=marker, color=tone, label=name)
+                )
         if handles:
             legend_above(figure, columns, handles)
 

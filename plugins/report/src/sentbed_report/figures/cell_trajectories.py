@@ -9,7 +9,12 @@ from typing import Any
 import attrs
 from sentbed.protocols import Watched
 
-from sentbed_report.figures.cell_scores import mappings, mean_over_runs, sentence_on_mean, stages
+from sentbed_report.figures.cell_scores import (
+    mappings,
+    mean_over_runs,
+    sentence_on_mean,
+    stages,
+)
 from sentbed_report.figures.cell_styles import best_cells, sentence_on_missing
 from sentbed_report.figures.colours import SERIES
 from sentbed_report.figures.plot import Plot
@@ -25,7 +30,9 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
     for run, stage in stages(data):
         watched = [_watched(entry) for entry in mappings(stage.get("watched"))]
         read = [watch for watch in watched if watch is not None]
-        scores += watched_scores(read, str(stage.get("name", "")), run.cell, run.prompt, run.seed)
+        scores += watched_scores(
+            read, str(stage.get("name", "")), run.cell, run.prompt, run.seed
+        )
     plots = []
     for plane in score_planes(scores):
         plot = _plot(data, plane)
@@ -37,17 +44,28 @@ def trajectory_plots(data: StudyData) -> list[Plot]:
 def _watched(entry: Mapping[str, Any]) -> Watched | None:
     """Return an entry of `watched` in `report.json`; None if a program wrote something else there."""
     try:
-        measured = {"encoder": entry["encoder"], "evaluator": entry["evaluator"], "value": None}
+        measured = {
+            "encoder": entry["encoder"],
+            "evaluator": entry["evaluator"],
+            "value": None,
+        }
         steps = [int(step) for step in entry["steps"]]
         scores = []
         columns = []
         for series in entry["series"]:
             scores.append(read_score({**series, **measured}))
-            columns.append([math.nan if value is None else float(value) for value in series["values"]])
+            columns.append(
+                [
+                    math.nan if value is None else float(value)
+                    for value in series["values"]
+                ]
+            )
         looks = [list(values) for _, *values in zip(steps, *columns, strict=True)]
     except (KeyError, TypeError, ValueError):
         return None
-    return Watched(entry["encoder"], entry["evaluator"], tuple(scores), steps, [], looks)
+    return Watched(
+        entry["encoder"], entry["evaluator"], tuple(scores), steps, [], looks
+    )
 
 
 def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
@@ -57,7 +75,9 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
     cells = means["cell"].unique()
     lines = len(means[["cell", "encoder"]].drop_duplicates())
     # As many cells as there are colours for their encoders.
-    shown = best_cells(dict.fromkeys(cells, 0.0), data.baseline, max(1, SERIES * len(cells) // lines))
+    shown = best_cells(
+        dict.fromkeys(cells, 0.0), data.baseline, max(1, SERIES * len(cells) // lines)
+    )
     names = means["cell"]
     if means["encoder"].nunique() > 1:
         names = means["cell"] + ": " + means["encoder"]
@@ -65,7 +85,11 @@ def _plot(data: StudyData, plane: ScorePlane) -> Plot | None:
     plot = trajectory_plot(attrs.evolve(plane, points=points))
     captions = [plot.caption, sentence_on_mean(plane.points)]
     if len(shown) < len(cells):
-        captions.append(f"Of {len(cells):,} cells {len(shown)} are drawn: the baseline and the first ones.")
+        captions.append(
+            f"Of {len(cells):,} cells {len(shown)} are drawn: the baseline and the first ones."
+        )
     captions.append(sentence_on_missing(data, cells, "watched scores"))
-    title = f"Training in stage {plane.stage}: {plot.title}" if plane.stage else plot.title
+    title = (
+        f"Training in stage {plane.stage}: {plot.title}" if plane.stage else plot.title
+    )
     return attrs.evolve(plot, title=title, caption=captions)

@@ -17,7 +17,9 @@ SERIES = 6
 
 _NAMES = ("fg", "muted", "line", "page", *(f"c{index}" for index in range(SERIES)))
 
-PAGE_COLOURS: Mapping[str, str] = {name: f"#0101{index:02x}" for index, name in enumerate(_NAMES, start=1)}
+PAGE_COLOURS: Mapping[str, str] = {
+    name: f"#0101{index:02x}" for index, name in enumerate(_NAMES, start=1)
+}
 """Stand-ins for the variables of a page: `page_svg` puts `var(--NAME)` in their place."""
 
 _RULES = {"light": ":root", "dark": ':root[data-theme="dark"]'}
@@ -49,7 +51,9 @@ def use_colours(colours: Mapping[str, str]) -> Iterator[None]:
 def theme_colours(theme: Theme) -> dict[str, str]:
     """Return the colours of a theme of the page, on white where it is light: paper is."""
     style = resource("sentbed_report.page", "style.css")
-    block = re.search(rf"^{re.escape(_RULES[theme])} {{(.*?)}}", style, re.DOTALL | re.MULTILINE)
+    block = re.search(
+        rf"^{re.escape(_RULES[theme])} {{(.*?)}}", style, re.DOTALL | re.MULTILINE
+    )
     assert block is not None
     variables = dict(re.findall(r"--(\w+): (#[0-9a-f]{6});", block[1]))
     colours = {name: variables[name] for name in _NAMES}

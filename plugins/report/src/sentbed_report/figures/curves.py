@@ -49,9 +49,17 @@ def curves_plot(
             width = 2.4 if curve == thick else 1.4
             draw_curve(axes, points, index, curve, width=width)
         if best is not None:
-            axes.axvline(best[0], color=colour("muted"), linewidth=0.8, linestyle=(0, (3, 3)))
+            axes.axvline(
+                best[0], color=colour("muted"), linewidth=0.8, linestyle=(0, (3, 3))
+            )
             draw_points(axes, *best, colour("page"), "best", ringed=True)
-            axes.annotate(number(best[1]), best, xytext=(0, 8), textcoords="offset points", ha="center")
+            axes.annotate(
+                number(best[1]),
+                best,
+                xytext=(0, 8),
+                textcoords="offset points",
+                ha="center",
+            )
         axes.set_ylabel(label_text(axis))
         axes.margins(y=0.12)
         step_axis(axes)
@@ -110,4 +118,10 @@ def draw_curve(
         style["marker"] = ""
     if not joined:
         style["linestyle"] = ""
-    axes.plot(*thinned(points).T, **style, linewidth=width, markersize=4, label=short_name(label) or None)
+    axes.plot(
+        *thinned(points).T,
+        **style,
+        linewidth=width,
+        markersize=4,
+        label=short_name(label) or None,
+    )

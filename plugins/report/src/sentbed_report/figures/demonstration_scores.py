@@ -8,7 +8,11 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from sentbed_report.figures.axis_formats import name_rows
-from sentbed_report.figures.cell_styles import best_cells, sentence_on_choice, sentence_on_missing
+from sentbed_report.figures.cell_styles import (
+    best_cells,
+    sentence_on_choice,
+    sentence_on_missing,
+)
 from sentbed_report.figures.colours import colour, series_colour
 from sentbed_report.figures.labels import label_text, primary_score
 from sentbed_report.figures.plot import Plot
@@ -26,7 +30,11 @@ _MARKS = "A dot a candidate, grey where it harms; bar: their median; dotted: wit
 
 def candidates_plot(ranking: Ranking) -> Plot | None:
     """Draw how the scores of a run's candidates are distributed; None without a finite score."""
-    scores = [candidate.score for candidate in ranking.candidates if math.isfinite(candidate.score)]
+    scores = [
+        candidate.score
+        for candidate in ranking.candidates
+        if math.isfinite(candidate.score)
+    ]
     if not scores:
         return None
     numbers = f"Best: {number(scores[0], ranking.digits)}"
@@ -38,7 +46,9 @@ def candidates_plot(ranking: Ranking) -> Plot | None:
     missing = len(ranking.candidates) - len(scores)
     if missing:
         captions.append(f"{count(missing, 'score')} not finite, not drawn.")
-    return _plot("Scores of the candidates", ranking.evaluator, {"": scores}, baselines, captions)
+    return _plot(
+        "Scores of the candidates", ranking.evaluator, {"": scores}, baselines, captions
+    )
 
 
 def ranking_plot(data: StudyData) -> Plot | None:
@@ -58,14 +68,18 @@ def ranking_plot(data: StudyData) -> Plot | None:
                 evaluators[search.evaluator] = None
     if not scores:
         return None
-    cells = best_cells({cell: max(of_cell) for cell, of_cell in scores.items()}, data.baseline)
+    cells = best_cells(
+        {cell: max(of_cell) for cell, of_cell in scores.items()}, data.baseline
+    )
     captions = [
         _MARKS,
         sentence_on_choice(len(cells), len(scores), "score of a candidate"),
         sentence_on_missing(data, scores, "a search"),
     ]
     drawn = {cell: scores[cell] for cell in cells}
-    return _plot("Scores of demonstrations", ", ".join(evaluators), drawn, baselines, captions)
+    return _plot(
+        "Scores of demonstrations", ", ".join(evaluators), drawn, baselines, captions
+    )
 
 
 def _plot(
@@ -87,7 +101,9 @@ def _plot(
     return Plot(title, captions, 90 + 32 * len(scores), paint)
 
 
-def _draw_row(axes: Axes, row: int, of_cell: Sequence[float], baselines: Sequence[float] | None) -> None:
+def _draw_row(
+    axes: Axes, row: int, of_cell: Sequence[float], baselines: Sequence[float] | None
+) -> None:
     import numpy as np
 
     scores = np.array(of_cell)
@@ -97,9 +113,24 @@ def _draw_row(axes: Axes, row: int, of_cell: Sequence[float], baselines: Sequenc
     if baselines:
         baseline = fmean(baselines)
         harmful = scores < baseline
-        axes.vlines(baseline, row - 0.34, row + 0.34, color=colour("fg"), linewidth=1.4, linestyle="dotted")
+        axes.vlines(
+            baseline,
+            row - 0.34,
+            row + 0.34,
+            color=colour("fg"),
+            linewidth=1.4,
+            linestyle="dotted",
+        )
     for tone, part in ((series_colour(row), ~harmful), (colour("muted"), harmful)):
-        axes.plot(scores[part], heights[part], "o", color=tone, markersize=3, alpha=0.45, markeredgewidth=0)
+        axes.plot(
+            scores[part],
+            heights[part],
+            "o",
+            color=tone,
+            markersize=3,
+            alpha=0.45,
+            markeredgewidth=0,
+        )
     axes.plot(
         median(of_cell),
         row,

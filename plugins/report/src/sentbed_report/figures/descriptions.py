@@ -18,9 +18,13 @@ def describe(figure: Figure) -> str:
     sentences = []
     for axes in figure.axes:
         sentences.append(axes.get_title(loc="left"))
-        sentences.append(" over ".join(filter(None, [axes.get_ylabel(), axes.get_xlabel()])))
+        sentences.append(
+            " over ".join(filter(None, [axes.get_ylabel(), axes.get_xlabel()]))
+        )
         # Names of matplotlib's own begin so.
-        named = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+        named = [
+            line for line in axes.lines if not str(line.get_label()).startswith("_")
+        ]
         sentences += [_describe_line(axes, line) for line in named]
     return ". ".join(filter(None, sentences))
 

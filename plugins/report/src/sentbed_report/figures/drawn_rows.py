@@ -41,7 +41,9 @@ class DrawnRows:
         """Sentences on the rows that are not sound; empty if all are."""
         sentences = []
         if len(self.degenerate):
-            sentences.append(f"Hollow, degenerate: {first_names([*self.degenerate['name']])}.")
+            sentences.append(
+                f"Hollow, degenerate: {first_names([*self.degenerate['name']])}."
+            )
         if self.undrawn:
             reasons = [f"{name} ({reason})" for name, reason in self.undrawn]
             sentences.append(f"Not drawn: {first_names(reasons)}.")
@@ -66,10 +68,23 @@ def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
         elif measured.value is None:
             undrawn.append((row.name, "no score"))
         elif not math.isfinite(measured.value):
-            undrawn.append((row.name, "degenerate, not finite" if degenerate else "not finite"))
+            undrawn.append(
+                (row.name, "degenerate, not finite" if degenerate else "not finite")
+            )
         else:
-            drawn.append((row.name, row.cell, row, measured.value, measured.std or 0.0, degenerate))
-    rows = pandas.DataFrame(drawn, columns=["name", "cell", "row", "value", "std", "degenerate"])
+            drawn.append(
+                (
+                    row.name,
+                    row.cell,
+                    row,
+                    measured.value,
+                    measured.std or 0.0,
+                    degenerate,
+                )
+            )
+    rows = pandas.DataFrame(
+        drawn, columns=["name", "cell", "row", "value", "std", "degenerate"]
+    )
     return DrawnRows(rows.astype({"degenerate": bool}), tuple(undrawn))
 
 

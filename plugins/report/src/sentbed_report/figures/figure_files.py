@@ -17,7 +17,11 @@ WIDTH = 3.3
 """Default width in inches: a column of a paper with two."""
 DPI = 300
 
-_UNDATED: dict[str, dict[str, None]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
+_UNDATED: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None},
+    "svg": {"Date": None},
+    "png": {},
+}
 """Format -> entries of its metadata that would make two files of one figure differ."""
 
 _SETTINGS: dict[Any, Any] = {
@@ -47,7 +51,11 @@ def write_figure(figure: Figure, path: Path, title: str = "", dpi: int = DPI) ->
             f"`{path}` ends in {path.suffix!r}, which is no format of figures; end it in {choices}"
         )
     metadata = {"Title": title, **_UNDATED[suffix]}
-    with matplotlib.rc_context(), atomic_file(path) as stream, warnings.catch_warnings(record=True) as caught:
+    with (
+        matplotlib.rc_context(),
+        atomic_file(path) as stream,
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
@@ -67,7 +75,9 @@ def _missing_letters(caught: list[warnings.WarningMessage]) -> str:
     for warning in caught:
         glyph = re.match(r"Glyph (\d+) .*missing from", str(warning.message))
         if glyph is None:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
         elif chr(int(glyph[1])) not in letters:
             letters += chr(int(glyph[1]))
     return letters

@@ -53,7 +53,9 @@ def legend_above(figure: Figure, columns: int, handles: Sequence[Artist] = ()) -
         if len(handles) < 2:
             return
     for number in range(columns, 0, -1):
-        legend = figure.legend(handles=handles, loc="outside upper left", frameon=False, ncols=number)
+        legend = figure.legend(
+            handles=handles, loc="outside upper left", frameon=False, ncols=number
+        )
         if number == 1 or legend.get_window_extent().width < 0.95 * figure.bbox.width:
             return
         legend.remove()

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sentbed_report.figures.cell_scores import is_number, mean_over_runs, sentence_on_mean, stages
-from sentbed_report.figures.cell_styles import best_cells, sentence_on_choice, sentence_on_missing
+from sentbed_report.figures.cell_scores import (
+    is_number,
+    mean_over_runs,
+    sentence_on_mean,
+    stages,
+)
+from sentbed_report.figures.cell_styles import (
+    best_cells,
+    sentence_on_choice,
+    sentence_on_missing,
+)
 from sentbed_report.figures.curves import curves_plot
 from sentbed_report.figures.labels import primary_score
 from sentbed_report.figures.plot import Plot
@@ -28,7 +37,9 @@ def learning_curves(data: StudyData) -> list[Plot]:
     columns = ["stage", "metric", "cell", "prompt", "seed", "step", "score"]
     curves = pandas.DataFrame(rows, columns=columns)
     plots = []
-    for (stage_name, metric), of_stage in curves.groupby(["stage", "metric"], sort=False):
+    for (stage_name, metric), of_stage in curves.groupby(
+        ["stage", "metric"], sort=False
+    ):
         title = f"Validation in stage {stage_name}" if stage_name else "Validation"
         plot = _plot(data, of_stage, title, primary_score(metric))
         if plot is not None:
@@ -45,7 +56,9 @@ def _validations(stage: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
                 yield float(row[0]), float(row[1])
 
 
-def _plot(data: StudyData, curves: pandas.DataFrame, title: str, axis: str) -> Plot | None:
+def _plot(
+    data: StudyData, curves: pandas.DataFrame, title: str, axis: str
+) -> Plot | None:
     means = mean_over_runs(curves, ["cell"])
     if means.empty:
         return None
@@ -56,5 +69,7 @@ def _plot(data: StudyData, curves: pandas.DataFrame, title: str, axis: str) -> P
         captions.append("Thick: the baseline.")
     captions.append(sentence_on_choice(len(cells), len(of_cells), "validation score"))
     captions.append(sentence_on_missing(data, set(means["cell"]), "validations"))
-    points = {cell: of_cells.get_group(cell)[["step", "score"]].to_numpy() for cell in cells}
+    points = {
+        cell: of_cells.get_group(cell)[["step", "score"]].to_numpy() for cell in cells
+    }
     return curves_plot(title, captions, axis, points, data.baseline)

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 _MOST_THIN_LINES = 60
 """More lines behind the mean are a surface."""
 
-_DASHES = ((6.0, 3.0), (3.0, 2.0), (1.5, 2.0), (8.0, 2.0, 2.0, 2.0), (4.0, 2.0, 1.0, 2.0), (10.0, 4.0))
+_DASHES = (
+    (6.0, 3.0),
+    (3.0, 2.0),
+    (1.5, 2.0),
+    (8.0, 2.0, 2.0, 2.0),
+    (4.0, 2.0, 1.0, 2.0),
+    (10.0, 4.0),
+)
 """Lengths of dash and gap of the references, which all have one colour: they are no axis of the study."""
 
 
@@ -88,11 +95,26 @@ def _plot(
             _draw_coloured(axes, lines)
         else:
             _draw_thin(axes, lines, effect)
-        draw_points(axes, hollow["number"], hollow["value"], colour("muted"), size=6, hollow=True)
+        draw_points(
+            axes,
+            hollow["number"],
+            hollow["value"],
+            colour("muted"),
+            size=6,
+            hollow=True,
+        )
         for (reference, value), dashes in zip(references, cycle(_DASHES), strict=False):
             label = short_name(reference.name)
-            axes.axhline(value, color=colour("fg"), linewidth=1.3, linestyle=(0, dashes), label=label)
-        axes.set(xlabel=label_text(effect.axis), ylabel=label_text(score_label(summary)))
+            axes.axhline(
+                value,
+                color=colour("fg"),
+                linewidth=1.3,
+                linestyle=(0, dashes),
+                label=label,
+            )
+        axes.set(
+            xlabel=label_text(effect.axis), ylabel=label_text(score_label(summary))
+        )
         axes.margins(x=0.06, y=0.1)
         label_numbers(axes, [*numbers.values()], [*numbers])
         if references or len(lines) > 1:
@@ -106,7 +128,9 @@ def _plot(
         )
         captions.append(f"Dashed: {listed}.")
     if not coloured:
-        captions.append(f"Thin: cells that differ in {effect.axis} only; thick: their mean.")
+        captions.append(
+            f"Thin: cells that differ in {effect.axis} only; thick: their mean."
+        )
     elif sound["std"].any():
         captions.append("Bars: standard deviation over the seeds.")
     if len(lines) > _MOST_THIN_LINES:
@@ -139,13 +163,30 @@ def _draw_coloured(axes: Axes, lines: Mapping[str, pandas.DataFrame]) -> None:
         draw_curve(axes, rows[["number", "value"]].to_numpy(), index, line)
         if rows["std"].any():
             tone = series_colour(index)
-            axes.errorbar(rows["number"], rows["value"], rows["std"], fmt="none", ecolor=tone, capsize=3)
+            axes.errorbar(
+                rows["number"],
+                rows["value"],
+                rows["std"],
+                fmt="none",
+                ecolor=tone,
+                capsize=3,
+            )
 
 
-def _draw_thin(axes: Axes, lines: Mapping[str, pandas.DataFrame], effect: AxisEffect) -> None:
+def _draw_thin(
+    axes: Axes, lines: Mapping[str, pandas.DataFrame], effect: AxisEffect
+) -> None:
     """Draw thin lines, and their mean as a thick one."""
     for rows in [*lines.values()][:_MOST_THIN_LINES]:
-        axes.plot(rows["number"], rows["value"], color=colour("muted"), linewidth=0.8, alpha=0.5)
+        axes.plot(
+            rows["number"],
+            rows["value"],
+            color=colour("muted"),
+            linewidth=0.8,
+            alpha=0.5,
+        )
     if effect.points:
         numbers, means = zip(*effect.points, strict=True)
-        axes.plot(numbers, means, color=colour("c0"), marker="o", linewidth=2.4, label="mean")
+        axes.plot(
+            numbers, means, color=colour("c0"), marker="o", linewidth=2.4, label="mean"
+        )

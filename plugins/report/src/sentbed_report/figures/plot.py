@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed.errors import RunError
 
-from sentbed_report.figures.colours import PAGE_COLOURS, Theme, theme_colours, use_colours
+from sentbed_report.figures.colours import (
+    PAGE_COLOURS,
+    Theme,
+    theme_colours,
+    use_colours,
+)
 from sentbed_report.figures.descriptions import describe
 from sentbed_report.figures.labels import label_text
 from sentbed_report.figures.page_svg import page_svg
@@ -74,7 +79,9 @@ class Plot:
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
         buffer = io.StringIO()
-        with _matplotlib_settings(PAGE_COLOURS, PAGE_FONT_SIZE, {"svg.fonttype": "none"}):
+        with _matplotlib_settings(
+            PAGE_COLOURS, PAGE_FONT_SIZE, {"svg.fonttype": "none"}
+        ):
             figure = Figure(figsize=(self.width / 72, self.height / 72))
             self.paint(figure)
             # The figure's own engine would lay it out twice, and draw it twice.
@@ -84,7 +91,9 @@ class Plot:
             label = label_text(f"{self.title}. {describe(figure)}", _LONGEST_LABEL)
         return page_svg(buffer.getvalue(), label, prefix)
 
-    def figure(self, width: float, height: float | None = None, theme: Theme = "light") -> Figure:
+    def figure(
+        self, width: float, height: float | None = None, theme: Theme = "light"
+    ) -> Figure:
         """Return a figure of its own, in inches; its height is by default in proportion to that in a page.
 
         Raises:
@@ -105,7 +114,9 @@ class Plot:
         with _matplotlib_settings(theme_colours(theme), FILE_FONT_SIZE, narrow):
             figure = Figure(figsize=(width, height), layout="constrained")
             self.paint(figure)
-            warnings.filterwarnings("error", message="constrained_layout not applied", category=UserWarning)
+            warnings.filterwarnings(
+                "error", message="constrained_layout not applied", category=UserWarning
+            )
             try:
                 # Ticks are made here, with these settings, and not when it is saved with others.
                 figure.draw_without_rendering()
@@ -128,12 +139,16 @@ def _installed_fallbacks() -> list[str]:
     """Return those fonts for letters beyond DejaVu Sans that are installed as TrueType, as PDF needs it."""
     from matplotlib.font_manager import fontManager
 
-    installed = {font.name for font in fontManager.ttflist if font.fname.lower().endswith(".ttf")}
+    installed = {
+        font.name for font in fontManager.ttflist if font.fname.lower().endswith(".ttf")
+    }
     return [name for name in _FALLBACKS if name in installed]
 
 
 @contextmanager
-def _matplotlib_settings(colours: Mapping[str, str], size: float, more: Mapping[Any, Any]) -> Iterator[None]:
+def _matplotlib_settings(
+    colours: Mapping[str, str], size: float, more: Mapping[Any, Any]
+) -> Iterator[None]:
     """Draw with these colours and this size of font, whatever matplotlib's settings are."""
     import matplotlib
 

@@ -42,21 +42,35 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
         if len(bars):
             share = min(1.0, 0.09 * len(bars) + 0.03)
             left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1, share])
-            _draw_bars(right, {letters_of([int(group)]): [*rows.index] for group, rows in bars})
+            _draw_bars(
+                right, {letters_of([int(group)]): [*rows.index] for group, rows in bars}
+            )
         else:
             left = figure.subplots()
         name_rows(left, [*intervals["name"], *hollow["name"]])
         _draw_intervals(left, intervals, first, last)
         for row in intervals.itertuples():
             ringed = row.cell == data.baseline
-            draw_points(left, row.mean, row.Index, colour("c0"), row.ranks, size=7, ringed=ringed)
+            draw_points(
+                left,
+                row.mean,
+                row.Index,
+                colour("c0"),
+                row.ranks,
+                size=7,
+                ringed=ringed,
+            )
         for place, value in enumerate(hollow["value"], start=len(intervals)):
-            draw_points(left, value, place, colour("muted"), "degenerate", size=7, hollow=True)
+            draw_points(
+                left, value, place, colour("muted"), "degenerate", size=7, hollow=True
+            )
         # As much room as matplotlib leaves at the end of a line.
         room = 0.05 * (last - first) or 0.5
         left.set_xlim(first - room, last + room)
         best = intervals["mean"].iloc[0]
-        left.axvline(best, color=colour("muted"), linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+        left.axvline(
+            best, color=colour("muted"), linewidth=1, linestyle=(0, (4, 3)), zorder=0
+        )
         left.set_xlabel(label_text(score_label(summary)))
 
     captions = [
@@ -66,13 +80,19 @@ def rank_groups_plot(data: StudyData, summary: Summary) -> Plot | None:
     if (intervals["low"] < first).any() or (intervals["high"] > last).any():
         captions.append("An arrow: the line goes on beyond the plot.")
     if len(bars):
-        captions.append("A bar, with its letter, joins cells that cannot be told apart.")
+        captions.append(
+            "A bar, with its letter, joins cells that cannot be told apart."
+        )
     if intervals["stopped"].any():
-        captions.append("Stopped cells: at their difference from the best over the seeds that both have.")
+        captions.append(
+            "Stopped cells: at their difference from the best over the seeds that both have."
+        )
     if data.baseline in set(intervals["cell"]):
         captions.append("Ringed: the baseline.")
     if len(intervals) < len(groups.rows):
-        captions.append(f"Of {len(groups.rows):,} cells the best {len(intervals)} are drawn.")
+        captions.append(
+            f"Of {len(groups.rows):,} cells the best {len(intervals)} are drawn."
+        )
     reasons = dict(groups.left)
     apart = [f"{row} ({reasons[row]})" for row in drawn.sound["name"] if row in reasons]
     if apart:
@@ -93,12 +113,16 @@ def _intervals(rows: Sequence[GroupedRow]) -> pandas.DataFrame:
         mean = rows[0].mean + row.from_best if row.stopped else row.mean
         low, high = mean + row.low - row.from_best, mean + row.high - row.from_best
         ranks = f"ranks {row.ranks} {row.letters}".rstrip()
-        intervals.append((row.name, row.cell, row.stopped, ranks, row.groups, mean, low, high))
+        intervals.append(
+            (row.name, row.cell, row.stopped, ranks, row.groups, mean, low, high)
+        )
     columns = ["name", "cell", "stopped", "ranks", "groups", "mean", "low", "high"]
     return pandas.DataFrame(intervals, columns=columns)
 
 
-def _range(intervals: pandas.DataFrame, hollow: pandas.DataFrame) -> tuple[float, float]:
+def _range(
+    intervals: pandas.DataFrame, hollow: pandas.DataFrame
+) -> tuple[float, float]:
     """Return what the axis shows: all lines, but no more than the means and as much again on either side.
 
     An interval of two seeds can be a hundred times as wide as all differences. Where all means are equal,
@@ -108,22 +132,44 @@ def _range(intervals: pandas.DataFrame, hollow: pandas.DataFrame) -> tuple[float
     span = high - low
     if math.isclose(low, high, rel_tol=1e-9):
         span = math.inf
-    ends = intervals[["low", "mean", "high"]].replace([-math.inf, math.inf], math.nan).stack()
+    ends = (
+        intervals[["low", "mean", "high"]]
+        .replace([-math.inf, math.inf], math.nan)
+        .stack()
+    )
     first = max(ends.min(), low - span)
     last = min(ends.max(), high + span)
     shown = [first, last, *hollow["value"]]
     return min(shown), max(shown)
 
 
-def _draw_intervals(axes: Axes, intervals: pandas.DataFrame, first: float, last: float) -> None:
+def _draw_intervals(
+    axes: Axes, intervals: pandas.DataFrame, first: float, last: float
+) -> None:
     """Draw the part of each interval that the axis shows, with an arrow where it goes on."""
     from matplotlib.markers import CARETLEFT, CARETRIGHT
 
     low, high = intervals["low"], intervals["high"]
-    axes.hlines(intervals.index, low.clip(first), high.clip(upper=last), color=colour("c0"), linewidth=1.6)
-    for marker, end, beyond in ((CARETLEFT, first, low < first), (CARETRIGHT, last, high > last)):
+    axes.hlines(
+        intervals.index,
+        low.clip(first),
+        high.clip(upper=last),
+        color=colour("c0"),
+        linewidth=1.6,
+    )
+    for marker, end, beyond in (
+        (CARETLEFT, first, low < first),
+        (CARETRIGHT, last, high > last),
+    ):
         for place in intervals.index[beyond]:
-            axes.plot(end, place, marker=marker, color=colour("c0"), markersize=6, clip_on=False)
+            axes.plot(
+                end,
+                place,
+                marker=marker,
+                color=colour("c0"),
+                markersize=6,
+                clip_on=False,
+            )
 
 
 def _draw_bars(axes: Axes, bars: dict[str, list[int]]) -> None:
@@ -133,7 +179,9 @@ def _draw_bars(axes: Axes, bars: dict[str, list[int]]) -> None:
         axes.vlines(index, places[0], places[-1], color=tone, linewidth=1.2)
         for place in places:
             axes.vlines(index, place - 0.5, place + 0.5, color=tone, linewidth=5)
-        axes.text(index, places[0] - 0.52, letter, ha="center", va="bottom", fontsize="small")
+        axes.text(
+            index, places[0] - 0.52, letter, ha="center", va="bottom", fontsize="small"
+        )
     axes.set_xlim(-0.8, len(bars) - 0.2)
     axes.set_xticks([])
     axes.grid(visible=False)

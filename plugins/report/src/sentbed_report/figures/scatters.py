@@ -92,6 +92,8 @@ def _draw_dots(axes: Axes, points: Points, tone: str) -> None:
     path = Path(points.repeat(2, axis=0), [Path.MOVETO, Path.LINETO] * len(points))
     # Simplified, it would lose the lines without length.
     path.should_simplify = False
-    dots = PathPatch(path, fill=False, edgecolor=tone, linewidth=3.2, alpha=0.4, capstyle="round")
+    dots = PathPatch(
+        path, fill=False, edgecolor=tone, linewidth=3.2, alpha=0.4, capstyle="round"
+    )
     # As an artist: `add_patch` would compute limits, which are set already.
     axes.add_artist(dots)

@@ -10,7 +10,14 @@ from sentbed.protocols import StageCurve, Watched
 
 from sentbed_report.figures.axis_formats import step_axis
 from sentbed_report.figures.colours import colour
-from sentbed_report.figures.curves import BUCKETS, curves_plot, draw_curve, finite_points, smoothed, thinned
+from sentbed_report.figures.curves import (
+    BUCKETS,
+    curves_plot,
+    draw_curve,
+    finite_points,
+    smoothed,
+    thinned,
+)
 from sentbed_report.figures.labels import primary_score, task_and_metric
 from sentbed_report.figures.plot import Plot
 from sentbed_report.formatting import count, number, short
@@ -49,14 +56,20 @@ def loss_plot(stage: StageCurve) -> Plot | None:
 
     captions = []
     if reach:
-        captions.append(f"Thin: as logged; thick: mean over {2 * reach + 1:,} logged steps.")
+        captions.append(
+            f"Thin: as logged; thick: mean over {2 * reach + 1:,} logged steps."
+        )
     if len(losses) > 2 * BUCKETS:
-        captions.append(f"{len(losses):,} values drawn as the extremes of {BUCKETS} buckets.")
+        captions.append(
+            f"{len(losses):,} values drawn as the extremes of {BUCKETS} buckets."
+        )
     if len(rates):
         captions.append("Below: the learning rate.")
     missing = len(stage.losses) - len(losses)
     if missing:
-        captions.append(f"{count(missing, 'logged loss', 'logged losses')} not finite, not drawn.")
+        captions.append(
+            f"{count(missing, 'logged loss', 'logged losses')} not finite, not drawn."
+        )
     return Plot("Training loss", captions, 280, paint)
 
 
@@ -74,7 +87,11 @@ def metrics_plots(stage: StageCurve) -> list[Plot]:
     for metric, values in stage.metrics.items():
         points = finite_points(stage.steps, values)
         if len(points):
-            plots.append(curves_plot(f"Metric of the loss: {metric}", "", metric, {metric: points}))
+            plots.append(
+                curves_plot(
+                    f"Metric of the loss: {metric}", "", metric, {metric: points}
+                )
+            )
     return plots
 
 
@@ -115,7 +132,10 @@ def _followed(watch: Watched) -> Iterator[tuple[_Subject, Sequence[float]]]:
     """Yield the primary score, or where a plane shows that, every score that is none of its two."""
     if not any(score.axis in ("x", "y") for score in watch.scores):
         tasks = ", ".join(dict.fromkeys(score.task for score in watch.scores))
-        yield (f"{watch.evaluator}: {tasks}", primary_score(watch.evaluator)), watch.primary
+        yield (
+            (f"{watch.evaluator}: {tasks}", primary_score(watch.evaluator)),
+            watch.primary,
+        )
         return
     for place, score in enumerate(watch.scores):
         if not score.axis:

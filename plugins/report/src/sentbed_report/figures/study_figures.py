@@ -48,18 +48,24 @@ KINDS: Mapping[str, FigureKind] = {
     "ranks": FigureKind(
         "cells that cannot be told apart",
         "two cells that have finished",
-        lambda data, tables: [rank_groups_plot(data, table) for table in _ranked(tables)],
+        lambda data, tables: [
+            rank_groups_plot(data, table) for table in _ranked(tables)
+        ],
     ),
     "numbers": FigureKind(
         "scores over an axis of numbers",
         "an axis of numbers",
-        lambda data, tables: [plot for table in _ranked(tables) for plot in number_plots(data, table)],
+        lambda data, tables: [
+            plot for table in _ranked(tables) for plot in number_plots(data, table)
+        ],
         tables=True,
     ),
     "cost": FigureKind(
         "scores against a cost, with the Pareto front",
         "a cost that was measured",
-        lambda data, tables: [cost_plot(data, pair) for pair in scores_against_cost(tables, data.cost)],
+        lambda data, tables: [
+            cost_plot(data, pair) for pair in scores_against_cost(tables, data.cost)
+        ],
         tables=True,
     ),
     "sweep": FigureKind(
@@ -93,12 +99,16 @@ KINDS: Mapping[str, FigureKind] = {
 NOTHING = "nothing of it can be drawn yet"
 
 
-def plots_of(kind: FigureKind, data: StudyData, summaries: Sequence[Summary]) -> list[Plot]:
+def plots_of(
+    kind: FigureKind, data: StudyData, summaries: Sequence[Summary]
+) -> list[Plot]:
     """Return the plots of a kind, in the order of the report."""
     return [plot for plot in kind.draw(data, summaries) if plot is not None]
 
 
-def study_figures(data: StudyData, summaries: Sequence[Summary], task: str = "") -> dict[str, Plot]:
+def study_figures(
+    data: StudyData, summaries: Sequence[Summary], task: str = ""
+) -> dict[str, Plot]:
     """Return the figures of a study by name: `cost`, and `cost-2` for the second one of its kind.
 
     Those of tables are of the last column, the average if there is one; with `task`, of this one, without the
@@ -108,10 +118,17 @@ def study_figures(data: StudyData, summaries: Sequence[Summary], task: str = "")
         RunError: if no table has the task.
     """
     if task:
-        tasks = dict.fromkeys(column.task for summary in _ranked(summaries) for column in summary.columns)
+        tasks = dict.fromkeys(
+            column.task for summary in _ranked(summaries) for column in summary.columns
+        )
         if task not in tasks:
-            choices = ", ".join(f"`{choice}`" for choice in tasks) or "none, since nothing has finished"
-            raise RunError(f"the study has no scores of the task `{task}`; its tasks are: {choices}")
+            choices = (
+                ", ".join(f"`{choice}`" for choice in tasks)
+                or "none, since nothing has finished"
+            )
+            raise RunError(
+                f"the study has no scores of the task `{task}`; its tasks are: {choices}"
+            )
         ordered = (_of_task(summary, task, data.cost) for summary in summaries)
         summaries = [summary for summary in ordered if summary is not None]
     figures: dict[str, Plot] = {}
@@ -147,7 +164,12 @@ def figure_named(
         raise RunError(f"the study has no figure `{name}`; {choices}{close}")
     if task and not kind.tables:
         raise RunError(f"the figure `{name}` is not of one task; leave the task out")
-    costs = dict.fromkeys(column.task for summary in summaries for column in summary.columns if column.cost)
+    costs = dict.fromkeys(
+        column.task
+        for summary in summaries
+        for column in summary.columns
+        if column.cost
+    )
     if name == "cost" and costs:
         listed = ", ".join(f"`{cost}`" for cost in costs)
         choices = f"set `cost` in `[study]` to one of {listed} and run `sentbed study` again; {choices}"
@@ -163,8 +185,14 @@ def _of_task(summary: Summary, task: str, cost: str) -> Summary | None:
 
     A table without the task stays for its costs, and ends in the last of them: the first is that of plots.
     """
-    of_task = [place for place, column in enumerate(summary.columns) if column.task == task]
-    costs = [place for place, column in enumerate(summary.columns) if column.cost or column.task == cost]
+    of_task = [
+        place for place, column in enumerate(summary.columns) if column.task == task
+    ]
+    costs = [
+        place
+        for place, column in enumerate(summary.columns)
+        if column.cost or column.task == cost
+    ]
     if of_task:
         last = of_task[0]
     elif costs:
@@ -174,7 +202,9 @@ def _of_task(summary: Summary, task: str, cost: str) -> Summary | None:
     return attrs.evolve(
         summary,
         columns=_to_end(summary.columns, last),
-        rows=tuple(attrs.evolve(row, cells=_to_end(row.cells, last)) for row in summary.rows),
+        rows=tuple(
+            attrs.evolve(row, cells=_to_end(row.cells, last)) for row in summary.rows
+        ),
         references=tuple(
             attrs.evolve(reference, values=_to_end(reference.values, last))
             for reference in summary.references

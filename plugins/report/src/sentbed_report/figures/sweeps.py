@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sentbed_report.figures.axis_formats import label_numbers, plain_logarithms, spans_powers
+from sentbed_report.figures.axis_formats import (
+    label_numbers,
+    plain_logarithms,
+    spans_powers,
+)
 from sentbed_report.figures.cell_scores import is_number, scores_after_training
 from sentbed_report.figures.cell_styles import MOST_LINES, sentence_on_missing
 from sentbed_report.figures.curves import draw_curve
@@ -60,10 +64,14 @@ def sweep_plots(data: StudyData) -> list[Plot]:
             evaluator = " · ".join(dict.fromkeys((score.evaluator, score.protocol_id)))
             labels = cell.labels or {"run": cell.name}
             place = {**labels, "encoder": score.encoder, **coordinates}
-            rows.append((evaluator, score.metric, cell.name, place, score.value, protocol))
+            rows.append(
+                (evaluator, score.metric, cell.name, place, score.value, protocol)
+            )
     columns = ["evaluator", "metric", "cell", "place", "value", "protocol"]
     plots = []
-    for _, scores in pandas.DataFrame(rows, columns=columns).groupby(["evaluator", "metric"], sort=False):
+    for _, scores in pandas.DataFrame(rows, columns=columns).groupby(
+        ["evaluator", "metric"], sort=False
+    ):
         variables = _variables(data, pandas.DataFrame([*scores["place"]]))
         notes = [
             _different_protocols(scores["protocol"]),
@@ -80,7 +88,11 @@ def _take_coordinates(protocol: dict[str, Any]) -> dict[str, float]:
     names = protocol.pop("coordinates", None)
     if not isinstance(names, Sequence):
         return {}
-    return {name: float(protocol.pop(name)) for name in names if is_number(protocol.get(name))}
+    return {
+        name: float(protocol.pop(name))
+        for name in names
+        if is_number(protocol.get(name))
+    }
 
 
 def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
@@ -100,7 +112,11 @@ def _variables(data: StudyData, places: pandas.DataFrame) -> list[_Variable]:
             positions = {value: numbers[value] for value in values}
         else:
             positions = {value: place for place, value in enumerate(values)}
-        variables.append(_Variable(str(name), positions, coordinate, coordinate or axis.numbers is not None))
+        variables.append(
+            _Variable(
+                str(name), positions, coordinate, coordinate or axis.numbers is not None
+            )
+        )
     return variables
 
 
@@ -112,7 +128,12 @@ def _plot(
 ) -> Plot:
     by_label = [variable for variable in others if not variable.coordinate]
     lines = next(iter([*by_label, *others]), None)
-    frame = _points(scores, across, lines, [variable for variable in others if variable is not lines])
+    frame = _points(
+        scores,
+        across,
+        lines,
+        [variable for variable in others if variable is not lines],
+    )
     evaluator, metric = scores[["evaluator", "metric"]].iloc[0]
     panels = [*frame["panel"].unique()]
     shown = panels[:_MOST_PANELS]
@@ -124,7 +145,9 @@ def _plot(
     drawn = frame[frame["panel"].isin(shown) & frame["line"].isin(values[:MOST_LINES])]
 
     def paint(figure: Figure) -> None:
-        parts = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
+        parts = figure.subplots(
+            rows, columns, sharex=True, sharey=True, squeeze=False
+        ).ravel()
         for part in parts[len(shown) :]:
             part.set_visible(False)
         for (panel, line), points in drawn.groupby(["panel", "line"], sort=False):
@@ -133,7 +156,13 @@ def _plot(
             # Of the scores that share a place, which those of seeds do.
             means = points.groupby("place")["value"].mean()
             label = panel if lines is None else f"{lines.name} {lines.text(line)}"
-            draw_curve(axes, means.reset_index().to_numpy(), values.index(line), label, across.numeric)
+            draw_curve(
+                axes,
+                means.reset_index().to_numpy(),
+                values.index(line),
+                label,
+                across.numeric,
+            )
         if spans_powers(drawn.loc[drawn["value"] > 0, "value"].tolist()):
             parts[0].set_yscale("log")
             plain_logarithms(parts[0].yaxis)
@@ -141,12 +170,16 @@ def _plot(
         label_numbers(parts[0], [*across.places.values()], ticks)
         parts[0].margins(x=0.1, y=0.12)
         figure.supxlabel(label_text(across.name), fontsize="medium")
-        figure.supylabel(label_text(task_and_metric(evaluator, metric)), fontsize="medium")
+        figure.supylabel(
+            label_text(task_and_metric(evaluator, metric)), fontsize="medium"
+        )
         legend_above(figure, 4)
 
     captions = []
     if len(panels) > _MOST_PANELS:
-        captions.append(f"The first {_MOST_PANELS} of {count(len(panels), 'panel')} are drawn.")
+        captions.append(
+            f"The first {_MOST_PANELS} of {count(len(panels), 'panel')} are drawn."
+        )
     if len(values) > MOST_LINES:
         captions.append(f"The first {MOST_LINES} of {len(values)} lines are drawn.")
     title = f"{evaluator}, {metric} by {across.name}"

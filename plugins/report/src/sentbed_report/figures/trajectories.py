@@ -12,7 +12,12 @@ from sentbed.protocols import START, Score, Watched
 
 from sentbed_report.figures.colours import colour, series_colour
 from sentbed_report.figures.curves import MOST_MARKED
-from sentbed_report.figures.labels import label_text, legend_above, short_name, task_and_metric
+from sentbed_report.figures.labels import (
+    label_text,
+    legend_above,
+    short_name,
+    task_and_metric,
+)
 from sentbed_report.figures.plot import Plot
 from sentbed_report.score_planes import PlaneScore, ScorePlane, base_name, score_planes
 
@@ -30,7 +35,9 @@ def encoder_planes(scores: Sequence[Score]) -> list[ScorePlane]:
     placed = []
     for score in scores:
         step = 0 if score.encoder.endswith(START) else 1
-        placed.append(PlaneScore(attrs.evolve(score, encoder=base_name(score.encoder)), step=step))
+        placed.append(
+            PlaneScore(attrs.evolve(score, encoder=base_name(score.encoder)), step=step)
+        )
     return score_planes(placed)
 
 
@@ -59,7 +66,9 @@ def encoder_plot(plane: ScorePlane) -> Plot:
     caption = plane.better
     if not plane.points["step"].all():
         caption += " Hollow: before training."
-    return Plot(plane.title, caption.strip(), 300, lambda figure: _draw_paths(figure, plane))
+    return Plot(
+        plane.title, caption.strip(), 300, lambda figure: _draw_paths(figure, plane)
+    )
 
 
 def trajectory_plot(plane: ScorePlane) -> Plot:
@@ -69,7 +78,9 @@ def trajectory_plot(plane: ScorePlane) -> Plot:
         f"From step {steps.min():,} (hollow) to step {steps.max():,}, arrows in the direction of training. "
         f"{plane.better}"
     )
-    return Plot(plane.title, caption.strip(), 320, lambda figure: _draw_paths(figure, plane))
+    return Plot(
+        plane.title, caption.strip(), 320, lambda figure: _draw_paths(figure, plane)
+    )
 
 
 def label_plane(axes: Axes, plane: ScorePlane) -> None:
@@ -84,7 +95,9 @@ def _draw_paths(figure: Figure, plane: ScorePlane) -> None:
     axes = figure.subplots()
     axes.margins(0.1)
     label_plane(axes, plane)
-    for index, (encoder, line) in enumerate(plane.points.groupby("encoder", sort=False)):
+    for index, (encoder, line) in enumerate(
+        plane.points.groupby("encoder", sort=False)
+    ):
         _draw_path(axes, line.sort_values("step"), str(encoder), series_colour(index))
     legend_above(figure, 3)
 
@@ -102,7 +115,9 @@ def _draw_path(axes: Axes, line: pandas.DataFrame, name: str, tone: str) -> None
     )
     points = [*line[["x", "y"]].itertuples(index=False, name=None)]
     if len(line) > 1 or line["step"].iloc[0] == 0:
-        axes.plot(*points[0], "o", color=colour("page"), markeredgecolor=tone, markersize=8)
+        axes.plot(
+            *points[0], "o", color=colour("page"), markeredgecolor=tone, markersize=8
+        )
     moves = [(before, after) for before, after in pairwise(points) if before != after]
     every = max(1, math.ceil(len(moves) / _ARROWS))
     arrow = {"arrowstyle": "->", "color": tone, "linewidth": 1.2}

@@ -49,7 +49,13 @@ class ItemPage:
     def html(self) -> str:
         """Return the page, whose items are read now: those of all tasks may be more than memory holds."""
         column = self.summary.columns[self.place]
-        items = task_items(self.data, column.task, self.summary.evaluator, column.metric, column.protocol)
+        items = task_items(
+            self.data,
+            column.task,
+            self.summary.evaluator,
+            column.metric,
+            column.protocol,
+        )
         text = json.dumps(_content(self, items), ensure_ascii=False)
         script = Script(resource("sentbed_report.item_page", "items.js"))
         return _template().render(
@@ -74,21 +80,29 @@ def item_pages(summaries: Sequence[Summary], data: StudyData) -> list[ItemPage]:
         for place, column in enumerate(summary.columns):
             if summary.metric or column.average or column.cost:
                 continue
-            if not has_items(data, column.task, summary.evaluator, column.metric, column.protocol):
+            if not has_items(
+                data, column.task, summary.evaluator, column.metric, column.protocol
+            ):
                 continue
             name_of_page = unique_name(f"{name}-{reduced(column.task)}", taken, reduced)
-            pages.append(ItemPage(f"{DIRECTORY}/{name_of_page}.html", data, summary, place))
+            pages.append(
+                ItemPage(f"{DIRECTORY}/{name_of_page}.html", data, summary, place)
+            )
     return pages
 
 
-def with_addresses(summaries: Sequence[Summary], pages: Sequence[ItemPage]) -> list[Summary]:
+def with_addresses(
+    summaries: Sequence[Summary], pages: Sequence[ItemPage]
+) -> list[Summary]:
     """Return the tables with columns that lead to their pages."""
     addresses = {(id(page.summary), page.place): page.address for page in pages}
     linked = []
     for summary in summaries:
         columns = []
         for place, column in enumerate(summary.columns):
-            columns.append(attrs.evolve(column, address=addresses.get((id(summary), place), "")))
+            columns.append(
+                attrs.evolve(column, address=addresses.get((id(summary), place), ""))
+            )
         linked.append(attrs.evolve(summary, columns=tuple(columns)))
     return linked
 
@@ -109,7 +123,9 @@ def _content(page: ItemPage, items: TaskItems) -> dict[str, Any]:
         "baseline": page.data.baseline,
         "left": len(items.cells) - len(names),
         "gold": None if items.gold is None else _rounded(items.gold),
-        "groups": None if items.groups is None else [int(group) for group in items.groups],
+        "groups": None
+        if items.groups is None
+        else [int(group) for group in items.groups],
         "cells": cells,
     }
 
@@ -121,7 +137,11 @@ def _shown_cells(page: ItemPage, items: TaskItems) -> Iterator[str]:
     worth = {}
     for row in page.summary.rows:
         estimate = row.cells[page.place]
-        if row.cell in items.cells and estimate.value is not None and estimate.is_finite:
+        if (
+            row.cell in items.cells
+            and estimate.value is not None
+            and estimate.is_finite
+        ):
             worth[row.cell] = -estimate.value if lower else estimate.value
     size = next((len(of_cell.of_runs[0].x) for of_cell in items.cells.values()), 1)
     most = max(2, min(MOST_CELLS, MOST_NUMBERS // max(1, size)))

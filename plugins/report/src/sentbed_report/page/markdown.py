@@ -13,9 +13,17 @@ def page_markdown(page: Page) -> str:
     """Return the page; sections that have figures only are left out."""
     blocks = [f"# {escape(page.title)}", escape(f"{page.status} {page.summary}")]
     if page.answer:
-        blocks.append("\n".join(f"- **{escape(a.question)}**: {escape(a.answer)}" for a in page.answer))
+        blocks.append(
+            "\n".join(
+                f"- **{escape(a.question)}**: {escape(a.answer)}" for a in page.answer
+            )
+        )
     if page.facts:
-        blocks.append("\n".join(f"- {escape(name)}: {escape(value)}" for name, value in page.facts))
+        blocks.append(
+            "\n".join(
+                f"- {escape(name)}: {escape(value)}" for name, value in page.facts
+            )
+        )
     for section in page.sections:
         if section.sentences or section.tables or section.notes or section.texts:
             blocks += _blocks(section)

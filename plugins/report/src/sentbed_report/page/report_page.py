@@ -81,7 +81,10 @@ def page_html(page: Page, script: str = "") -> str:
         scripts.append(Script(script))
     return _template().render(
         page=page,
-        labels=json.dumps({cell: dict(labels) for cell, labels in page.labels.items()}, ensure_ascii=False),
+        labels=json.dumps(
+            {cell: dict(labels) for cell, labels in page.labels.items()},
+            ensure_ascii=False,
+        ),
         head_script=Script(resource("sentbed_report.page", "remember.js")),
         scripts=scripts,
         style=resource("sentbed_report.page", "style.css"),

@@ -87,8 +87,12 @@ def table_of(
         table_rows.append(Row(texts, tuple(cells), cell=cell))
     return Table(
         title,
-        tuple(Header(header) if isinstance(header, str) else header for header in headers),
-        tuple(Column(column) if isinstance(column, str) else column for column in columns),
+        tuple(
+            Header(header) if isinstance(header, str) else header for header in headers
+        ),
+        tuple(
+            Column(column) if isinstance(column, str) else column for column in columns
+        ),
         tuple(table_rows),
         tuple(notes),
     )

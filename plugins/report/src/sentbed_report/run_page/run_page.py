@@ -21,7 +21,11 @@ from sentbed_report.formatting import (
 from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text, Value, table_of
 from sentbed_report.recipe_facts import recipe_facts
-from sentbed_report.run_page.scores_section import differences_section, run_summaries, scores_section
+from sentbed_report.run_page.scores_section import (
+    differences_section,
+    run_summaries,
+    scores_section,
+)
 from sentbed_report.run_page.search_section import search_section, verdict
 from sentbed_report.run_page.training_sections import training_section
 from sentbed_report.run_report import RunReport
@@ -79,7 +83,9 @@ def summary_line(data: RunReport) -> str:
         parts.append(count(len(data.ranking.candidates), "candidate"))
     if data.scores:
         tasks = {(score.evaluator, score.task) for score in data.scores}
-        parts.append(f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}")
+        parts.append(
+            f"{count(len(data.scores), 'score')} on {count(len(tasks), 'task')}"
+        )
     if any(row.decides for row in data.expected):
         parts.append(met_line(data.expected))
     what = ", ".join(parts or ["nothing was measured"])
@@ -95,7 +101,11 @@ def _answer(data: RunReport, summaries: Sequence[Summary]) -> Iterator[AnswerLin
             continue
         last = summary.columns[-1]
         cell = summary.rows[-1].cells[-1]
-        change = "" if cell.change is None else f" ({signed(cell.change, last.digits)} by training)"
+        change = (
+            ""
+            if cell.change is None
+            else f" ({signed(cell.change, last.digits)} by training)"
+        )
         results.append(f"{title_of(summary)} {last.text(cell.value)}{change}")
     if results:
         yield AnswerLine("Scores", "; ".join(results))
@@ -126,7 +136,9 @@ def _plugin_section(section: ReportSection) -> Section:
     return Section(section.title, tables=[table], notes=notes)
 
 
-def _plugin_cell(value: str | int | float | tuple[tuple[str, float], ...] | None) -> Value:
+def _plugin_cell(
+    value: str | int | float | tuple[tuple[str, float], ...] | None,
+) -> Value:
     if isinstance(value, tuple):
         return Bars(value)
     return "–" if value is None else str(value)

@@ -28,9 +28,13 @@ def run_summaries(data: RunReport) -> tuple[Summary, ...]:
     Numbers have their change from before training, and their bootstrap interval if there is one.
     """
     run = CellRun(data.name, 0, "finished", scores=data.scores)
-    study = StudyData(data.name, (), (CellInfo(data.name, {}, (run,)),), None, (0,), groups=False)
+    study = StudyData(
+        data.name, (), (CellInfo(data.name, {}, (run,)),), None, (0,), groups=False
+    )
     intervals = _intervals(data.scores, data.bootstrap)
-    return tuple(_with_changes(summary, intervals) for summary in summarise(study, start=True))
+    return tuple(
+        _with_changes(summary, intervals) for summary in summarise(study, start=True)
+    )
 
 
 def _intervals(
@@ -47,18 +51,30 @@ def _intervals(
     return intervals
 
 
-def _key(encoder: str, evaluator: str, task: str, metric: str, protocol: Mapping[str, Any]) -> str:
+def _key(
+    encoder: str, evaluator: str, task: str, metric: str, protocol: Mapping[str, Any]
+) -> str:
     return json.dumps([encoder, evaluator, task, metric, protocol])
 
 
-def _with_changes(summary: Summary, intervals: Mapping[str, tuple[float, float] | None]) -> Summary:
+def _with_changes(
+    summary: Summary, intervals: Mapping[str, tuple[float, float] | None]
+) -> Summary:
     by_encoder = {row.encoder: row for row in summary.rows}
     rows = []
     for row in summary.rows:
         before = by_encoder.get(row.encoder + START)
         cells = []
-        for place, (column, cell) in enumerate(zip(summary.columns, row.cells, strict=True)):
-            key = _key(row.encoder, summary.evaluator, column.task, column.metric, column.protocol)
+        for place, (column, cell) in enumerate(
+            zip(summary.columns, row.cells, strict=True)
+        ):
+            key = _key(
+                row.encoder,
+                summary.evaluator,
+                column.task,
+                column.metric,
+                column.protocol,
+            )
             change = _change(cell, before, place)
             cells.append(attrs.evolve(cell, change=change, interval=intervals.get(key)))
         rows.append(attrs.evolve(row, cells=tuple(cells)))
@@ -75,7 +91,9 @@ def _change(cell: Estimate, before: SummaryRow | None, place: int) -> float | No
 def run_table(summary: Summary) -> Table:
     """Return a table of a run, whose rows are encoders."""
     table = summary.table
-    headers = tuple(attrs.evolve(header, shown=header.name == "encoder") for header in table.headers)
+    headers = tuple(
+        attrs.evolve(header, shown=header.name == "encoder") for header in table.headers
+    )
     # A run has one number of each score: nothing is said of seeds.
     notes = tuple(note for note in table.notes if note != summary.over)
     return attrs.evolve(table, title=summary.note, headers=headers, notes=notes)
@@ -87,12 +105,18 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
         return None
     notes = []
     if data.bootstrap is not None:
-        notes.append(resampling_sentence(data.bootstrap.resamples, data.bootstrap.confidence))
+        notes.append(
+            resampling_sentence(data.bootstrap.resamples, data.bootstrap.confidence)
+        )
     skipped = dict.fromkeys(task for score in data.scores for task in score.skipped)
     if skipped:
         listed = ", ".join(skipped)
-        notes.append(f"Left out, as their data is missing: {listed}; the row is not complete.")
-    return Section("Scores", tables=[*map(run_table, summaries)], notes=notes, is_open=True)
+        notes.append(
+            f"Left out, as their data is missing: {listed}; the row is not complete."
+        )
+    return Section(
+        "Scores", tables=[*map(run_table, summaries)], notes=notes, is_open=True
+    )
 
 
 def differences_section(data: RunReport) -> Section | None:
@@ -106,9 +130,13 @@ def differences_section(data: RunReport) -> Section | None:
     tables = []
     for digits, of_group in groups.items():
         columns = (Column("second − first", form="signed", digits=digits), "p")
-        tables.append(table_of("", _DIFFERENCE_HEADERS, columns, map(_difference_row, of_group)))
+        tables.append(
+            table_of("", _DIFFERENCE_HEADERS, columns, map(_difference_row, of_group))
+        )
     note = pairing(len(differences), data.bootstrap.resamples)
-    return Section("Differences", "between the encoders of this run", tables=tables, notes=[note])
+    return Section(
+        "Differences", "between the encoders of this run", tables=tables, notes=[note]
+    )
 
 
 _DIFFERENCE_HEADERS = ("task", "metric", "evaluator", "protocol", "first", "second")
@@ -116,7 +144,9 @@ _DIFFERENCE_HEADERS = ("task", "metric", "evaluator", "protocol", "first", "seco
 
 def _difference_row(difference: Difference) -> Sequence[Value]:
     score, comparison = difference.score, difference.comparison
-    number = Estimate(value=comparison.difference, interval=(comparison.low, comparison.high))
+    number = Estimate(
+        value=comparison.difference, interval=(comparison.low, comparison.high)
+    )
     return (
         score.task,
         score.metric,

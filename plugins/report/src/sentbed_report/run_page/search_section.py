@@ -44,7 +44,9 @@ def _winner(ranking: Ranking) -> Table:
     helped = share_of(shares.helped, shares.total)
     harmed = share_of(shares.harmed, shares.total)
     row = (best.sentence, best.word, ranking.improvement, helped, harmed)
-    return table_of("", ["best demonstration"], ["word", improvement, "help", "harm"], [row])
+    return table_of(
+        "", ["best demonstration"], ["word", improvement, "help", "harm"], [row]
+    )
 
 
 def _candidates(ranking: Ranking) -> Table:
@@ -56,5 +58,7 @@ def _candidates(ranking: Ranking) -> Table:
     )
     rows = []
     for rank, candidate, difference in ranking.rows:
-        rows.append((candidate.sentence, candidate.word, rank, candidate.score, difference))
+        rows.append(
+            (candidate.sentence, candidate.word, rank, candidate.score, difference)
+        )
     return table_of("", ["sentence"], columns, rows)

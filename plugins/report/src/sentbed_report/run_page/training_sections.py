@@ -9,7 +9,12 @@ from sentbed.helpers import score_digits
 from sentbed.protocols import StageCurve
 
 from sentbed_report.figures.plot import Plot
-from sentbed_report.figures.stage_curves import loss_plot, metrics_plots, score_plots, validation_plot
+from sentbed_report.figures.stage_curves import (
+    loss_plot,
+    metrics_plots,
+    score_plots,
+    validation_plot,
+)
 from sentbed_report.figures.trajectories import trajectory_plot, watched_planes
 from sentbed_report.formatting import count, number
 from sentbed_report.page.sections import Section, Value, table_of
@@ -80,7 +85,9 @@ def _watched(stages: Sequence[StageCurve]) -> Table:
                 digits = score_digits(values)
                 of_score = (score.task, score.metric, score.protocol_name, steps)
                 ends = (number(values[0], digits), number(values[-1], digits))
-                rows.append((stage.name, watched.encoder, watched.evaluator, *of_score, *ends))
+                rows.append(
+                    (stage.name, watched.encoder, watched.evaluator, *of_score, *ends)
+                )
     return table_of("Watched", headers, ["first", "last"], rows)
 
 
@@ -90,7 +97,10 @@ def _steps(plane: ScorePlane) -> Table:
     columns = []
     shown = []
     for encoder in plane.points["encoder"].unique():
-        columns += [Column(f"{encoder} {plane.y}", digits=3), Column(f"{encoder} {plane.x}", digits=3)]
+        columns += [
+            Column(f"{encoder} {plane.y}", digits=3),
+            Column(f"{encoder} {plane.x}", digits=3),
+        ]
         shown += [("y", encoder), ("x", encoder)]
     rows = []
     for step, positions in places[shown].iterrows():

@@ -20,7 +20,11 @@ from collections.abc import Mapping, Sequence
 import attrs
 from sentbed.errors import RunError
 
-from sentbed_report.statistics.item_components import ComponentStore, ItemComponents, PromptScores
+from sentbed_report.statistics.item_components import (
+    ComponentStore,
+    ItemComponents,
+    PromptScores,
+)
 
 
 @attrs.frozen
@@ -44,7 +48,9 @@ class BestPrompt:
         return abs(self.score - self.mean)
 
 
-def best_prompt(scores: Mapping[int, PromptScores], store: ComponentStore, lower: bool) -> BestPrompt:
+def best_prompt(
+    scores: Mapping[int, PromptScores], store: ComponentStore, lower: bool
+) -> BestPrompt:
     """Return the best prompt of a cell; `scores` are seed -> scores under each of two prompts or more.
 
     Where the items are not the same under all of them, their part is not known and left out.
@@ -53,20 +59,31 @@ def best_prompt(scores: Mapping[int, PromptScores], store: ComponentStore, lower
 
     prompts = tuple(next(iter(scores.values())).of_prompts)
     values = np.array(
-        [[of_seed.of_prompts[prompt].value for of_seed in scores.values()] for prompt in prompts]
+        [
+            [of_seed.of_prompts[prompt].value for of_seed in scores.values()]
+            for prompt in prompts
+        ]
     )
     means = values.mean(1)
     best = int(means.argmin() if lower else means.argmax())
-    result = BestPrompt(prompts[best], len(prompts), float(means[best]), float(means.mean()), None)
+    result = BestPrompt(
+        prompts[best], len(prompts), float(means[best]), float(means.mean()), None
+    )
 
     seeds = values.shape[1]
     chance = 0.0
     if seeds > 1:
         residuals = values - values.mean(0)
-        chance += float(residuals.var(axis=1, ddof=1).sum()) / seeds / (len(prompts) - 1)
+        chance += (
+            float(residuals.var(axis=1, ddof=1).sum()) / seeds / (len(prompts) - 1)
+        )
     components = _components(prompts, scores, store)
     if components:
-        parts = np.array([each.values for each in components]).reshape(len(prompts), seeds, -1).mean(1)
+        parts = (
+            np.array([each.values for each in components])
+            .reshape(len(prompts), seeds, -1)
+            .mean(1)
+        )
         of_items = [components[0].variance(part) for part in parts - parts.mean(0)]
         chance += sum(of_items) / (len(prompts) - 1)
     if not components and seeds < 2:

@@ -42,7 +42,9 @@ class Equivalence:
     corrected_equivalent: float
 
 
-def equivalence_of(estimate: EstimatedDifference, margin: float, lower: bool = False) -> Equivalence:
+def equivalence_of(
+    estimate: EstimatedDifference, margin: float, lower: bool = False
+) -> Equivalence:
     """Return the tests of one difference, a cell's score less the baseline's; `lower`: lower is better.
 
     `margin` is above 0.
@@ -56,10 +58,16 @@ def equivalence_of(estimate: EstimatedDifference, margin: float, lower: bool = F
 
 
 def equivalences_of(
-    estimates: Mapping[Key, EstimatedDifference], margin: float, lower: bool, looks: int = 1
+    estimates: Mapping[Key, EstimatedDifference],
+    margin: float,
+    lower: bool,
+    looks: int = 1,
 ) -> dict[Key, Equivalence]:
     """Return the tests of several differences from one baseline, corrected; see `holm` for `looks`."""
-    tests = {key: equivalence_of(estimate, margin, lower) for key, estimate in estimates.items()}
+    tests = {
+        key: equivalence_of(estimate, margin, lower)
+        for key, estimate in estimates.items()
+    }
     no_worse = holm({key: test.no_worse for key, test in tests.items()}, looks)
     equivalent = holm({key: test.equivalent for key, test in tests.items()}, looks)
     for key, test in tests.items():

@@ -52,7 +52,9 @@ class EstimatedDifference:
             return 0.0
         squares = 0.0
         for source in self.sources:
-            squares += source.variance * float(special.stdtrit(source.degrees, level)) ** 2
+            squares += (
+                source.variance * float(special.stdtrit(source.degrees, level)) ** 2
+            )
         return math.sqrt(squares / self.variance)
 
     def interval(self, confidence: float) -> tuple[float, float]:

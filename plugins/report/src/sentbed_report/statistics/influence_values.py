@@ -82,7 +82,9 @@ def _spearman(x: Floats, y: Floats) -> Floats:
     return _of_correlation(rx, ry, product, of_x, of_y)
 
 
-def _of_correlation(x: Floats, y: Floats, of_product: Floats, of_x: Floats, of_y: Floats) -> Floats:
+def _of_correlation(
+    x: Floats, y: Floats, of_product: Floats, of_x: Floats, of_y: Floats
+) -> Floats:
     """Return the influences on sum(x y) / sqrt(sum(x²) sum(y²)) from those on the three sums."""
     import numpy as np
 
@@ -126,7 +128,9 @@ def _average_precision(x: Floats, y: Floats) -> Floats:
     later_positives = np.cumsum((positives / ranked)[::-1])[::-1]
     later_items = np.cumsum((positives * upto / ranked**2)[::-1])[::-1]
     of_positive = upto / ranked + later_positives
-    change: Floats = (positive * (of_positive[place] - score) - later_items[place]) / total
+    change: Floats = (
+        positive * (of_positive[place] - score) - later_items[place]
+    ) / total
     return change
 
 
@@ -134,10 +138,14 @@ def _by_numerical_derivatives(statistic: str, x: Floats, y: Floats) -> Floats:
     """Return the influences by numerical derivatives, one for each distinct pair of x and y."""
     import numpy as np
 
-    pairs, place, counts = np.unique(np.stack([x, y]), axis=1, return_inverse=True, return_counts=True)
+    pairs, place, counts = np.unique(
+        np.stack([x, y]), axis=1, return_inverse=True, return_counts=True
+    )
     score = STATISTICS[statistic](pairs[0], pairs[1])
     steps = _STEP * np.eye(len(counts))
-    change = (score(counts[:, None] + steps) - score(counts[:, None] - steps)) / (2 * _STEP)
+    change = (score(counts[:, None] + steps) - score(counts[:, None] - steps)) / (
+        2 * _STEP
+    )
     of_items: Floats = change[place.reshape(-1)]
     of_items -= of_items.mean()
     return of_items

@@ -53,7 +53,9 @@ class PromptScores:
     @property
     def value(self) -> float:
         """The mean over the prompts, in the unit of the scores."""
-        return sum(score.value for score in self.of_prompts.values()) / len(self.of_prompts)
+        return sum(score.value for score in self.of_prompts.values()) / len(
+            self.of_prompts
+        )
 
 
 AnyScore: TypeAlias = Score | MeanScore | PromptScores
@@ -74,7 +76,11 @@ def is_degenerate(score: AnyScore) -> bool:
 
 def degenerate_reason(score: Score | MeanScore) -> str:
     """Return why a score, or one that a mean is over, says nothing about its encoder; empty if all do."""
-    degenerate = {part.task: degenerate_of(part) for part in parts_of(score) if degenerate_of(part)}
+    degenerate = {
+        part.task: degenerate_of(part)
+        for part in parts_of(score)
+        if degenerate_of(part)
+    }
     if degenerate and isinstance(score, MeanScore):
         return f"it includes {', '.join(degenerate)}, where the score is degenerate"
     return "".join(degenerate.values())
@@ -85,7 +91,9 @@ def require_same_items(scores: Sequence[AnyScore]) -> None:
     for score in scores[1:]:
         parts, others = parts_of(scores[0]), parts_of(score)
         if len(parts) != len(others):
-            raise RunError("the two scores cannot be paired: one is a mean over other tasks than the other")
+            raise RunError(
+                "the two scores cannot be paired: one is a mean over other tasks than the other"
+            )
         for part, other in zip(parts, others, strict=True):
             if part.items is not None and other.items is not None:
                 require_same(part.items, other.items)
@@ -156,7 +164,8 @@ class ComponentStore:
         self._resamples = resamples
         # With the scores, so that their ids are not reused.
         self._components: dict[
-            tuple[type, tuple[int, ...]], tuple[tuple[Score, ...], ItemComponents | None]
+            tuple[type, tuple[int, ...]],
+            tuple[tuple[Score, ...], ItemComponents | None],
         ] = {}
 
     def of(self, score: AnyScore) -> ItemComponents | None:
@@ -227,9 +236,13 @@ def components_of(items: Items, resamples: int) -> ItemComponents | None:
             values = np.bincount(cluster_of_item, values)
     # The variance of each group's part, if those of single items are alike; of one item it is not known.
     variances = [size if items.weighted else 1 / size for size in repeated]
-    degrees = satterthwaite([(part, size - 1) for part, size in zip(variances, repeated, strict=True)])
+    degrees = satterthwaite(
+        [(part, size - 1) for part, size in zip(variances, repeated, strict=True)]
+    )
     # The squares of n influence values, and resamples of n items, give (n - 1) / n of the variance.
-    seen = sum(part * (size - 1) / size for part, size in zip(variances, repeated, strict=True))
+    seen = sum(
+        part * (size - 1) / size for part, size in zip(variances, repeated, strict=True)
+    )
     values = values * math.sqrt(sum(variances) / seen)
     return ItemComponents(values, (Block(len(values), degrees),), names)
 
@@ -238,7 +251,11 @@ def _independent(items: Items, members: NDArray[np.int64]) -> int:
     """Return the number of independent items of a group: its clusters, or its items."""
     import numpy as np
 
-    return len(members) if items.clusters is None else len(np.unique(items.clusters[members]))
+    return (
+        len(members)
+        if items.clusters is None
+        else len(np.unique(items.clusters[members]))
+    )
 
 
 def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
@@ -254,7 +271,9 @@ def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:
     if len(distinct) == len(numbers):
         return ItemComponents(values, blocks, None)
     # An item without a name is no item of another task.
-    is_named = np.concatenate([np.full(len(part.values), part.names is not None) for part in parts])
+    is_named = np.concatenate(
+        [np.full(len(part.values), part.names is not None) for part in parts]
+    )
     shared = len(distinct) + np.arange(len(values))
     shared[is_named] = numbers
     return ItemComponents(values, blocks, None, shared)

@@ -38,12 +38,16 @@ def not_comparable(pairs: Pairs) -> dict[int, str]:
 
     Out goes the row with the most pairs that have none, of equal ones the last; then the next.
     """
-    failed = {pair: judged.reason for pair, judged in pairs.items() if judged.p_value is None}
+    failed = {
+        pair: judged.reason for pair, judged in pairs.items() if judged.p_value is None
+    }
     reasons: dict[int, str] = {}
     while failed:
         counts = Counter(row for pair in failed for row in pair)
         worst = max(counts, key=lambda row: (counts[row], row))
-        reasons[worst] = "; ".join(dict.fromkeys(failed[pair] for pair in failed if worst in pair))
+        reasons[worst] = "; ".join(
+            dict.fromkeys(failed[pair] for pair in failed if worst in pair)
+        )
         failed = {pair: reason for pair, reason in failed.items() if worst not in pair}
     return reasons
 
@@ -92,7 +96,9 @@ def letter_groups(different: Matrix) -> tuple[tuple[int, ...], ...] | None:
     if sets is None:
         return None
     rows = range(len(different))
-    groups = sorted(tuple(row for row in rows if members >> row & 1) for members in sets)
+    groups = sorted(
+        tuple(row for row in rows if members >> row & 1) for members in sets
+    )
     return tuple(groups[number] for number in _fewest_groups(groups, different))
 
 
@@ -128,7 +134,13 @@ def _fewest_groups(groups: Sequence[tuple[int, ...]], different: Matrix) -> list
     choices = set()
     for pair in combinations_with_replacement(range(len(different)), 2):
         if not different[pair]:
-            choices.add(tuple(number for number, rows in enumerate(members) if rows.issuperset(pair)))
+            choices.add(
+                tuple(
+                    number
+                    for number, rows in enumerate(members)
+                    if rows.issuperset(pair)
+                )
+            )
     kept = {numbers[0] for numbers in choices if len(numbers) == 1}
     undecided = sorted(numbers for numbers in choices if kept.isdisjoint(numbers))
     return sorted(kept | _fewest(undecided))
@@ -152,4 +164,6 @@ def _fewest(choices: Sequence[tuple[int, ...]]) -> set[int]:
     )
     if solution.x is None:
         return set(numbers)
-    return {number for number, share in zip(numbers, solution.x, strict=True) if share > 0.5}
+    return {
+        number for number, share in zip(numbers, solution.x, strict=True) if share > 0.5
+    }

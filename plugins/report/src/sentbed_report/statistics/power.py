@@ -71,7 +71,11 @@ class Spread:
     """Number of prompts; 2 or more where they differ. `math.inf` for as many as there are."""
 
     def __attrs_post_init__(self) -> None:
-        stds = {"seed_std": self.seed_std, "item_std": self.item_std, "prompt_std": self.prompt_std}
+        stds = {
+            "seed_std": self.seed_std,
+            "item_std": self.item_std,
+            "prompt_std": self.prompt_std,
+        }
         for name, value in stds.items():
             if value != 0 and not _LEAST <= value <= 1 / _LEAST:
                 raise RunError(
@@ -79,14 +83,18 @@ class Spread:
                     f"{1 / _LEAST}, or 0"
                 )
         if not any(stds.values()):
-            raise RunError("neither seeds nor items vary; give `seed_std` or `item_std` above 0")
+            raise RunError(
+                "neither seeds nor items vary; give `seed_std` or `item_std` above 0"
+            )
         if self.prompt_std > 0 and not self.prompts >= 2:
             raise RunError(
                 f"the number of prompts is {self.prompts}, which does not show how much prompts differ; "
                 "give 2 or more"
             )
         if not self.item_degrees > 0:
-            raise RunError(f"`item_degrees` is {self.item_degrees}; give a number above 0")
+            raise RunError(
+                f"`item_degrees` is {self.item_degrees}; give a number above 0"
+            )
 
     def sources(self, seeds: float) -> tuple[Source, ...]:
         """Return the sources of variance of the mean difference over so many seeds; also infinitely many.
@@ -98,7 +106,9 @@ class Spread:
         if not seeds >= 1:
             raise RunError(f"the number of seeds is {seeds}; give 1 or more")
         if seeds < 2 and self.seed_std > 0:
-            raise RunError("one seed does not show how much seeds differ; give 2 or more")
+            raise RunError(
+                "one seed does not show how much seeds differ; give 2 or more"
+            )
         sources = []
         if self.item_std > 0:
             sources.append(Source(self.item_std**2, self.item_degrees))
@@ -130,8 +140,12 @@ def observed_spread(judged: Sequence[Judged]) -> tuple[Spread, int] | None:
     Over seeds and prompts it is pooled, over items the root of the mean variance. None without a comparison
     under two seeds or more, since one does not show how much seeds differ, or where nothing varies.
     """
-    seed_variance, seeds = _pooled((each.seed_variance, len(each.differences)) for each in judged)
-    prompt_variance, prompts = _pooled((each.prompt_variance, len(each.prompts)) for each in judged)
+    seed_variance, seeds = _pooled(
+        (each.seed_variance, len(each.differences)) for each in judged
+    )
+    prompt_variance, prompts = _pooled(
+        (each.prompt_variance, len(each.prompts)) for each in judged
+    )
     if not seeds:
         return None
     of_items = [each.item_variance for each in judged if each.item_variance is not None]
@@ -167,7 +181,11 @@ def _pooled(variances: Iterable[tuple[float | None, int]]) -> tuple[float, int]:
 
 
 def power_of(
-    spread: Spread, difference: float, seeds: float, level: float = LEVEL, comparisons: int = 1
+    spread: Spread,
+    difference: float,
+    seeds: float,
+    level: float = LEVEL,
+    comparisons: int = 1,
 ) -> float:
     """Return the probability that `with_test` finds a true difference with so many seeds.
 
@@ -183,7 +201,11 @@ def power_of(
 
 
 def smallest_difference(
-    spread: Spread, seeds: float, power: float = POWER, level: float = LEVEL, comparisons: int = 1
+    spread: Spread,
+    seeds: float,
+    power: float = POWER,
+    level: float = LEVEL,
+    comparisons: int = 1,
 ) -> float:
     """Return the smallest true difference, > 0, that so many seeds find with probability `power`.
 
@@ -196,7 +218,11 @@ def smallest_difference(
 
 
 def seeds_needed(
-    spread: Spread, difference: float, power: float = POWER, level: float = LEVEL, comparisons: int = 1
+    spread: Spread,
+    difference: float,
+    power: float = POWER,
+    level: float = LEVEL,
+    comparisons: int = 1,
 ) -> SeedsNeeded:
     """Return the smallest number of seeds that find a true difference with probability `power`.
 
@@ -206,7 +232,9 @@ def seeds_needed(
     stds = {"items": spread.item_std, "prompts": spread.prompt_std}
     others = " and ".join(name for name, std in stds.items() if std > 0)
     least = 2 if spread.seed_std > 0 else 1
-    return _needed(spread.sources, least, ("seeds", others), difference, power, level, comparisons)
+    return _needed(
+        spread.sources, least, ("seeds", others), difference, power, level, comparisons
+    )
 
 
 def prompts_needed(
@@ -229,7 +257,9 @@ def prompts_needed(
     stds = {"items": spread.item_std, "seeds": spread.seed_std}
     others = " and ".join(name for name, std in stds.items() if std > 0)
     least = 2 if spread.prompt_std > 0 else 1
-    return _needed(sources_with, least, ("prompts", others), difference, power, level, comparisons)
+    return _needed(
+        sources_with, least, ("prompts", others), difference, power, level, comparisons
+    )
 
 
 def _needed(

@@ -57,7 +57,11 @@ def nemenyi_groups(
     last = -1
     for first, least in enumerate(ranks):
         # Of sorted numbers, the largest sets are runs.
-        run = [number for number in range(first, len(ranks)) if ranks[number] - least < critical]
+        run = [
+            number
+            for number in range(first, len(ranks))
+            if ranks[number] - least < critical
+        ]
         if run[-1] > last:
             groups.append(tuple(run))
             last = run[-1]

@@ -81,7 +81,9 @@ class Resampled:
         rounding = _ROUNDING * abs(self.items.scale)
         rarer = min((differences <= rounding).sum(), (differences >= -rounding).sum())
         p_value = min(1.0, 2 * (int(rarer) + 1) / (len(differences) + 1))
-        return Comparison(self.value, other.value, other.value - self.value, low, high, p_value)
+        return Comparison(
+            self.value, other.value, other.value - self.value, low, high, p_value
+        )
 
 
 def value(items: Items) -> float:
@@ -169,20 +171,31 @@ def require_usable(items: Items) -> None:
         has = "lack" if items.y is None else "have"
         raise RunError(f"items of `{name}` {has} `y`; give it, except to `mean`")
 
-    columns = {"x": items.x, "y": items.y, "groups": items.groups, "clusters": items.clusters}
+    columns = {
+        "x": items.x,
+        "y": items.y,
+        "groups": items.groups,
+        "clusters": items.clusters,
+    }
     present = {name: column for name, column in columns.items() if column is not None}
     if len(set(map(len, present.values()))) > 1 or not len(items.x):
-        sizes = ", ".join(f"{len(column)} of `{name}`" for name, column in present.items())
+        sizes = ", ".join(
+            f"{len(column)} of `{name}`" for name, column in present.items()
+        )
         raise RunError(f"found {sizes}, expected as many of each and at least one")
     for name, column in present.items():
         if not np.isfinite(column).all():
-            raise RunError(f"`{name}` of the items has NaN or infinite values; score the encoder again")
+            raise RunError(
+                f"`{name}` of the items has NaN or infinite values; score the encoder again"
+            )
 
 
 def require_same(a: Items, b: Items) -> None:
     """Raise `RunError` if two scores were not computed from the same items in the same way."""
     if reason := _unlike(a, b):
-        raise RunError(f"the two scores cannot be paired: {reason}; score both on the same data")
+        raise RunError(
+            f"the two scores cannot be paired: {reason}; score both on the same data"
+        )
 
 
 def _unlike(a: Items, b: Items) -> str:

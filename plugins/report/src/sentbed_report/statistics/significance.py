@@ -163,13 +163,17 @@ class Judged:
             "seeds": Source((self.seed_variance or 0.0) / seeds, seeds - 1),
         }
         if prompts > 1:
-            sources["prompts"] = Source((self.prompt_variance or 0.0) / prompts, prompts - 1)
+            sources["prompts"] = Source(
+                (self.prompt_variance or 0.0) / prompts, prompts - 1
+            )
         return sources
 
     @property
     def estimate(self) -> EstimatedDifference:
         """The difference with its sources of variance, of cells that were compared."""
-        varying = tuple(source for source in self.sources.values() if source.variance > 0)
+        varying = tuple(
+            source for source in self.sources.values() if source.variance > 0
+        )
         mean = sum(self.differences.values()) / len(self.differences)
         return EstimatedDifference(mean, varying)
 
@@ -240,7 +244,9 @@ def compared(before: Scored, after: Scored, store: ComponentStore) -> Judged:
     return attrs.evolve(judged, unpaired=_unpaired(before, after))
 
 
-def weighted_sum(terms: Sequence[tuple[float, Scored]], store: ComponentStore) -> Judged:
+def weighted_sum(
+    terms: Sequence[tuple[float, Scored]], store: ComponentStore
+) -> Judged:
     """Return the sum of weight times score under each seed that all cells have, before any test."""
     import numpy as np
 
@@ -248,7 +254,9 @@ def weighted_sum(terms: Sequence[tuple[float, Scored]], store: ComponentStore) -
     seeds = [seed for seed in first if all(seed in scores for _, scores in terms)]
     try:
         prompts = sums_under_prompts(terms, seeds)
-        components = store.of_all([scores[seed] for seed in seeds for _, scores in terms])
+        components = store.of_all(
+            [scores[seed] for seed in seeds for _, scores in terms]
+        )
     except RunError as error:
         return Judged(reason=str(error))
     values = {}
@@ -257,11 +265,17 @@ def weighted_sum(terms: Sequence[tuple[float, Scored]], store: ComponentStore) -
         values[seed] = sum(weight * scores[seed].value for weight, scores in terms)
         of_seed = components[number * len(terms) : (number + 1) * len(terms)]
         if of_seed:
-            parts.append(np.dot([weight for weight, _ in terms], [part.values for part in of_seed]))
+            parts.append(
+                np.dot(
+                    [weight for weight, _ in terms], [part.values for part in of_seed]
+                )
+            )
     return estimated(values, components, parts, prompts)
 
 
-def sums_under_prompts(terms: Sequence[tuple[float, Scored]], seeds: Sequence[int]) -> dict[str, float]:
+def sums_under_prompts(
+    terms: Sequence[tuple[float, Scored]], seeds: Sequence[int]
+) -> dict[str, float]:
     """Return the sum of weight times score under each prompt, as the mean over the seeds.
 
     Empty without prompts, and where they are no sample.
@@ -280,7 +294,9 @@ def sums_under_prompts(terms: Sequence[tuple[float, Scored]], seeds: Sequence[in
             else:
                 labels.append(())
     if len(set(map(frozenset, labels))) > 1:
-        raise RunError("the two were scored under other prompts; only scores under the same are compared")
+        raise RunError(
+            "the two were scored under other prompts; only scores under the same are compared"
+        )
     if not are_sample:
         return {}
     totals = dict.fromkeys(labels[0], 0.0)
@@ -325,8 +341,12 @@ def estimated(
     mean: Floats = np.mean(parts, axis=0)
     variance = layout.variance(mean)
     if seeds > 1 and not prompts:
-        rest = sum(layout.variance(part - mean) for part in parts) / (seeds * (seeds - 1))
-        variance = max(0.0, variance - min(rest, _sample_variance([*values.values()]) / seeds))
+        rest = sum(layout.variance(part - mean) for part in parts) / (
+            seeds * (seeds - 1)
+        )
+        variance = max(
+            0.0, variance - min(rest, _sample_variance([*values.values()]) / seeds)
+        )
     return Judged(values, variance, layout.degrees(mean), prompts)
 
 
@@ -348,12 +368,18 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
         return Judged(reason="a score is not finite", unpaired=judged.unpaired)
     has_seeds, has_prompts = bool(judged.seed_variance), bool(judged.prompt_variance)
     if judged.item_variance is None and not has_seeds and not has_prompts:
-        seeds = "there is one seed" if len(judged.differences) == 1 else "the seeds change nothing"
+        seeds = (
+            "there is one seed"
+            if len(judged.differences) == 1
+            else "the seeds change nothing"
+        )
         return attrs.evolve(judged, reason=f"{seeds}, and the score has no items")
     estimate = judged.estimate
     is_certain = estimate.error <= _ROUNDING
     if is_certain and abs(estimate.value) > _ROUNDING:
-        return attrs.evolve(judged, reason="every item and every seed has the same difference")
+        return attrs.evolve(
+            judged, reason="every item and every seed has the same difference"
+        )
 
     basis = _BASES[judged.item_variance is not None, has_prompts, has_seeds]
     return attrs.evolve(
@@ -367,7 +393,9 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
 
 def corrected(judged: Mapping[Key, Judged], looks: int = 1) -> dict[Key, Judged]:
     """Return the comparisons of one column with their p-values corrected; see `holm`."""
-    p_values = {key: each.p_value for key, each in judged.items() if each.p_value is not None}
+    p_values = {
+        key: each.p_value for key, each in judged.items() if each.p_value is not None
+    }
     result = dict(judged)
     for key, p_value in holm(p_values, looks).items():
         result[key] = attrs.evolve(judged[key], corrected=p_value)
@@ -388,12 +416,16 @@ def holm(p_values: Mapping[Key, float], looks: int = 1) -> dict[Key, float]:
     return result
 
 
-def mean_column(columns: Sequence[Mapping[int, ScoreOfSeed]]) -> dict[int, MeanScore | PromptScores]:
+def mean_column(
+    columns: Sequence[Mapping[int, ScoreOfSeed]],
+) -> dict[int, MeanScore | PromptScores]:
     """Return a cell's mean over columns under each seed that has a score in all of them."""
     if not columns:
         return {}
     seeds = [seed for seed in columns[0] if all(seed in column for column in columns)]
-    return {seed: _mean_over_tasks([column[seed] for column in columns]) for seed in seeds}
+    return {
+        seed: _mean_over_tasks([column[seed] for column in columns]) for seed in seeds
+    }
 
 
 def _mean_over_tasks(scores: Sequence[ScoreOfSeed]) -> MeanScore | PromptScores:
@@ -437,7 +469,10 @@ def _is_mean(score: AnyScore, mean: AnyScore | None) -> bool:
     if isinstance(score, PromptScores):
         if not isinstance(mean, PromptScores):
             return False
-        return all(_is_mean(of, mean.of_prompts.get(prompt)) for prompt, of in score.of_prompts.items())
+        return all(
+            _is_mean(of, mean.of_prompts.get(prompt))
+            for prompt, of in score.of_prompts.items()
+        )
     if not isinstance(score, Score) or score.items is not None:
         return False
     return math.isclose(score.value, mean.value, abs_tol=_SAME)

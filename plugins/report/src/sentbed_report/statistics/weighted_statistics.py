@@ -32,7 +32,9 @@ def members_of(items: Items) -> list[NDArray[np.int64]]:
     return [np.flatnonzero(items.groups == group) for group in np.unique(items.groups)]
 
 
-def columns_of(items: Items, members: NDArray[np.int64]) -> tuple[Floats, Floats | None]:
+def columns_of(
+    items: Items, members: NDArray[np.int64]
+) -> tuple[Floats, Floats | None]:
     """Return x and y of some of the items."""
     x = items.x[members].astype(float)
     if items.y is None:
@@ -51,13 +53,18 @@ def statistic_of(items: Items) -> OfCounts:
     import numpy as np
 
     statistic = items.statistic
-    of_columns = _of_function(statistic) if callable(statistic) else STATISTICS[statistic]
+    of_columns = (
+        _of_function(statistic) if callable(statistic) else STATISTICS[statistic]
+    )
     groups = members_of(items)
     of_groups = [of_columns(*columns_of(items, members)) for members in groups]
     weights = group_weights(items)
 
     def score(counts: Floats) -> Floats:
-        values = [of_group(counts[members]) for of_group, members in zip(of_groups, groups, strict=True)]
+        values = [
+            of_group(counts[members])
+            for of_group, members in zip(of_groups, groups, strict=True)
+        ]
         mean: Floats = np.average(values, axis=0, weights=weights)
         return items.scale * mean
 
@@ -82,7 +89,10 @@ def _pearson(x: Floats, y: Floats) -> OfCounts:
     def score(counts: Floats) -> Floats:
         total = counts.sum(axis=0)
         sx, sy, sxx, syy, sxy = moments @ counts
-        return _ratio(sxy - sx * sy / total, np.sqrt(spread(sx, sxx, total) * spread(sy, syy, total)))
+        return _ratio(
+            sxy - sx * sy / total,
+            np.sqrt(spread(sx, sxx, total) * spread(sy, syy, total)),
+        )
 
     return score
 
@@ -148,8 +158,13 @@ def _matthews(x: Floats, y: Floats) -> OfCounts:
     def score(counts: Floats) -> Floats:
         total = counts.sum(axis=0)
         of_gold, of_predicted = gold @ counts, predicted @ counts
-        spread = (total**2 - (of_gold**2).sum(axis=0)) * (total**2 - (of_predicted**2).sum(axis=0))
-        return _ratio((right @ counts) * total - (of_gold * of_predicted).sum(axis=0), np.sqrt(spread))
+        spread = (total**2 - (of_gold**2).sum(axis=0)) * (
+            total**2 - (of_predicted**2).sum(axis=0)
+        )
+        return _ratio(
+            (right @ counts) * total - (of_gold * of_predicted).sum(axis=0),
+            np.sqrt(spread),
+        )
 
     return score
 
@@ -170,7 +185,9 @@ def _average_precision(x: Floats, y: Floats) -> OfCounts:
 
     def score(counts: Floats) -> Floats:
         positives = total(counts * positive)
-        precision = _ratio(np.cumsum(positives, axis=0), np.cumsum(total(counts), axis=0))
+        precision = _ratio(
+            np.cumsum(positives, axis=0), np.cumsum(total(counts), axis=0)
+        )
         return _ratio((precision * positives).sum(axis=0), positives.sum(axis=0))
 
     return score
@@ -196,20 +213,28 @@ def _v_measure(x: Floats, y: Floats) -> OfCounts:
 
         return entropy
 
-    entropy_of_classes, entropy_of_clusters, entropy_of_both = entropy_of(x), entropy_of(y), entropy_of(x, y)
+    entropy_of_classes, entropy_of_clusters, entropy_of_both = (
+        entropy_of(x),
+        entropy_of(y),
+        entropy_of(x, y),
+    )
 
     def score(counts: Floats) -> Floats:
         classes, clusters = entropy_of_classes(counts), entropy_of_clusters(counts)
         shared = classes + clusters - entropy_of_both(counts)
         homogeneity = np.where(classes > 1e-12, _ratio(shared, classes), 1.0)
         completeness = np.where(clusters > 1e-12, _ratio(shared, clusters), 1.0)
-        mean: Floats = _ratio(2 * homogeneity * completeness, homogeneity + completeness)
+        mean: Floats = _ratio(
+            2 * homogeneity * completeness, homogeneity + completeness
+        )
         return mean.clip(0.0)
 
     return score
 
 
-def _of_function(function: Callable[..., float]) -> Callable[[Floats, Floats | None], OfCounts]:
+def _of_function(
+    function: Callable[..., float],
+) -> Callable[[Floats, Floats | None], OfCounts]:
     """Return a plugin's statistic as one of the counts: it is given each item as often as it counts."""
     import numpy as np
 
@@ -219,7 +244,9 @@ def _of_function(function: Callable[..., float]) -> Callable[[Floats, Floats | N
         def score_of(count: NDArray[np.int64]) -> float:
             return float(function(*(np.repeat(column, count) for column in columns)))
 
-        return lambda counts: np.array([score_of(count) for count in counts.T.astype(int)])
+        return lambda counts: np.array(
+            [score_of(count) for count in counts.T.astype(int)]
+        )
 
     return of_columns
 
@@ -269,7 +296,9 @@ def function_named(name: str, modules: Iterable[str]) -> str | Callable[..., flo
     try:
         statistic: Callable[..., float] = getattr(import_module(module), function)
     except (ImportError, AttributeError) as error:
-        raise RunError(f"there is no statistic `{name}`: {error}; score again") from error
+        raise RunError(
+            f"there is no statistic `{name}`: {error}; score again"
+        ) from error
     if not inspect.isfunction(statistic):
         raise RunError(f"the statistic `{name}` is no function; score again")
     return statistic

@@ -25,9 +25,13 @@ def _changes_nothing(data: StudyData, axis: str) -> bool:
         others = [label for name, label in cell.labels.items() if name != axis]
         for run in cell.runs:
             if run.status == "finished" and run.scores:
-                groups.setdefault((*others, run.prompt, run.seed), []).append(_scores(run))
+                groups.setdefault((*others, run.prompt, run.seed), []).append(
+                    _scores(run)
+                )
     compared = [group for group in groups.values() if len(group) > 1]
-    return bool(compared) and all(group.count(group[0]) == len(group) for group in compared)
+    return bool(compared) and all(
+        group.count(group[0]) == len(group) for group in compared
+    )
 
 
 def _scores(run: CellRun) -> dict[Any, float]:
@@ -35,6 +39,12 @@ def _scores(run: CellRun) -> dict[Any, float]:
     scores = {}
     for score in run.scores:
         if score.axis != "cost" and "machine" not in score.evaluator_protocol:
-            name = (score.encoder, score.evaluator, score.task, score.metric, score.protocol_id)
+            name = (
+                score.encoder,
+                score.evaluator,
+                score.task,
+                score.metric,
+                score.protocol_id,
+            )
             scores[name] = score.value
     return scores

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 RESERVED = frozenset(
     {
-        *("cell", "seed", "seeds", "encoder", "evaluator", "protocol", "task", "metric", "value"),
+        *(
+            "cell",
+            "seed",
+            "seeds",
+            "encoder",
+            "evaluator",
+            "protocol",
+            "task",
+            "metric",
+            "value",
+        ),
         *("direction", "degenerate", "status", "table"),
         *("mean", "std", "difference", "corrected p", "published"),
-        *("letters", "lowest_rank", "highest_rank", "from_best", "low", "high", "mean_rank", "task_letters"),
+        *(
+            "letters",
+            "lowest_rank",
+            "highest_rank",
+            "from_best",
+            "low",
+            "high",
+            "mean_rank",
+            "task_letters",
+        ),
     }
 )
 """Columns of the tables of a study that are no axes."""

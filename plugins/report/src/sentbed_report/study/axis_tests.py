@@ -50,10 +50,14 @@ def axis_findings(data: StudyData, summaries: Sequence[Summary]) -> list[AxisFin
     """Return what the axes do to each table that ranks its cells, of those that have finished."""
     findings = []
     for summary in summaries:
-        if not summary.columns[-1].ranked or not any(row.status == "finished" for row in summary.rows):
+        if not summary.columns[-1].ranked or not any(
+            row.status == "finished" for row in summary.rows
+        ):
             continue
         effects = main_effects(data, summary)
-        references = {effect.axis: effect.reference for effect in effects if effect.compared}
+        references = {
+            effect.axis: effect.reference for effect in effects if effect.compared
+        }
         tests = effect_tests(data, summary, references)
         interactions = interaction_tests(data, summary, references)
         if effects:
@@ -102,11 +106,15 @@ def interaction_tests(
     for first, second in combinations(axes, 2):
         if second.name in together_with(data, first):
             continue
-        for labels, weights in _interactions(data, summary, (first, second), references):
+        for labels, weights in _interactions(
+            data, summary, (first, second), references
+        ):
             contrasts[first.name, second.name, *labels] = weights
     if len(contrasts) > MOST_CONTRASTS:
         return {}
-    tests = corrected({key: scores.contrast(w) for key, w in contrasts.items()}, summary.looks)
+    tests = corrected(
+        {key: scores.contrast(w) for key, w in contrasts.items()}, summary.looks
+    )
     clearest: dict[tuple[str, str], Judged] = {}
     for (first_axis, second_axis, *_), test in tests.items():
         earlier = clearest.get((first_axis, second_axis))
@@ -120,7 +128,10 @@ def _p_value(test: Judged) -> float:
 
 
 def _interactions(
-    data: StudyData, summary: Summary, axes: tuple[AxisInfo, AxisInfo], references: Mapping[str, str]
+    data: StudyData,
+    summary: Summary,
+    axes: tuple[AxisInfo, AxisInfo],
+    references: Mapping[str, str],
 ) -> Iterator[tuple[Labels, Weights]]:
     """Yield a label of each axis and the contrast of the effects of one with and without the other."""
     cells = cells_by_labels(data, summary, axes)
@@ -142,7 +153,9 @@ def _interactions(
 def _weights(corners: Sequence[tuple[Mapping[Context, SummaryRow], int]]) -> Weights:
     """Return the weights of the mean contrast over all contexts that its corners share, with their signs."""
     first, _ = corners[0]
-    contexts = [context for context in first if all(context in rows for rows, _ in corners)]
+    contexts = [
+        context for context in first if all(context in rows for rows, _ in corners)
+    ]
     weights: Weights = {}
     for context in contexts:
         for rows, sign in corners:

@@ -41,7 +41,9 @@ from sentbed_report.tables.estimate import MEAN_DECIMALS, Estimate, Place
 _WORST: tuple[CellStatus, ...] = ("failed", "interrupted", "running", "waiting")
 
 
-def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) -> tuple[Summary, ...]:
+def summarise(
+    data: StudyData, start: bool = False, resamples: int = RESAMPLES
+) -> tuple[Summary, ...]:
     """Return the tables of a study: one per evaluator, protocol id and, for further metrics, metric.
 
     Cells whose scores are of unlike protocol make further tables, whose notes name the entries. `start` adds
@@ -53,18 +55,23 @@ def summarise(data: StudyData, start: bool = False, resamples: int = RESAMPLES) 
     tables = comparable_scores(measured, data.prompts)
     summaries = [_summary(data, scores, resamples) for scores in tables]
     summaries = _with_corrections(data, summaries)
-    return tuple(with_equivalence(summary) for summary in with_published(data, summaries))
+    return tuple(
+        with_equivalence(summary) for summary in with_published(data, summaries)
+    )
 
 
 def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
     """Return the scores after training, and those before it of runs that have no others."""
     trained = {
-        id(measurement.run) for measurement in measured if not measurement.score.encoder.endswith(START)
+        id(measurement.run)
+        for measurement in measured
+        if not measurement.score.encoder.endswith(START)
     }
     return [
         measurement
         for measurement in measured
-        if not measurement.score.encoder.endswith(START) or id(measurement.run) not in trained
+        if not measurement.score.encoder.endswith(START)
+        or id(measurement.run) not in trained
     ]
 
 
@@ -114,21 +121,32 @@ def _degenerate_under_prompts(scores: PromptScores) -> str:
         for part in parts_of(score):
             if degenerate_of(part):
                 reasons.setdefault(degenerate_of(part), []).append(prompt)
-    listed = [f"{reason} (prompt {', '.join(dict.fromkeys(of))})" for reason, of in reasons.items()]
+    listed = [
+        f"{reason} (prompt {', '.join(dict.fromkeys(of))})"
+        for reason, of in reasons.items()
+    ]
     return "; ".join(listed)
 
 
 def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> Summary:
     columns = _columns(data, comparable)
-    keys = list(dict.fromkeys(_row_key(measurement) for measurement in comparable.measured))
+    keys = list(
+        dict.fromkeys(_row_key(measurement) for measurement in comparable.measured)
+    )
     if not data.axes and all(len(cell.runs) == 1 for cell in data.cells):
         columns = [_under_one_seed(scored) for scored in columns]
     components = ComponentStore(resamples)
     references = _rows_of_baseline(data, columns)
-    values = [estimate.value for scored in columns for estimate in scored.estimates.values()]
+    values = [
+        estimate.value for scored in columns for estimate in scored.estimates.values()
+    ]
     digits = score_digits(value for value in values if value is not None)
     # Means of stopped cells lack the later seeds, which may be bad for all cells.
-    unfinished = {cell.name for cell in data.cells if any(run.status != "finished" for run in cell.runs)}
+    unfinished = {
+        cell.name
+        for cell in data.cells
+        if any(run.status != "finished" for run in cell.runs)
+    }
     ranked = [key for key in keys if key[0] not in unfinished | data.stopped]
     columns = [_with_marks(data, scored, ranked, digits) for scored in columns]
     columns = [_with_comparisons(scored, references, components) for scored in columns]
@@ -136,7 +154,9 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
 
     scored_seeds = {seed for row in rows for seed in row.scored}
     counts = {len(row.scored) for row in rows if row.status == "finished"}
-    seeds = dict.fromkeys([*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)])
+    seeds = dict.fromkeys(
+        [*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)]
+    )
     note = _note(comparable, columns)
     protocol_notes = [*comparable.notes]
     differences = encoder_differences(data, comparable.measured)
@@ -147,7 +167,9 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
         comparable.evaluator,
         comparable.protocol_id,
         comparable.metric,
-        f"{note}; unlike other tables in {comparable.apart}" if comparable.apart else note,
+        f"{note}; unlike other tables in {comparable.apart}"
+        if comparable.apart
+        else note,
         comparable.apart,
         _printed_columns(columns, digits, data.baseline or ""),
         tuple(attrs.evolve(row, counted=len(counts) > 1) for row in rows),
@@ -173,7 +195,11 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
 
 def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColumn]:
     """Return the tasks in their order, and last their average, where one is given or can be computed."""
-    tasks = [_column_and_scores(data, comparable, task) for task in comparable.protocols if task != AVERAGE]
+    tasks = [
+        _column_and_scores(data, comparable, task)
+        for task in comparable.protocols
+        if task != AVERAGE
+    ]
     columns = [_ScoredColumn(column, scores) for column, scores in tasks]
     averaged = [scores for column, scores in tasks if not column.cost]
     if AVERAGE in comparable.protocols:
@@ -183,9 +209,16 @@ def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColum
             average = attrs.evolve(average, tested=average_column(averaged, scores))
         columns.append(average)
     elif len(columns) > 1 and len(averaged) == len(columns):
-        missing = {*_skipped_tasks(comparable), *comparable.tasks_elsewhere} - comparable.protocols.keys()
+        missing = {
+            *_skipped_tasks(comparable),
+            *comparable.tasks_elsewhere,
+        } - comparable.protocols.keys()
         part = f"{len(columns)} of {len(columns) + len(missing)}" if missing else ""
-        columns.append(_average([column for column, _ in tasks], average_column(averaged, {}), part))
+        columns.append(
+            _average(
+                [column for column, _ in tasks], average_column(averaged, {}), part
+            )
+        )
     return sorted(columns, key=lambda scored: _order(scored.column.task, data.order))
 
 
@@ -197,7 +230,11 @@ def _column_and_scores(
     data: StudyData, comparable: ComparableScores, task: str
 ) -> tuple[Column, dict[RowKey, dict[int, ScoreOfSeed]]]:
     """Return the scores of a task; of one that is there twice the first counts."""
-    measured = [measurement for measurement in comparable.measured if measurement.score.task == task]
+    measured = [
+        measurement
+        for measurement in comparable.measured
+        if measurement.score.task == task
+    ]
     protocol = evaluation_protocol(measured[0].score)
     directions = {measurement.score.direction for measurement in measured}
     cost = any(measurement.score.axis == "cost" for measurement in measured)
@@ -207,10 +244,14 @@ def _column_and_scores(
         of_seed = of_row.setdefault(measurement.run.seed, {})
         of_seed.setdefault(measurement.run.prompt, measurement.score)
     scores = {row: _by_seed(data, of_row) for row, of_row in scores_of_runs.items()}
-    return Column(task, measured[0].score.metric, protocol, _shared(directions), cost=cost), scores
+    return Column(
+        task, measured[0].score.metric, protocol, _shared(directions), cost=cost
+    ), scores
 
 
-def _by_seed(data: StudyData, scores: Mapping[int, Mapping[str, Score]]) -> dict[int, ScoreOfSeed]:
+def _by_seed(
+    data: StudyData, scores: Mapping[int, Mapping[str, Score]]
+) -> dict[int, ScoreOfSeed]:
     """Return the score of each seed; in a study with prompts, of each seed that has scores under all."""
     by_seed: dict[int, ScoreOfSeed] = {}
     for seed, of_seed in scores.items():
@@ -222,12 +263,16 @@ def _by_seed(data: StudyData, scores: Mapping[int, Mapping[str, Score]]) -> dict
     return by_seed
 
 
-def _average(columns: Sequence[Column], means: Mapping[RowKey, Scored], part: str) -> _ScoredColumn:
+def _average(
+    columns: Sequence[Column], means: Mapping[RowKey, Scored], part: str
+) -> _ScoredColumn:
     """Return the average of tasks; no row is the best of it if their metrics are unlike."""
     if len({column.metric for column in columns}) > 1:
         return _ScoredColumn(Column(AVERAGE, "mean", part=part), means, tested={})
     direction = _shared({column.direction for column in columns})
-    return _ScoredColumn(Column(AVERAGE, columns[0].metric, direction=direction, part=part), means)
+    return _ScoredColumn(
+        Column(AVERAGE, columns[0].metric, direction=direction, part=part), means
+    )
 
 
 def _under_one_seed(scored: _ScoredColumn) -> _ScoredColumn:
@@ -245,7 +290,11 @@ def _shared(directions: Collection[Direction]) -> Direction:
 
 def _skipped_tasks(comparable: ComparableScores) -> list[str]:
     """Return the tasks that no row has, as they were left out for want of data."""
-    skipped = dict.fromkeys(task for measurement in comparable.measured for task in measurement.score.skipped)
+    skipped = dict.fromkeys(
+        task
+        for measurement in comparable.measured
+        for task in measurement.score.skipped
+    )
     return [task for task in skipped if task not in comparable.protocols]
 
 
@@ -260,7 +309,9 @@ def _note(comparable: ComparableScores, columns: Sequence[_ScoredColumn]) -> str
     """Return evaluator, metrics and protocols of a table in a few words, and which tasks have no data."""
     own_columns = [scores.column for scores in columns if not scores.column.average]
     metrics = dict.fromkeys(column.metric for column in own_columns)
-    protocols = dict.fromkeys(measurement.score.protocol_name for measurement in comparable.measured)
+    protocols = dict.fromkeys(
+        measurement.score.protocol_name for measurement in comparable.measured
+    )
     parts = [comparable.evaluator, ", ".join(metrics), ", ".join(protocols)]
     if comparable.is_development:
         parts.append("development data")
@@ -270,7 +321,9 @@ def _note(comparable: ComparableScores, columns: Sequence[_ScoredColumn]) -> str
     return "; ".join(parts)
 
 
-def _printed_columns(columns: Sequence[_ScoredColumn], digits: int, baseline: str) -> tuple[Column, ...]:
+def _printed_columns(
+    columns: Sequence[_ScoredColumn], digits: int, baseline: str
+) -> tuple[Column, ...]:
     """Return the columns with their headings and decimals."""
     metrics = {scored.column.metric for scored in columns if not scored.column.average}
     printed = []
@@ -278,15 +331,22 @@ def _printed_columns(columns: Sequence[_ScoredColumn], digits: int, baseline: st
         column = attrs.evolve(scored.column, digits=digits, reference=baseline)
         if column.cost:
             values = [estimate.value for estimate in scored.estimates.values()]
-            column = attrs.evolve(column, digits=cost_digits(value for value in values if value is not None))
-        printed.append(attrs.evolve(column, heading=heading_of(column, len(metrics) > 1)))
+            column = attrs.evolve(
+                column,
+                digits=cost_digits(value for value in values if value is not None),
+            )
+        printed.append(
+            attrs.evolve(column, heading=heading_of(column, len(metrics) > 1))
+        )
     return tuple(printed)
 
 
 # --- rows --------------------------------------------------------------------------------------------------
 
 
-def _rows(data: StudyData, columns: Sequence[_ScoredColumn], keys: Sequence[RowKey]) -> list[SummaryRow]:
+def _rows(
+    data: StudyData, columns: Sequence[_ScoredColumn], keys: Sequence[RowKey]
+) -> list[SummaryRow]:
     """Return the rows in the order of the cells."""
     rows = []
     for cell in data.cells:
@@ -295,13 +355,23 @@ def _rows(data: StudyData, columns: Sequence[_ScoredColumn], keys: Sequence[RowK
         if not of_cell and any(run.status == "finished" for run in cell.runs):
             continue
         for key in of_cell or [(cell.name, "")]:
-            estimates = tuple(scored.estimates.get(key, Estimate()) for scored in columns)
-            rows.append(_row(cell, key[1], len(of_cell) > 1, estimates, cell.name in data.stopped))
+            estimates = tuple(
+                scored.estimates.get(key, Estimate()) for scored in columns
+            )
+            rows.append(
+                _row(
+                    cell, key[1], len(of_cell) > 1, estimates, cell.name in data.stopped
+                )
+            )
     return rows
 
 
 def _row(
-    cell: CellInfo, encoder: str, several: bool, cells: tuple[Estimate, ...], stopped: bool
+    cell: CellInfo,
+    encoder: str,
+    several: bool,
+    cells: tuple[Estimate, ...],
+    stopped: bool,
 ) -> SummaryRow:
     statuses = {run.status for run in cell.runs}
     return SummaryRow(
@@ -327,16 +397,27 @@ def _with_marks(
     means = {}
     for row in ranked:
         estimate = scored.estimates.get(row, Estimate())
-        if estimate.value is not None and estimate.is_finite and not estimate.degenerate:
+        if (
+            estimate.value is not None
+            and estimate.is_finite
+            and not estimate.degenerate
+        ):
             means[row] = estimate.value
-    places, ranks = _places(scored.column, means, digits), _ranks(data, scored.column, means)
+    places, ranks = (
+        _places(scored.column, means, digits),
+        _ranks(data, scored.column, means),
+    )
     estimates = {}
     for row, estimate in scored.estimates.items():
-        estimates[row] = attrs.evolve(estimate, place=places.get(row), rank=ranks.get(row))
+        estimates[row] = attrs.evolve(
+            estimate, place=places.get(row), rank=ranks.get(row)
+        )
     return attrs.evolve(scored, estimates=estimates)
 
 
-def _places(column: Column, means: Mapping[RowKey, float], digits: int) -> dict[RowKey, Place]:
+def _places(
+    column: Column, means: Mapping[RowKey, float], digits: int
+) -> dict[RowKey, Place]:
     """Return which rows are the best and the second best, as printed; equal numbers share a place."""
     printed = {row: round(mean, digits) for row, mean in means.items()}
     distinct = sorted(set(printed.values()), reverse=column.direction == "higher")
@@ -346,7 +427,9 @@ def _places(column: Column, means: Mapping[RowKey, float], digits: int) -> dict[
     return {row: numbers[value] for row, value in printed.items() if value in numbers}
 
 
-def _ranks(data: StudyData, column: Column, means: Mapping[RowKey, float]) -> dict[RowKey, int]:
+def _ranks(
+    data: StudyData, column: Column, means: Mapping[RowKey, float]
+) -> dict[RowKey, int]:
     """Return the rank of each row, among the rows with its labels on the axes of `ranks`.
 
     Means are compared before rounding for print; equal ones have the same rank, the least.
@@ -355,8 +438,13 @@ def _ranks(data: StudyData, column: Column, means: Mapping[RowKey, float]) -> di
         return {}
     import pandas
 
-    labels = {cell.name: " ".join(map(repr, map(cell.labels.get, data.ranks))) for cell in data.cells}
-    frame = pandas.DataFrame({"labels": [labels[row[0]] for row in means], "mean": list(means.values())})
+    labels = {
+        cell.name: " ".join(map(repr, map(cell.labels.get, data.ranks)))
+        for cell in data.cells
+    }
+    frame = pandas.DataFrame(
+        {"labels": [labels[row[0]] for row in means], "mean": list(means.values())}
+    )
     groups = frame.round(MEAN_DECIMALS).groupby("labels")["mean"]
     ranks = groups.rank("min", ascending=column.direction == "lower")
     return dict(zip(means, ranks.astype(int).tolist(), strict=True))
@@ -365,7 +453,9 @@ def _ranks(data: StudyData, column: Column, means: Mapping[RowKey, float]) -> di
 # --- comparisons -------------------------------------------------------------------------------------------
 
 
-def _rows_of_baseline(data: StudyData, columns: Sequence[_ScoredColumn]) -> dict[RowKey, RowKey]:
+def _rows_of_baseline(
+    data: StudyData, columns: Sequence[_ScoredColumn]
+) -> dict[RowKey, RowKey]:
     """Return row -> the row that it is compared with: the baseline's encoder of its name, or its only one."""
     rows = list(dict.fromkeys(row for scored in columns for row in scored.tested))
     of_baseline = [row for row in rows if row[0] == data.baseline]
@@ -381,7 +471,9 @@ def _rows_of_baseline(data: StudyData, columns: Sequence[_ScoredColumn]) -> dict
 
 
 def _with_comparisons(
-    scored: _ScoredColumn, references: Mapping[RowKey, RowKey], components: ComponentStore
+    scored: _ScoredColumn,
+    references: Mapping[RowKey, RowKey],
+    components: ComponentStore,
 ) -> _ScoredColumn:
     """Return a column with its comparisons, before any correction."""
     if scored.column.cost:
@@ -407,6 +499,8 @@ def _with_corrections(data: StudyData, summaries: Sequence[Summary]) -> list[Sum
     for comparisons in families.values():
         judged |= corrected(comparisons, data.looks)
     return [
-        summary.with_estimates(lambda cell: attrs.evolve(cell, judged=judged.get(id(cell))))
+        summary.with_estimates(
+            lambda cell: attrs.evolve(cell, judged=judged.get(id(cell)))
+        )
         for summary in summaries
     ]

@@ -68,7 +68,11 @@ class ComparableScores:
 
         The average that an evaluator gives is over all tasks, and is unlike where one of them is.
         """
-        unlike_here = [task for task, protocol in part.protocols.items() if not self.takes(task, protocol)]
+        unlike_here = [
+            task
+            for task, protocol in part.protocols.items()
+            if not self.takes(task, protocol)
+        ]
         if unlike_here and AVERAGE in part.protocols and AVERAGE not in unlike_here:
             unlike_here.append(AVERAGE)
         return unlike_here
@@ -81,7 +85,9 @@ class ComparableScores:
             reasons: dict[str, None] = {}
             for task in left:
                 protocol = part.protocols[task]
-                for name, values in unlike(self.protocols.get(task, protocol), protocol):
+                for name, values in unlike(
+                    self.protocols.get(task, protocol), protocol
+                ):
                     reasons[f"{name} ({values})"] = None
             key = ", ".join(left), ", ".join(reasons)
             noted = self.refused if is_refused else self.left_out
@@ -125,7 +131,9 @@ class ComparableScores:
         prompts: dict[tuple[str, int, str, str], set[str]] = {}
         for measurement in self.measured:
             cell, prompt, seed, encoder = _row_of(measurement)
-            prompts.setdefault((cell, seed, encoder, measurement.score.task), set()).add(prompt)
+            prompts.setdefault(
+                (cell, seed, encoder, measurement.score.task), set()
+            ).add(prompt)
         return any(of_seed.issuperset(self.prompts) for of_seed in prompts.values())
 
 
@@ -141,14 +149,19 @@ def _cells_with_all_prompts(rows: Iterable[Row], prompts: Collection[str]) -> li
     return list(cells)
 
 
-def _cells_under_some_prompts(rows: Iterable[Row], prompts: Collection[str]) -> list[str]:
+def _cells_under_some_prompts(
+    rows: Iterable[Row], prompts: Collection[str]
+) -> list[str]:
     """Return `CELL under prompt PROMPT` for the other cells; none in a study without prompts."""
     whole = _cells_with_all_prompts(rows, prompts)
     prompts_of_cells: dict[str, dict[str, None]] = {}
     for cell, prompt, _, _ in rows:
         if cell not in whole:
             prompts_of_cells.setdefault(cell, {})[prompt] = None
-    return [f"{cell} under prompt {', '.join(of_cell)}" for cell, of_cell in prompts_of_cells.items()]
+    return [
+        f"{cell} under prompt {', '.join(of_cell)}"
+        for cell, of_cell in prompts_of_cells.items()
+    ]
 
 
 def comparable_scores(
@@ -161,8 +174,12 @@ def comparable_scores(
     tables: list[ComparableScores] = []
     for metric, layer in _layers(measured):
         tables += _tables_of(layer, metric, prompts)
-    order = list(dict.fromkeys((table.evaluator, table.protocol_id) for table in tables))
-    return sorted(tables, key=lambda table: order.index((table.evaluator, table.protocol_id)))
+    order = list(
+        dict.fromkeys((table.evaluator, table.protocol_id) for table in tables)
+    )
+    return sorted(
+        tables, key=lambda table: order.index((table.evaluator, table.protocol_id))
+    )
 
 
 def _layers(measured: Iterable[Measurement]) -> Iterator[tuple[str, list[Measurement]]]:
@@ -198,19 +215,26 @@ def _tables_of(
     What a run has of an evaluator stands together, but for tasks that have another protocol there.
     """
     parts: dict[tuple[Any, ...], list[ComparableScores]] = {}
-    for measurement in sorted(layer, key=lambda measurement: is_development(measurement.score)):
+    for measurement in sorted(
+        layer, key=lambda measurement: is_development(measurement.score)
+    ):
         score = measurement.score
         protocol = {"metric": score.metric, **evaluation_protocol(score)}
         of_row = parts.setdefault((*_table_of(measurement), *_row_of(measurement)), [])
         # The latest first: what follows each other in a run was scored together.
-        part = next((part for part in reversed(of_row) if part.takes(score.task, protocol)), None)
+        part = next(
+            (part for part in reversed(of_row) if part.takes(score.task, protocol)),
+            None,
+        )
         if part is None:
             part = ComparableScores(*_table_of(measurement), metric, prompts=prompts)
             of_row.append(part)
         part.add(measurement, protocol)
     tables: dict[tuple[str, str, bool], list[ComparableScores]] = {}
     for part in _usual_first(list(chain.from_iterable(parts.values()))):
-        siblings = tables.setdefault((part.evaluator, part.protocol_id, part.is_development), [])
+        siblings = tables.setdefault(
+            (part.evaluator, part.protocol_id, part.is_development), []
+        )
         _add_part(part, siblings)
     for siblings in tables.values():
         kept = [table for table in siblings if table.has_means] or siblings[:1]
@@ -229,14 +253,19 @@ def _usual_first(parts: Sequence[ComparableScores]) -> list[ComparableScores]:
     keys = []
     for part in parts:
         of_table = (part.evaluator, part.protocol_id, part.is_development)
-        of_part = {(*of_table, task): repr(protocol) for task, protocol in part.protocols.items()}
+        of_part = {
+            (*of_table, task): repr(protocol)
+            for task, protocol in part.protocols.items()
+        }
         for task, protocol in of_part.items():
             counts.setdefault(task, Counter())[protocol] += 1
         keys.append(of_part)
     most = {task: max(of_task.values()) for task, of_task in counts.items()}
     usual, unusual = [], []
     for part, of_part in zip(parts, keys, strict=True):
-        if all(counts[task][protocol] == most[task] for task, protocol in of_part.items()):
+        if all(
+            counts[task][protocol] == most[task] for task, protocol in of_part.items()
+        ):
             usual.append(part)
         else:
             unusual.append(part)
@@ -272,8 +301,12 @@ def _differences(table: ComparableScores, others: Iterable[ComparableScores]) ->
             if task not in other.protocols:
                 continue
             for name, values in unlike(table.protocols[task], other.protocols[task]):
-                differences.setdefault(name, {}).setdefault(task, {})[f"({values})"] = None
-    entries = [_entry(name, tasks, len(table.protocols)) for name, tasks in differences.items()]
+                differences.setdefault(name, {}).setdefault(task, {})[f"({values})"] = (
+                    None
+                )
+    entries = [
+        _entry(name, tasks, len(table.protocols)) for name, tasks in differences.items()
+    ]
     return ", ".join(entries)
 
 

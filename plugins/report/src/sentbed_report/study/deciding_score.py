@@ -50,13 +50,24 @@ def deciding_scores(scores: Iterable[Score], decide: Decide) -> tuple[Score, ...
     deciding: dict[tuple[str, str, str], Score] = {}
     unit = None
     for score in scores:
-        if score.axis == "cost" or score.direction == "none" or score.encoder.endswith(START):
+        if (
+            score.axis == "cost"
+            or score.direction == "none"
+            or score.encoder.endswith(START)
+        ):
             continue
-        if decide.evaluator not in ("", score.evaluator) or is_development(score) == decide.test_data:
+        if (
+            decide.evaluator not in ("", score.evaluator)
+            or is_development(score) == decide.test_data
+        ):
             continue
         if decide.tasks and score.task not in decide.tasks:
             continue
-        if not decide.tasks and not decide.evaluator and "machine" in score.evaluator_protocol:
+        if (
+            not decide.tasks
+            and not decide.evaluator
+            and "machine" in score.evaluator_protocol
+        ):
             continue
         unit = unit or _unit(score)
         if decide.tasks or _unit(score) == unit:

@@ -111,9 +111,17 @@ def read_decisions(directory: Path) -> Decisions | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RunError(f"`{path}` cannot be read: {error.strerror or error}; make it readable") from error
-    with foreign(RunError, f"`{path}` is damaged", "remove it and run `sentbed study` there again"):
+        raise RunError(
+            f"`{path}` cannot be read: {error.strerror or error}; make it readable"
+        ) from error
+    with foreign(
+        RunError,
+        f"`{path}` is damaged",
+        "remove it and run `sentbed study` there again",
+    ):
         content = json.loads(text)
         if content.pop("schema") != SCHEMA:
-            raise RunError(f"`{path}` is of another version; remove it and run `sentbed study` there again")
+            raise RunError(
+                f"`{path}` is of another version; remove it and run `sentbed study` there again"
+            )
         return cattrs.structure(content, Decisions)

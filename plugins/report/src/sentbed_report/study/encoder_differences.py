@@ -48,7 +48,9 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
     for measurement in measured:
         score = measurement.score
         if measurement.cell.name == reference:
-            compared.setdefault((score.task, measurement.run.prompt), {}).setdefault(score.encoder, score)
+            compared.setdefault((score.task, measurement.run.prompt), {}).setdefault(
+                score.encoder, score
+            )
 
     explained = _varied_by_recipes(data)
     entries: dict[str, _Entry] = {}
@@ -65,7 +67,9 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
                 entry = entries.setdefault(name, _Entry())
                 entry.values[values] = None
                 run = measurement.run
-                entry.runs.setdefault(measurement.cell.name, set()).add((run.prompt, run.seed))
+                entry.runs.setdefault(measurement.cell.name, set()).add(
+                    (run.prompt, run.seed)
+                )
     if not entries:
         return ""
     texts = [_text(data, name, entry) for name, entry in entries.items()]
@@ -74,7 +78,11 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
 
 def _varied_by_recipes(data: StudyData) -> set[str]:
     """Return the keys that cells set, such as `pooler` of `encoder.pooler.use`."""
-    paths = {difference.partition(": ")[0] for cell in data.cells for difference in cell.differences}
+    paths = {
+        difference.partition(": ")[0]
+        for cell in data.cells
+        for difference in cell.differences
+    }
     for axis in data.axes:
         paths.update(axis.paths)
     keys: set[str] = set()
@@ -99,7 +107,9 @@ def _text(data: StudyData, name: str, entry: _Entry) -> str:
     return f"{name} ({first}{more}) in {', '.join(places)}"
 
 
-def _which_runs(runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndSeed]) -> str:
+def _which_runs(
+    runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndSeed]
+) -> str:
     """Return the prompts and the seeds of runs of a cell, each if they are not those of all that finished.
 
     Where the runs differ in both, and are not all under these prompts and seeds, they are listed.
@@ -108,7 +118,11 @@ def _which_runs(runs: Collection[_PromptAndSeed], finished: Sequence[_PromptAndS
     prompts = list(dict.fromkeys(prompt for prompt, _ in finished if prompt in of_runs))
     seeds = sorted({seed for _, seed in runs})
     if {run for run in finished if run[0] in prompts and run[1] in seeds} != set(runs):
-        listed = [f"prompt {prompt} and seed {seed}" for prompt, seed in finished if (prompt, seed) in runs]
+        listed = [
+            f"prompt {prompt} and seed {seed}"
+            for prompt, seed in finished
+            if (prompt, seed) in runs
+        ]
         return f" under {', '.join(listed)}"
     places = []
     if len(prompts) < len({prompt for prompt, _ in finished}):

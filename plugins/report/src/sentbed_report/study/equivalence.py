@@ -17,6 +17,10 @@ def with_equivalence(summary: Summary) -> Summary:
     column = summary.columns[-1]
     if summary.equivalence is None or not column.ranked:
         return summary
-    estimates = {id(row.cells[-1]): judged.estimate for row, judged in judged_rows(summary)}
+    estimates = {
+        id(row.cells[-1]): judged.estimate for row, judged in judged_rows(summary)
+    }
     tests = equivalences_of(estimates, summary.equivalence, column.lower, summary.looks)
-    return summary.with_estimates(lambda cell: attrs.evolve(cell, equivalence=tests.get(id(cell))))
+    return summary.with_estimates(
+        lambda cell: attrs.evolve(cell, equivalence=tests.get(id(cell)))
+    )

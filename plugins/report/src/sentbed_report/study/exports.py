@@ -22,7 +22,10 @@ from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrat
 from sentbed_report.study.prompt_effects import RowUnderPrompts, rows_under_prompts
 from sentbed_report.study.published_number_comparison import Number, published_numbers
 from sentbed_report.study.rank_groups import GroupedRow, RankGroups, TaskRank, TaskRanks
-from sentbed_report.study.score_against_cost import ScoreAgainstCost, scores_against_cost
+from sentbed_report.study.score_against_cost import (
+    ScoreAgainstCost,
+    scores_against_cost,
+)
 from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import CellInfo, StudyData
 from sentbed_report.study.summary_row import SummaryRow
@@ -63,7 +66,9 @@ def write_exports(
     """
     if summaries is None:
         summaries = summarise(data)
-    write_atomic(directory / DIRECTORY / SCORES, score_frame(data, summaries).to_csv(index=False))
+    write_atomic(
+        directory / DIRECTORY / SCORES, score_frame(data, summaries).to_csv(index=False)
+    )
     write_tables(directory, summaries)
     write_atomic(directory / RESULTS, to_json(data, summaries, selection))
 
@@ -100,7 +105,9 @@ def score_frame(data: StudyData, summaries: Sequence[Summary]) -> pandas.DataFra
     for summary in summaries:
         for row in summary.rows:
             labels = {column: row.labels.get(axis) for column, axis in axes.items()}
-            for number, (column, cell) in enumerate(zip(summary.columns, row.cells, strict=True)):
+            for number, (column, cell) in enumerate(
+                zip(summary.columns, row.cells, strict=True)
+            ):
                 task = f"{column.task} ({column.part})" if column.part else column.task
                 for prompt, seed, score in summary.scores_of_runs(row.key, number):
                     degenerate = degenerate_reason(score) if prompt else cell.degenerate
@@ -143,7 +150,9 @@ def table_names(summaries: Iterable[Summary]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def to_json(data: StudyData, summaries: Sequence[Summary], selection: Selection | None = None) -> str:
+def to_json(
+    data: StudyData, summaries: Sequence[Summary], selection: Selection | None = None
+) -> str:
     """Return all results as JSON; non-finite numbers are null."""
     if selection is None:
         selection = select(data, summaries)
@@ -151,7 +160,10 @@ def to_json(data: StudyData, summaries: Sequence[Summary], selection: Selection 
     document = {
         "schema": SCHEMA,
         "study": data.name,
-        "axes": [{"name": a.name, "labels": a.labels, "numbers": a.numbers} for a in data.axes],
+        "axes": [
+            {"name": a.name, "labels": a.labels, "numbers": a.numbers}
+            for a in data.axes
+        ],
         "seeds": data.seeds,
         "prompts": data.prompts,
         "prompt_factor": data.prompt_factor if data.prompts else None,
@@ -159,16 +171,31 @@ def to_json(data: StudyData, summaries: Sequence[Summary], selection: Selection 
         "finished": data.finished,
         "total": data.total,
         "cells": [_cell(cell) for cell in data.cells],
-        "excluded": [{"cell": name, "reasons": reasons} for name, reasons in data.excluded],
-        "tables": [_table(summary, name) for summary, name in zip(summaries, names, strict=True)],
-        "demonstrations": [_demonstration(row) for row in found_demonstrations(data, summaries)],
-        "published": [_published(number) for number in published_numbers(data, summaries)],
+        "excluded": [
+            {"cell": name, "reasons": reasons} for name, reasons in data.excluded
+        ],
+        "tables": [
+            _table(summary, name)
+            for summary, name in zip(summaries, names, strict=True)
+        ],
+        "demonstrations": [
+            _demonstration(row) for row in found_demonstrations(data, summaries)
+        ],
+        "published": [
+            _published(number) for number in published_numbers(data, summaries)
+        ],
         "decisions": None if data.decisions is None else attrs.asdict(data.decisions),
         "sampled": None if data.sampled is None else attrs.asdict(data.sampled),
-        "costs": [_score_and_cost(points) for points in scores_against_cost(summaries, data.cost)],
+        "costs": [
+            _score_and_cost(points)
+            for points in scores_against_cost(summaries, data.cost)
+        ],
         "chosen": None if selection is None else attrs.asdict(selection),
     }
-    return json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return (
+        json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+        + "\n"
+    )
 
 
 def _names_in_results(directory: Path) -> list[str]:
@@ -188,12 +215,19 @@ def _cell(cell: CellInfo) -> dict[str, Any]:
                 "prompt": run.prompt,
                 "seed": run.seed,
                 "status": run.status,
-                "directory": None if run.directory is None else run.directory.as_posix(),
+                "directory": None
+                if run.directory is None
+                else run.directory.as_posix(),
                 "error": run.error,
                 "seconds": run.seconds,
             }
         )
-    return {"name": cell.name, "labels": cell.labels, "differences": cell.differences, "runs": runs}
+    return {
+        "name": cell.name,
+        "labels": cell.labels,
+        "differences": cell.differences,
+        "runs": runs,
+    }
 
 
 def _table(summary: Summary, name: str) -> dict[str, Any]:
@@ -211,7 +245,9 @@ def _table(summary: Summary, name: str) -> dict[str, Any]:
     for row in summary.rows:
         test = row.cells[-1].equivalence
         if test is not None:
-            equivalence.append({"cell": row.cell, "encoder": row.encoder, **attrs.asdict(test)})
+            equivalence.append(
+                {"cell": row.cell, "encoder": row.encoder, **attrs.asdict(test)}
+            )
     return {
         "name": name,
         "evaluator": summary.evaluator,
@@ -277,7 +313,9 @@ def _over_tasks(ranks: TaskRanks) -> dict[str, Any]:
 
 def _lettered(row: GroupedRow | TaskRank) -> dict[str, Any]:
     """Return the fields of a row, with letters for the numbers of its groups."""
-    fields = attrs.asdict(row, filter=lambda field, _: field.name not in ("name", "groups"))
+    fields = attrs.asdict(
+        row, filter=lambda field, _: field.name not in ("name", "groups")
+    )
     return {**fields, "letters": row.letters}
 
 
@@ -293,14 +331,23 @@ def _score_and_cost(against: ScoreAgainstCost) -> dict[str, Any]:
         for point in against.points
     ]
     cost = against.column
-    return {**against.scores.ranked_by, "cost": cost.task, "unit": cost.metric, "points": points}
+    return {
+        **against.scores.ranked_by,
+        "cost": cost.task,
+        "unit": cost.metric,
+        "points": points,
+    }
 
 
 def _demonstration(row: FoundRow) -> dict[str, Any]:
     search = row.found
     shares = search.shares
     gains = [
-        {"against": gain.without, **gain.summary.ranked_by, "difference": gain.difference}
+        {
+            "against": gain.without,
+            **gain.summary.ranked_by,
+            "difference": gain.difference,
+        }
         for gain in row.gains
     ]
     return {

@@ -64,9 +64,13 @@ class FoundRow:
     """One per table in which both cells have a score; means over seeds."""
 
 
-def found_demonstrations(data: StudyData, summaries: Sequence[Summary]) -> tuple[FoundRow, ...]:
+def found_demonstrations(
+    data: StudyData, summaries: Sequence[Summary]
+) -> tuple[FoundRow, ...]:
     """Return what the search of each run has found, in the order of cells and seeds."""
-    without_search = [cell for cell in data.cells if not any(search_of(run) for run in cell.runs)]
+    without_search = [
+        cell for cell in data.cells if not any(search_of(run) for run in cell.runs)
+    ]
     rows = []
     for cell in data.cells:
         for run in cell.runs:
@@ -80,7 +84,9 @@ def found_demonstrations(data: StudyData, summaries: Sequence[Summary]) -> tuple
 def search_of(run: CellRun) -> Found | None:
     """Return what a run's search has found; None without one, or with none that can be read."""
     ranking = run.record.get("ranking")
-    if not isinstance(ranking, Mapping) or not isinstance(ranking.get("rows"), Sequence):
+    if not isinstance(ranking, Mapping) or not isinstance(
+        ranking.get("rows"), Sequence
+    ):
         return None
     ranked = []
     baseline = None
@@ -111,24 +117,37 @@ def _gains(
     """Yield what the search gains over the only cell that differs in one label and has none."""
     beside = []
     for other in without_search:
-        differing = [axis for axis, label in other.labels.items() if cell.labels[axis] != label]
+        differing = [
+            axis for axis, label in other.labels.items() if cell.labels[axis] != label
+        ]
         if len(differing) == 1:
             beside.append(other.name)
     if len(beside) != 1:
         return
     for summary in summaries:
-        with_search, without = _mean(summary.rows, cell.name), _mean(summary.rows, beside[0])
+        with_search, without = (
+            _mean(summary.rows, cell.name),
+            _mean(summary.rows, beside[0]),
+        )
         if with_search is not None and without is not None:
             yield Gain(beside[0], summary, with_search - without)
 
 
 def _mean(rows: Sequence[SummaryRow], cell: str) -> float | None:
     """Return the mean in the last column of a cell's only row that has finished."""
-    values = [row.cells[-1].value for row in rows if row.cell == cell and row.status == "finished"]
+    values = [
+        row.cells[-1].value
+        for row in rows
+        if row.cell == cell and row.status == "finished"
+    ]
     return _finite(values[0]) if len(values) == 1 else None
 
 
 def _finite(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not math.isfinite(value)
+    ):
         return None
     return float(value)

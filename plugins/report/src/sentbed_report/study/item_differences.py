@@ -18,7 +18,11 @@ from sentbed.protocols import START, Items, Score
 from sentbed_report.comparability import evaluation_protocol
 from sentbed_report.statistics.influence_values import influences
 from sentbed_report.statistics.resampling import require_same, require_usable
-from sentbed_report.statistics.weighted_statistics import columns_of, group_weights, members_of
+from sentbed_report.statistics.weighted_statistics import (
+    columns_of,
+    group_weights,
+    members_of,
+)
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 
 if TYPE_CHECKING:
@@ -47,7 +51,9 @@ class CellItems:
         """`(items,)`: the prediction, such as a cosine; for a mean the item's value."""
         import numpy as np
 
-        predictions = [items.x if items.y is None else items.y for items in self.of_runs]
+        predictions = [
+            items.x if items.y is None else items.y for items in self.of_runs
+        ]
         mean: Floats = np.mean(predictions, axis=0, dtype=float)
         return mean
 
@@ -98,13 +104,24 @@ def task_items(
         for run, score in scores:
             if score.items is not None and _has_same_items(score.items, first):
                 comparable.append((run, score))
-        of_runs = tuple(score.items for _, score in _under_every_prompt(data, comparable) if score.items)
+        of_runs = tuple(
+            score.items
+            for _, score in _under_every_prompt(data, comparable)
+            if score.items
+        )
         if of_runs:
             cells[cell.name] = CellItems(of_runs)
     if first is None:
-        tasks = {score.task for cell in data.cells for run in cell.runs for score in run.scores}
+        tasks = {
+            score.task
+            for cell in data.cells
+            for run in cell.runs
+            for score in run.scores
+        }
         under = " under every prompt" if data.prompts else ""
-        raise RunError(f"no score of the task `{task}` has items{under}.{suggest(task, sorted(tasks))}")
+        raise RunError(
+            f"no score of the task `{task}` has items{under}.{suggest(task, sorted(tasks))}"
+        )
     is_mean = first.statistic == "mean"
     return TaskItems(
         task,
@@ -116,12 +133,18 @@ def task_items(
     )
 
 
-def has_items(data: StudyData, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any]) -> bool:
+def has_items(
+    data: StudyData, task: str, evaluator: str, metric: str, protocol: Mapping[str, Any]
+) -> bool:
     """Whether a cell has items in a task, as `task_items`."""
-    return any(_scores(data, cell, task, evaluator, metric, protocol) for cell in data.cells)
+    return any(
+        _scores(data, cell, task, evaluator, metric, protocol) for cell in data.cells
+    )
 
 
-def item_differences(data: StudyData, first: str, second: str, task: str) -> pandas.DataFrame:
+def item_differences(
+    data: StudyData, first: str, second: str, task: str
+) -> pandas.DataFrame:
     """Return the items that make the difference of two cells, a row an item, the largest shares first.
 
     Columns: `item` (its number in the data, from 0), `gold`, `first` and `second` (predictions of the cells,
@@ -138,7 +161,9 @@ def item_differences(data: StudyData, first: str, second: str, task: str) -> pan
     for cell in (first, second):
         if cell not in items.cells:
             names = [of_study.name for of_study in data.cells]
-            raise RunError(f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, names)}")
+            raise RunError(
+                f"no cell `{cell}` has items of the task `{task}`.{suggest(cell, names)}"
+            )
     before, after = items.cells[first], items.cells[second]
     share = after.shares - before.shares
     frame = pandas.DataFrame(
@@ -170,22 +195,32 @@ def _scores(
     for run in cell.runs:
         for score in run.scores:
             is_wanted = score.task == task and evaluator in ("", score.evaluator)
-            is_wanted = is_wanted and metric in ("", score.metric) and not score.encoder.endswith(START)
+            is_wanted = (
+                is_wanted
+                and metric in ("", score.metric)
+                and not score.encoder.endswith(START)
+            )
             is_wanted = is_wanted and score.items is not None
-            if is_wanted and (protocol is None or evaluation_protocol(score) == protocol):
+            if is_wanted and (
+                protocol is None or evaluation_protocol(score) == protocol
+            ):
                 scores.append((run, score))
                 break
     return _under_every_prompt(data, scores)
 
 
-def _under_every_prompt(data: StudyData, scores: Sequence[_RunScore]) -> list[_RunScore]:
+def _under_every_prompt(
+    data: StudyData, scores: Sequence[_RunScore]
+) -> list[_RunScore]:
     """Return the scores of those seeds that have one under each prompt; all in a study without prompts."""
     if not data.prompts:
         return list(scores)
     prompts: dict[int, set[str]] = {}
     for run, _ in scores:
         prompts.setdefault(run.seed, set()).add(run.prompt)
-    return [(run, score) for run, score in scores if prompts[run.seed] == set(data.prompts)]
+    return [
+        (run, score) for run, score in scores if prompts[run.seed] == set(data.prompts)
+    ]
 
 
 def _has_same_items(items: Items, first: Items | None) -> bool:
@@ -211,7 +246,11 @@ def item_shares(items: Items) -> Floats:
     weights = group_weights(items)
     for members, weight in zip(members_of(items), weights, strict=True):
         x, y = columns_of(items, members)
-        parts = x if y is None else _standard(x, items.statistic) * _standard(y, items.statistic)
+        parts = (
+            x
+            if y is None
+            else _standard(x, items.statistic) * _standard(y, items.statistic)
+        )
         shares[members] = items.scale * (weight / sum(weights)) * parts / len(members)
     return shares
 

@@ -73,7 +73,13 @@ class AxisEffect:
     def points(self) -> tuple[tuple[float, float], ...]:
         """Number and mean of each label, in order of the numbers; empty if the axis has no numbers."""
         pairs = zip(self.numbers or (), self.labels, strict=bool(self.numbers))
-        return tuple(sorted((number, label.mean) for number, label in pairs if label.mean is not None))
+        return tuple(
+            sorted(
+                (number, label.mean)
+                for number, label in pairs
+                if label.mean is not None
+            )
+        )
 
 
 @attrs.frozen
@@ -93,7 +99,9 @@ class Grid:
 
 def main_effects(data: StudyData, summary: Summary) -> tuple[AxisEffect, ...]:
     """Return the effect of each axis with several labels on the last column, which is often the average."""
-    return tuple(_effect(data, axis, summary) for axis in data.axes if len(axis.labels) > 1)
+    return tuple(
+        _effect(data, axis, summary) for axis in data.axes if len(axis.labels) > 1
+    )
 
 
 def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> Grid:
@@ -106,7 +114,9 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> G
     left = {}
     for pair in cells:
         if pair not in kept:
-            left[pair[0], pair[1]] = _why(data, cells[pair], {rows: pair[0], columns: pair[1]})
+            left[pair[0], pair[1]] = _why(
+                data, cells[pair], {rows: pair[0], columns: pair[1]}
+            )
     of_rows = [tuple(means.get((a, b)) for b in second.labels) for a in first.labels]
     return Grid(first, second, tuple(of_rows), len(shared), left)
 
@@ -131,7 +141,9 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
         differences = []
         for context, row in of_label.items():
             if context in cells[reference]:
-                differences.append(_difference(_values(row), _values(cells[reference][context])))
+                differences.append(
+                    _difference(_values(row), _values(cells[reference][context]))
+                )
         contexts = len(shared)
         if (label,) not in kept:
             contexts = 0
@@ -139,9 +151,13 @@ def _effect(data: StudyData, axis: AxisInfo, summary: Summary) -> AxisEffect:
         difference = fmean(differences) if differences else None
         std = stdev(differences) if len(differences) > 1 else None
         mean = means.get((label,))
-        effects.append(LabelEffect(label, mean, contexts, difference, std, len(differences)))
+        effects.append(
+            LabelEffect(label, mean, contexts, difference, std, len(differences))
+        )
     together = together_with(data, axis)
-    return AxisEffect(axis.name, reference[0], tuple(effects), axis.numbers, together, left)
+    return AxisEffect(
+        axis.name, reference[0], tuple(effects), axis.numbers, together, left
+    )
 
 
 def _values(row: SummaryRow) -> Mapping[int, float]:
@@ -149,11 +165,16 @@ def _values(row: SummaryRow) -> Mapping[int, float]:
     return row.cells[-1].seeds
 
 
-def _means(cells: Cells, kept: Collection[Labels], shared: Collection[Context]) -> dict[Labels, float]:
+def _means(
+    cells: Cells, kept: Collection[Labels], shared: Collection[Context]
+) -> dict[Labels, float]:
     """Return the mean of each of `kept` over the contexts `shared`, with the same seeds everywhere."""
     values = {key: [_values(cells[key][context]) for context in shared] for key in kept}
     seeds = _shared_seeds([*chain.from_iterable(values.values())])
-    return {key: fmean(_over(cell, seeds) for cell in of_key) for key, of_key in values.items()}
+    return {
+        key: fmean(_over(cell, seeds) for cell in of_key)
+        for key, of_key in values.items()
+    }
 
 
 def _difference(cell: Mapping[int, float], reference: Mapping[int, float]) -> float:
@@ -170,7 +191,9 @@ def _over(cell: Mapping[int, float], seeds: Collection[int]) -> float:
     return fmean(cell[seed] for seed in seeds or cell)
 
 
-def _matched(cells: Cells, reference: Labels | None = None) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
+def _matched(
+    cells: Cells, reference: Labels | None = None
+) -> tuple[tuple[Labels, ...], tuple[Context, ...]]:
     """Return what can be compared, and the contexts that all of it has.
 
     That is everything with a score, if there is a context that all of it has; else what shares one: with
@@ -179,10 +202,16 @@ def _matched(cells: Cells, reference: Labels | None = None) -> tuple[tuple[Label
     scored = [key for key, of_key in cells.items() if of_key]
     contexts = dict.fromkeys(context for key in scored for context in cells[key])
     # More keys share fewer contexts, so that the keys of a context are the most that can be compared in it.
-    choices = dict.fromkeys(tuple(key for key in scored if context in cells[key]) for context in contexts)
+    choices = dict.fromkeys(
+        tuple(key for key in scored if context in cells[key]) for context in contexts
+    )
 
     def shared(keys: Collection[Labels]) -> tuple[Context, ...]:
-        return tuple(context for context in contexts if all(context in cells[key] for key in keys))
+        return tuple(
+            context
+            for context in contexts
+            if all(context in cells[key] for key in keys)
+        )
 
     def rank(keys: Collection[Labels]) -> tuple[bool, int, int]:
         # A baseline without training may share nothing with the trained cells: they are compared without it.
@@ -199,7 +228,11 @@ def _why(data: StudyData, cells: Collection[Context], labels: Mapping[str, str])
     if any(_has(cell.labels, labels) for cell in data.cells):
         return "none of its cells has finished with this score"
     reasons = dict.fromkeys(" ".join(reasons) for reasons in _excluded(data, labels))
-    return f"left out of the study: {'; '.join(reasons)}" if reasons else "the study has no such cell"
+    return (
+        f"left out of the study: {'; '.join(reasons)}"
+        if reasons
+        else "the study has no such cell"
+    )
 
 
 def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
@@ -207,7 +240,9 @@ def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str,
     names = [axis.name for axis in data.axes]
     for cell, reasons in data.excluded:
         parts = cell.split(", ")
-        if len(parts) == len(names) and _has(dict(zip(names, parts, strict=True)), labels):
+        if len(parts) == len(names) and _has(
+            dict(zip(names, parts, strict=True)), labels
+        ):
             yield reasons
 
 
@@ -215,7 +250,9 @@ def _has(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
     return all(labels.get(axis) == label for axis, label in wanted.items())
 
 
-def cells_by_labels(data: StudyData, summary: Summary, axes: Sequence[AxisInfo]) -> Cells:
+def cells_by_labels(
+    data: StudyData, summary: Summary, axes: Sequence[AxisInfo]
+) -> Cells:
     """Return the rows that can be compared in the last column, by their labels on `axes`, then on all others.
 
     They have finished, with numbers that say something about their encoder.
@@ -230,7 +267,9 @@ def cells_by_labels(data: StudyData, summary: Summary, axes: Sequence[AxisInfo])
             continue
         if all(map(math.isfinite, values.values())):
             encoder = row.encoder if row.name != row.cell else ""
-            others = [row.labels[axis.name] for axis in data.axes if axis.name not in hidden]
+            others = [
+                row.labels[axis.name] for axis in data.axes if axis.name not in hidden
+            ]
             cells[tuple(row.labels[axis.name] for axis in axes)][encoder, *others] = row
     return cells
 
@@ -239,8 +278,14 @@ def together_with(data: StudyData, axis: AxisInfo) -> tuple[str, ...]:
     """Return the axes whose labels correspond one-to-one to those of `axis`."""
     together = []
     for other in data.axes:
-        pairs = {(cell.labels[axis.name], cell.labels[other.name]) for cell in data.cells}
+        pairs = {
+            (cell.labels[axis.name], cell.labels[other.name]) for cell in data.cells
+        }
         sizes = [len(set(labels)) for labels in zip(*pairs, strict=True)]
-        if other.name != axis.name and len(other.labels) > 1 and sizes in ([], [len(pairs)] * 2):
+        if (
+            other.name != axis.name
+            and len(other.labels) > 1
+            and sizes in ([], [len(pairs)] * 2)
+        ):
             together.append(other.name)
     return tuple(together)

@@ -60,7 +60,12 @@ def study_frame(data: StudyData) -> pandas.DataFrame:
                 scores += cost_scores(run.cost, encoder)
             for score in scores:
                 # Before the labels: without `prompts`, an axis may be called `prompt`.
-                place = {"cell": cell.name, "prompt": run.prompt, **labels, "seed": run.seed}
+                place = {
+                    "cell": cell.name,
+                    "prompt": run.prompt,
+                    **labels,
+                    "seed": run.seed,
+                }
                 rows.append({**place, **_number(score)})
     axes = [axis_column(axis.name) for axis in data.axes]
     prompt = ["prompt"] if data.prompts else []
@@ -85,7 +90,17 @@ def _number(score: Score) -> dict[str, Any]:
 
 
 NUMBER_COLUMNS = (
-    *("seed", "encoder", "evaluator", "protocol", "task", "metric", "value", "direction", "degenerate"),
+    *(
+        "seed",
+        "encoder",
+        "evaluator",
+        "protocol",
+        "task",
+        "metric",
+        "value",
+        "direction",
+        "degenerate",
+    ),
     *("split", "axis", "score"),
 )
 """Columns of a number, after those of its cell."""
@@ -97,5 +112,7 @@ def with_axis_categories(frame: pandas.DataFrame, data: StudyData) -> pandas.Dat
 
     for axis in data.axes:
         column = axis_column(axis.name)
-        frame[column] = pandas.Categorical(frame[column], categories=axis.labels, ordered=True)
+        frame[column] = pandas.Categorical(
+            frame[column], categories=axis.labels, ordered=True
+        )
     return frame

@@ -48,7 +48,9 @@ class ObservedPower:
         """Return the smallest true difference that so many seeds find; see `smallest_difference`."""
         return smallest_difference(self.spread, seeds, power, level, self.comparisons)
 
-    def needed_by(self, judged: Judged, power: float = POWER, level: float = LEVEL) -> SeedsNeeded:
+    def needed_by(
+        self, judged: Judged, power: float = POWER, level: float = LEVEL
+    ) -> SeedsNeeded:
         """Return the number of seeds that would separate a cell, if its true difference is the observed one.
 
         The spread over seeds, and over prompts, is the pooled one, as that of one cell is hardly known from a
@@ -57,22 +59,30 @@ class ObservedPower:
         spread = self._spread_of(judged)
         if spread is None:
             return SeedsNeeded(None, "neither seeds nor items vary")
-        return seeds_needed(spread, judged.difference or 0.0, power, level, self.comparisons)
+        return seeds_needed(
+            spread, judged.difference or 0.0, power, level, self.comparisons
+        )
 
-    def prompts_needed_by(self, judged: Judged, power: float = POWER, level: float = LEVEL) -> SeedsNeeded:
+    def prompts_needed_by(
+        self, judged: Judged, power: float = POWER, level: float = LEVEL
+    ) -> SeedsNeeded:
         """Return the number of prompts that would separate a cell under the seeds of the study."""
         spread = self._spread_of(judged)
         if spread is None:
             return SeedsNeeded(None, "neither prompts nor items vary")
         difference = judged.difference or 0.0
-        return prompts_needed(spread, difference, self.seeds, power, level, self.comparisons)
+        return prompts_needed(
+            spread, difference, self.seeds, power, level, self.comparisons
+        )
 
     def _spread_of(self, judged: Judged) -> Spread | None:
         """Return the spread of one comparison; None if nothing varies."""
         item_std = math.sqrt(judged.item_variance or 0.0)
         if self.spread.seed_std == self.spread.prompt_std == item_std == 0:
             return None
-        return attrs.evolve(self.spread, item_std=item_std, item_degrees=judged.item_degrees)
+        return attrs.evolve(
+            self.spread, item_std=item_std, item_degrees=judged.item_degrees
+        )
 
 
 def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
@@ -88,7 +98,9 @@ def observed_power(summaries: Sequence[Summary]) -> tuple[ObservedPower, ...]:
         observed = observed_spread(judged)
         if observed is not None:
             spread, seeds = observed
-            powers.append(ObservedPower(summary, spread, seeds, len(judged) * summary.looks))
+            powers.append(
+                ObservedPower(summary, spread, seeds, len(judged) * summary.looks)
+            )
     return tuple(powers)
 
 

@@ -10,7 +10,13 @@ import attrs
 from sentbed_report.statistics.best_prompt import BestPrompt, best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
 from sentbed_report.statistics.resampling import CONFIDENCE
-from sentbed_report.statistics.significance import Judged, Scored, SourceName, weighted_sum, with_test
+from sentbed_report.statistics.significance import (
+    Judged,
+    Scored,
+    SourceName,
+    weighted_sum,
+    with_test,
+)
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.estimate import MEAN_DECIMALS
@@ -57,14 +63,25 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
     column = summary.columns[-1]
     if not summary.prompts or column.cost or not summary.measured:
         return ()
-    store = ComponentStore(summary.resamples) if summary.scores is None else summary.scores.components
+    store = (
+        ComponentStore(summary.resamples)
+        if summary.scores is None
+        else summary.scores.components
+    )
     scores_of_rows: dict[int, dict[int, PromptScores]] = {}
     for number, row in enumerate(summary.rows):
         scores = _under_prompts(summary.measured[-1].get(row.key, {}))
-        if scores and all(math.isfinite(value) for value in row.cells[-1].seeds.values()):
+        if scores and all(
+            math.isfinite(value) for value in row.cells[-1].seeds.values()
+        ):
             scores_of_rows[number] = scores
-    means = {number: _means(summary.prompts, scores) for number, scores in scores_of_rows.items()}
-    ranked = [number for number in means if not summary.rows[number].cells[-1].degenerate]
+    means = {
+        number: _means(summary.prompts, scores)
+        for number, scores in scores_of_rows.items()
+    }
+    ranked = [
+        number for number in means if not summary.rows[number].cells[-1].degenerate
+    ]
     rows = []
     for number, scores in scores_of_rows.items():
         row = summary.rows[number]
@@ -73,15 +90,23 @@ def rows_under_prompts(summary: Summary) -> tuple[RowUnderPrompts, ...]:
         if column.ranked and number in ranked:
             for prompt in summary.prompts:
                 ranks[prompt] = _rank(number, prompt, ranked, means, column.lower)
-        rows.append(RowUnderPrompts(row, means[number], ranks, _sources(summary, row, scores, store), best))
+        rows.append(
+            RowUnderPrompts(
+                row, means[number], ranks, _sources(summary, row, scores, store), best
+            )
+        )
     return tuple(rows)
 
 
 def _under_prompts(scores: Scored) -> dict[int, PromptScores]:
-    return {seed: score for seed, score in scores.items() if isinstance(score, PromptScores)}
+    return {
+        seed: score for seed, score in scores.items() if isinstance(score, PromptScores)
+    }
 
 
-def _means(prompts: Sequence[str], scores: Mapping[int, PromptScores]) -> dict[str, float]:
+def _means(
+    prompts: Sequence[str], scores: Mapping[int, PromptScores]
+) -> dict[str, float]:
     """Return prompt -> mean over the seeds."""
     means = {}
     for prompt in prompts:
@@ -91,7 +116,11 @@ def _means(prompts: Sequence[str], scores: Mapping[int, PromptScores]) -> dict[s
 
 
 def _rank(
-    number: int, prompt: str, ranked: Sequence[int], means: Mapping[int, Mapping[str, float]], lower: bool
+    number: int,
+    prompt: str,
+    ranked: Sequence[int],
+    means: Mapping[int, Mapping[str, float]],
+    lower: bool,
 ) -> int:
     """Return the rank of a row under a prompt; means are compared before rounding for print."""
     value = round(means[number][prompt], MEAN_DECIMALS)
@@ -103,7 +132,10 @@ def _rank(
 
 
 def _sources(
-    summary: Summary, row: SummaryRow, scores: Mapping[int, PromptScores], store: ComponentStore
+    summary: Summary,
+    row: SummaryRow,
+    scores: Mapping[int, PromptScores],
+    store: ComponentStore,
 ) -> VarianceSources | None:
     """Return the sources of a row's comparison, or of its score in a study without a baseline."""
     judged = row.cells[-1].judged

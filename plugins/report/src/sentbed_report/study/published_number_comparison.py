@@ -24,7 +24,9 @@ class Number:
     """`source` begins with the name of the table."""
 
 
-def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summary, ...]:
+def with_published(
+    data: StudyData, summaries: Sequence[Summary]
+) -> tuple[Summary, ...]:
     """Return the tables with published numbers added to the values that they name, and the references."""
     numbers: dict[int, list[ExpectedRow]] = {}
     for number, estimates in _matched(data, summaries):
@@ -40,21 +42,30 @@ def with_published(data: StudyData, summaries: Sequence[Summary]) -> tuple[Summa
     return tuple(published)
 
 
-def published_numbers(data: StudyData, summaries: Sequence[Summary]) -> tuple[Number, ...]:
+def published_numbers(
+    data: StudyData, summaries: Sequence[Summary]
+) -> tuple[Number, ...]:
     """Return every published number with the one found, in the recipe's order."""
     return tuple(number for number, _ in _matched(data, summaries))
 
 
-def _matched(data: StudyData, summaries: Sequence[Summary]) -> Iterator[tuple[Number, list[Estimate]]]:
+def _matched(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Iterator[tuple[Number, list[Estimate]]]:
     """Yield every published number and the values that it may be of, in the recipe's order."""
     for title, published in data.expected.items():
         for cell, numbers in published.cells.items():
             for key in numbers:
                 estimates = _named(summaries, cell, key, numbers)
-                yield Number(cell, _compared(title, published, cell, key, estimates)), estimates
+                yield (
+                    Number(cell, _compared(title, published, cell, key, estimates)),
+                    estimates,
+                )
 
 
-def _references(data: StudyData, summaries: Sequence[Summary], summary: Summary) -> Iterator[ReferenceRow]:
+def _references(
+    data: StudyData, summaries: Sequence[Summary], summary: Summary
+) -> Iterator[ReferenceRow]:
     """Yield the systems that have a number in a column of a table."""
     if not summary.rows:
         return
@@ -83,12 +94,16 @@ def _published_values(
         value = None
         if _is_comparable(summaries, summary, any_row, column, reference.scores):
             keys = _keys(summary, any_row, column)
-            value = next((score for key, score in reference.scores.items() if key in keys), None)
+            value = next(
+                (score for key, score in reference.scores.items() if key in keys), None
+            )
         values.append(value)
     return values
 
 
-def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]) -> list[Estimate]:
+def _named(
+    summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[str, float]
+) -> list[Estimate]:
     """Return the values of a cell that a key matches; `numbers` are all published ones of the cell."""
     estimates = []
     for summary in summaries:
@@ -97,7 +112,9 @@ def _named(summaries: Sequence[Summary], cell: str, key: str, numbers: Mapping[s
                 continue
             for column, estimate in zip(summary.columns, row.cells, strict=True):
                 is_named = key in _keys(summary, row, column)
-                if is_named and _is_comparable(summaries, summary, row, column, numbers):
+                if is_named and _is_comparable(
+                    summaries, summary, row, column, numbers
+                ):
                     estimates.append(estimate)
     # A cell that has not finished has a place in every table, also in those where it will have no score.
     return [estimate for estimate in estimates if estimate.seeds] or estimates[:1]

@@ -31,7 +31,13 @@ from sentbed_report.statistics.letter_groups import (
 )
 from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
 from sentbed_report.statistics.resampling import SIGNIFICANT
-from sentbed_report.statistics.significance import Basis, TableScores, common_basis, corrected, with_test
+from sentbed_report.statistics.significance import (
+    Basis,
+    TableScores,
+    common_basis,
+    corrected,
+    with_test,
+)
 from sentbed_report.study.summary_row import RowKey, SummaryRow
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
@@ -163,7 +169,9 @@ def rank_groups(
     finished = [row for row in scored if row.status == "finished"]
     if len(finished) < 2:
         return None
-    left = [(row.name, "it has not finished") for row in scored if row.status != "finished"]
+    left = [
+        (row.name, "it has not finished") for row in scored if row.status != "finished"
+    ]
     rows = []
     for row in finished:
         cell = row.cells[-1]
@@ -179,22 +187,31 @@ def rank_groups(
         reason = f"{pairs_of_rows}; up to {MOST_ROWS} rows are compared with each other"
         return RankGroups((), tuple(left), reason, tasks=tasks)
 
-    rows.sort(key=lambda row: (not row.stopped, _worth(row, -1, columns[-1])), reverse=True)
+    rows.sort(
+        key=lambda row: (not row.stopped, _worth(row, -1, columns[-1])), reverse=True
+    )
     judged = scores.pairs([row.key for row in rows])
     pairs = dict(zip(combinations(range(len(rows)), 2), judged.values(), strict=True))
     reasons = not_comparable(pairs)
     kept = [number for number in range(len(rows)) if number not in reasons]
     if len(kept) < 2:
-        reason = "; ".join(dict.fromkeys(reasons.values())) or "fewer than two rows can be compared"
+        reason = (
+            "; ".join(dict.fromkeys(reasons.values()))
+            or "fewer than two rows can be compared"
+        )
         return RankGroups((), tuple(left), reason, tasks=tasks)
     left += [(rows[number].name, reason) for number, reason in reasons.items()]
     judged_kept = [pairs[pair] for pair in combinations(kept, 2)]
     pairs = dict(zip(combinations(range(len(kept)), 2), judged_kept, strict=True))
-    groups = _grouped([rows[number] for number in kept], corrected(pairs, looks), columns[-1], looks)
+    groups = _grouped(
+        [rows[number] for number in kept], corrected(pairs, looks), columns[-1], looks
+    )
     return attrs.evolve(groups, left=tuple(left), tasks=tasks)
 
 
-def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int) -> RankGroups:
+def _grouped(
+    rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: int
+) -> RankGroups:
     """Return the groups of rows, the best first, of which every pair was compared."""
     better = significantly_better(pairs, len(rows), column.lower)
     intervals = rank_intervals(better)
@@ -208,7 +225,9 @@ def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: in
             judged = with_test(pairs[0, number], confidence)
             from_best = judged.difference or 0.0
             low, high = judged.interval or (0.0, 0.0)
-        groups_of_row = [place for place, group in enumerate(groups or ()) if number in group]
+        groups_of_row = [
+            place for place, group in enumerate(groups or ()) if number in group
+        ]
         grouped.append(
             GroupedRow(
                 row.cell,
@@ -232,10 +251,16 @@ def _grouped(rows: Sequence[SummaryRow], pairs: Pairs, column: Column, looks: in
 
 
 def _ranks_over_tasks(
-    rows_of_table: Sequence[SummaryRow], columns: Sequence[Column], seeds_of_table: Sequence[int]
+    rows_of_table: Sequence[SummaryRow],
+    columns: Sequence[Column],
+    seeds_of_table: Sequence[int],
 ) -> TaskRanks | None:
     """Return the ranks of a table's rows over its tasks; None where there are not enough of either."""
-    places = [place for place, column in enumerate(columns) if column.ranked and not column.average]
+    places = [
+        place
+        for place, column in enumerate(columns)
+        if column.ranked and not column.average
+    ]
     rows = []
     left = []
     for row in rows_of_table:
@@ -249,14 +274,23 @@ def _ranks_over_tasks(
     if len(places) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
         return None
     seeds = [seed for seed in seeds_of_table if _has_seed(rows, places, seed)]
-    test = friedman([[_worth(row, place, columns[place], seeds) for place in places] for row in rows])
+    test = friedman(
+        [
+            [_worth(row, place, columns[place], seeds) for place in places]
+            for row in rows
+        ]
+    )
     order = sorted(range(len(rows)), key=test.ranks.__getitem__)
-    groups = nemenyi_groups([test.ranks[number] for number in order], test.critical, test.p_value)
+    groups = nemenyi_groups(
+        [test.ranks[number] for number in order], test.critical, test.p_value
+    )
     ranked = []
     for place, number in enumerate(order):
         row = rows[number]
         groups_of_row = tuple(nth for nth, group in enumerate(groups) if place in group)
-        ranked.append(TaskRank(row.cell, row.encoder, row.name, test.ranks[number], groups_of_row))
+        ranked.append(
+            TaskRank(row.cell, row.encoder, row.name, test.ranks[number], groups_of_row)
+        )
     return TaskRanks(
         tuple(columns[place].task for place in places),
         tuple(ranked),
@@ -268,7 +302,9 @@ def _ranks_over_tasks(
     )
 
 
-def _why_not_ranked(row: SummaryRow, places: Sequence[int], columns: Sequence[Column]) -> str:
+def _why_not_ranked(
+    row: SummaryRow, places: Sequence[int], columns: Sequence[Column]
+) -> str:
     """Return why a row has no rank over the tasks of the columns at `places`; empty if it has one."""
     if row.status != "finished":
         return "it has not finished"
@@ -287,7 +323,9 @@ def _has_seed(rows: Sequence[SummaryRow], places: Sequence[int], seed: int) -> b
     return all(seed in row.cells[place].seeds for row in rows for place in places)
 
 
-def _worth(row: SummaryRow, place: int, column: Column, seeds: Sequence[int] = ()) -> float:
+def _worth(
+    row: SummaryRow, place: int, column: Column, seeds: Sequence[int] = ()
+) -> float:
     """Return a mean score, over all seeds by default, to nine decimals, signed so that higher is better."""
     values = row.cells[place].seeds
     used = seeds or list(values)

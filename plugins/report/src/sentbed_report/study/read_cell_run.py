@@ -32,7 +32,11 @@ ADDED = "added"
 
 
 def read_run(
-    directory: Path, cell: str, seed: int, base: Path, evaluations: Sequence[str] | None = None
+    directory: Path,
+    cell: str,
+    seed: int,
+    base: Path,
+    evaluations: Sequence[str] | None = None,
 ) -> CellRun:
     """Return the run in `directory` as cell `cell` with `seed`; its path is relative to `base`.
 
@@ -64,14 +68,18 @@ def read_run(
         scores = _scores(directory, record, evaluations)
     error = record.get("error")
     with foreign(
-        RunError, f"the section `run-cost` of `{directory / REPORT}` is damaged", "start the run again"
+        RunError,
+        f"the section `run-cost` of `{directory / REPORT}` is damaged",
+        "start the run again",
     ):
         cost = recorded_cost(record)
     return CellRun(
         cell=cell,
         seed=seed,
         status=status,
-        directory=None if status == "waiting" else Path(os.path.relpath(directory, base)),
+        directory=None
+        if status == "waiting"
+        else Path(os.path.relpath(directory, base)),
         error=error if isinstance(error, str) else "",
         seconds=seconds,
         scores=scores,
@@ -148,9 +156,15 @@ def _scores(
     by_key: dict[str, tuple[Score, ...]] = {}
     # Without keys, nothing says whose scores these are, and all evaluations are made again.
     if keys:
-        with foreign(RunError, f"`{directory / REPORT}` does not fit `{KEYS}`", "start the run again"):
+        with foreign(
+            RunError,
+            f"`{directory / REPORT}` does not fit `{KEYS}`",
+            "start the run again",
+        ):
             start = 0
-            for key, evaluation in zip(keys, record["manifest"]["evaluations"], strict=True):
+            for key, evaluation in zip(
+                keys, record["manifest"]["evaluations"], strict=True
+            ):
                 end = start + int(evaluation["scores"])
                 by_key[key] = scores[start:end]
                 start = end
@@ -167,7 +181,11 @@ def _scores(
 
 def _recorded_scores(directory: Path, record: Mapping[str, Any]) -> tuple[Score, ...]:
     """Return the scores of a run's `report.json`, with their items."""
-    with foreign(RunError, f"the scores in `{directory / REPORT}` cannot be read", "start the run again"):
+    with foreign(
+        RunError,
+        f"the scores in `{directory / REPORT}` cannot be read",
+        "start the run again",
+    ):
         scores = tuple(map(read_score, record["scores"]))
     return attach_items(directory, scores)
 
@@ -178,7 +196,9 @@ def _status(directory: Path) -> CellStatus:
         return "waiting"
     status = _json(path).get("status")
     if status not in get_args(CellStatus):
-        raise RunError(f"`{path}` has the status {status!r:.80}, which no run has; start the run again")
+        raise RunError(
+            f"`{path}` has the status {status!r:.80}, which no run has; start the run again"
+        )
     return cast("CellStatus", status)
 
 
@@ -190,7 +210,9 @@ def _json(path: Path) -> Mapping[str, Any]:
         # A killed run has a manifest but no report.
         return {}
     except (OSError, ValueError) as error:
-        raise RunError(f"`{path}` cannot be read ({error}); start the run again") from error
+        raise RunError(
+            f"`{path}` cannot be read ({error}); start the run again"
+        ) from error
     if not isinstance(content, dict):
         raise RunError(f"`{path}` holds no table; start the run again")
     return content

@@ -11,7 +11,11 @@ from sentbed.helpers import foreign, read_file, require_types
 from sentbed_common import is_locked
 
 from sentbed_report.study.decisions import Decisions, read_decisions
-from sentbed_report.study.read_cell_run import manifest_status, missing_evaluations, read_run
+from sentbed_report.study.read_cell_run import (
+    manifest_status,
+    missing_evaluations,
+    read_run,
+)
 from sentbed_report.study.study_data import (
     CellInfo,
     CellRun,
@@ -20,7 +24,12 @@ from sentbed_report.study.study_data import (
     StudyData,
     with_decided_splits,
 )
-from sentbed_report.study.study_record import STUDY, RunRecord, StudyRecord, read_study_record
+from sentbed_report.study.study_record import (
+    STUDY,
+    RunRecord,
+    StudyRecord,
+    read_study_record,
+)
 
 RECIPE = "study.toml"
 
@@ -41,7 +50,9 @@ def read_data(directory: str | Path) -> StudyData:
     """
     place = Path(directory)
     record = read_study_record(place)
-    with foreign(RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"):
+    with foreign(
+        RunError, f"`{place / STUDY}` is damaged", "run `sentbed study` there again"
+    ):
         _require_axes(record)
         written = read_decisions(place)
         # Without `[study.stop]`, which has been taken out, nothing is stopped any more.
@@ -81,7 +92,9 @@ def _recipe(place: Path) -> str:
     try:
         return read_file(place / RECIPE).decode()
     except OSError as error:
-        message = f"`{place}` is no study (no `{RECIPE}` in it); name the directory of one"
+        message = (
+            f"`{place}` is no study (no `{RECIPE}` in it); name the directory of one"
+        )
         raise RunError(message) from error
 
 
@@ -93,15 +106,21 @@ def _require_axes(record: StudyRecord) -> None:
     labels = {axis.name: axis.labels for axis in record.axes}
     for cell in record.cells:
         if cell.labels.keys() != labels.keys():
-            raise ValueError(f"the cell `{cell.name}` has labels on other axes than the study has")
+            raise ValueError(
+                f"the cell `{cell.name}` has labels on other axes than the study has"
+            )
         for axis, label in cell.labels.items():
             if label not in labels[axis]:
-                raise ValueError(f"the cell `{cell.name}` has the unknown label {label!r:.80}")
+                raise ValueError(
+                    f"the cell `{cell.name}` has the unknown label {label!r:.80}"
+                )
     prompts = record.prompts or ("",)
     for cell in record.cells:
         for run in cell.runs:
             if run.prompt not in prompts:
-                raise ValueError(f"a run of `{cell.name}` has the unknown prompt {run.prompt!r:.80}")
+                raise ValueError(
+                    f"a run of `{cell.name}` has the unknown prompt {run.prompt!r:.80}"
+                )
     for axis in record.ranks or ():
         if axis not in labels:
             raise ValueError(f"`ranks` has the unknown axis {axis!r:.80}")
@@ -121,7 +140,9 @@ def _sampled(record: StudyRecord) -> Sampled | None:
     if record.sampler is None:
         return None
     table = record.sampler
-    sampled = Sampled(table["use"], table["seed"], table["cells"], len(record.cells), record.sampled)
+    sampled = Sampled(
+        table["use"], table["seed"], table["cells"], len(record.cells), record.sampled
+    )
     require_types(sampled)
     return sampled
 
@@ -133,11 +154,15 @@ def _cells(place: Path, record: StudyRecord, sampled: Sampled | None) -> list[Ce
         runs = tuple(_run(place, cell.name, run) for run in cell.runs)
         fresh: tuple[CellRun, ...] = ()
         if record.confirmation is not None and record.confirmation.cell == cell.name:
-            fresh = tuple(_run(place, cell.name, run) for run in record.confirmation.runs)
+            fresh = tuple(
+                _run(place, cell.name, run) for run in record.confirmation.runs
+            )
         # A cell may have been run before the sampler was there, or when it chose others.
         has_begun = any(run.status != "waiting" for run in runs)
         if sampled is None or cell.name in sampled.names or has_begun:
-            cells.append(CellInfo(cell.name, cell.labels, runs, cell.differences, fresh))
+            cells.append(
+                CellInfo(cell.name, cell.labels, runs, cell.differences, fresh)
+            )
     return cells
 
 
@@ -190,4 +215,6 @@ def lock_of(place: Path, run: Path) -> Path:
 
 def is_finished(run: Path, evaluations: Sequence[str] = ()) -> bool:
     """Whether the run in a directory has finished, and has been given all of these evaluations."""
-    return manifest_status(run) == "finished" and not missing_evaluations(run, evaluations)
+    return manifest_status(run) == "finished" and not missing_evaluations(
+        run, evaluations
+    )

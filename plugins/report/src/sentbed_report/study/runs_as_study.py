@@ -19,7 +19,13 @@ from sentbed.tools import RESOLVED, differences, with_absolute_paths
 from sentbed_report.formatting import count
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import is_study, read_data
-from sentbed_report.study.study_data import CellInfo, CellRun, StudyData, with_decided_splits, with_runs
+from sentbed_report.study.study_data import (
+    CellInfo,
+    CellRun,
+    StudyData,
+    with_decided_splits,
+    with_runs,
+)
 
 
 @attrs.define
@@ -41,7 +47,9 @@ class _Group:
         """Name of the cell: that of its run; of several, what their names begin with."""
         if len(set(self.names)) == 1:
             return self.names[0]
-        alike = takewhile(lambda signs: len(set(signs)) == 1, zip(*self.names, strict=False))
+        alike = takewhile(
+            lambda signs: len(set(signs)) == 1, zip(*self.names, strict=False)
+        )
         shared = "".join(signs[0] for signs in alike)
         # `run-10` and `run-11` are `run`, not `run-1`; `mean-seed1` and `mean-seed2` are `mean`.
         if all(name[len(shared) :][:1].isdigit() for name in self.names):
@@ -68,7 +76,9 @@ def runs_as_study(
     places: set[Path] = set()
     for directory in directories:
         if directory.resolve() in places and not is_row_each:
-            raise RunError(f"the run or study in `{directory}` is given twice; leave one out")
+            raise RunError(
+                f"the run or study in `{directory}` is given twice; leave one out"
+            )
         places.add(directory.resolve())
     if len(directories) == 1 and is_study(directories[0]):
         return _rebased(read_data(directories[0]), base)
@@ -98,7 +108,9 @@ def runs_as_study(
         else:
             groups.append(_Group(recipe, [name], {seed: directory}))
     if not groups:
-        raise RunError("no run of these studies has begun; run one with `sentbed study`")
+        raise RunError(
+            "no run of these studies has begun; run one with `sentbed study`"
+        )
 
     first = baseline or groups[0]
     by_place = {next(iter(group.runs.values())): group for group in groups}
@@ -111,9 +123,15 @@ def runs_as_study(
             name += f" ({next(iter(group.runs.values()))})"
         runs = []
         for seed, directory in group.runs.items():
-            runs.append(read_run(directory, name, seed, base, group.evaluations.get(seed)))
+            runs.append(
+                read_run(directory, name, seed, base, group.evaluations.get(seed))
+            )
             seeds[seed] = None
-        cells.append(CellInfo(name, {}, tuple(runs), tuple(differences(first.recipe, group.recipe))))
+        cells.append(
+            CellInfo(
+                name, {}, tuple(runs), tuple(differences(first.recipe, group.recipe))
+            )
+        )
     title = cells[0].name
     if len(cells) > 1:
         title = count(sum(len(cell.runs) for cell in cells), "run")
@@ -133,7 +151,10 @@ def _cells(data: StudyData) -> Iterator[tuple[CellInfo, _Group]]:
     for cell in data.cells:
         runs = {}
         for run in cell.runs:
-            if run.directory is not None and (place / run.directory / RESOLVED).is_file():
+            if (
+                run.directory is not None
+                and (place / run.directory / RESOLVED).is_file()
+            ):
                 runs[run.seed] = place / run.directory
         if runs:
             recipe, _, _ = _recipe(next(iter(runs.values())))
@@ -157,7 +178,9 @@ def _rebased(data: StudyData, base: Path) -> StudyData:
 def _recipe(directory: Path) -> tuple[dict[str, Any], str, int]:
     """Return the resolved recipe without name and seed, then name and seed."""
     try:
-        recipe = with_absolute_paths(tomli.loads(read_file(directory / RESOLVED).decode()), directory)
+        recipe = with_absolute_paths(
+            tomli.loads(read_file(directory / RESOLVED).decode()), directory
+        )
         return recipe, str(recipe["run"].pop("name")), int(recipe["run"].pop("seed"))
     except (OSError, ValueError, LookupError, AttributeError, TypeError) as error:
         raise RunError(

@@ -54,7 +54,9 @@ def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, 
     equal places, all are on it or none.
     """
     front: list[int] = []
-    for place in sorted(range(len(costs)), key=lambda place: (costs[place], -scores[place])):
+    for place in sorted(
+        range(len(costs)), key=lambda place: (costs[place], -scores[place])
+    ):
         last = front[-1] if front else place
         is_equal = costs[place] == costs[last] and scores[place] == scores[last]
         if is_equal or scores[place] > scores[last]:
@@ -62,7 +64,9 @@ def pareto_front(costs: Sequence[float], scores: Sequence[float]) -> tuple[int, 
     return tuple(front)
 
 
-def scores_against_cost(summaries: Sequence[Summary], cost: str = "") -> tuple[ScoreAgainstCost, ...]:
+def scores_against_cost(
+    summaries: Sequence[Summary], cost: str = ""
+) -> tuple[ScoreAgainstCost, ...]:
     """Return each table of scores, by its last column, against the cost of its cells.
 
     `cost` is a task of any table, by default the first that an evaluator has measured as a cost. Scores that
@@ -83,7 +87,12 @@ def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
     """Return a sentence that says which tasks there are if none is called `cost`; empty if there is one."""
     if not cost or not summaries or any(_columns(summaries, cost)):
         return ""
-    tasks = [column.task for summary in summaries for column in summary.columns if column.cost]
+    tasks = [
+        column.task
+        for summary in summaries
+        for column in summary.columns
+        if column.cost
+    ]
     if tasks:
         remedy = f"set it to one of {', '.join(f'`{task}`' for task in dict.fromkeys(tasks))}."
     else:
@@ -121,7 +130,8 @@ def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
     cost_sign = 1 if costs.columns[index].lower else -1
     score_sign = -1 if scores.columns[-1].lower else 1
     front = pareto_front(
-        [cost_sign * point.cost for point in points], [score_sign * point.score for point in points]
+        [cost_sign * point.cost for point in points],
+        [score_sign * point.score for point in points],
     )
     for number, place in enumerate(front, start=1):
         points[place] = attrs.evolve(points[place], front=number)

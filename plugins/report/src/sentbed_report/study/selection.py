@@ -143,7 +143,9 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
     if len(fresh_seeds) > 1 and len(fresh) == len(cell.confirmation):
         confidence = CONFIDENCE
         cell = attrs.evolve(cell, runs=fresh)
-        alone = attrs.evolve(data, cells=(cell,), baseline=None, groups=False, expected={}, references={})
+        alone = attrs.evolve(
+            data, cells=(cell,), baseline=None, groups=False, expected={}, references={}
+        )
         summaries = summarise(alone)
         selection = attrs.evolve(selection, fresh_seeds=fresh_seeds)
     scores: list[ChosenScore] = []
@@ -176,7 +178,9 @@ def choose(data: StudyData) -> Selection | None:
             tasks[_task(score)] = score
     claims = () if data.decisions is None else data.decisions.claims
     worse = {claim.cell: claim for claim in claims}
-    most = max((len(scores) for name, scores in tried.items() if name not in worse), default=0)
+    most = max(
+        (len(scores) for name, scores in tried.items() if name not in worse), default=0
+    )
 
     fit: list[str] = []
     left: list[tuple[str, str]] = []
@@ -210,7 +214,9 @@ def choose(data: StudyData) -> Selection | None:
     values = {}
     for name in fit:
         of_runs = [mean_of(scores) or 0.0 for scores in tried[name]]
-        values[name] = [fmean(of_runs[first : first + prompts]) for first in range(0, most, prompts)]
+        values[name] = [
+            fmean(of_runs[first : first + prompts]) for first in range(0, most, prompts)
+        ]
     means = {name: round(fmean(values[name]), MEAN_DECIMALS) for name in fit}
     highest = max(means.values())
     best, *ties = [name for name in fit if means[name] == highest]
@@ -233,11 +239,18 @@ def _deciding(cell: CellInfo, decide: Decide) -> list[tuple[Score, ...]]:
     """Return the deciding scores of each run of the seeds that have finished, seed by seed."""
     scores = []
     for seed in cell.finished_seeds:
-        scores += [deciding_scores(run.scores, decide) for run in cell.runs if run.seed == seed]
+        scores += [
+            deciding_scores(run.scores, decide) for run in cell.runs if run.seed == seed
+        ]
     return scores
 
 
-def _unfit(scores: Sequence[Sequence[Score]], data: StudyData, tasks: Collection[_Task], most: int) -> str:
+def _unfit(
+    scores: Sequence[Sequence[Score]],
+    data: StudyData,
+    tasks: Collection[_Task],
+    most: int,
+) -> str:
     """Return why a cell cannot be chosen; empty if it can.
 
     `tasks` are those of which any cell has scores, `most` the largest number of runs that a cell has.
@@ -275,11 +288,16 @@ def _why_none(data: StudyData, selection: Selection) -> str:
 
 
 def _scores_of_row(
-    summary: Summary, row: SummaryRow, deciding: Collection[tuple[str, ...]], confidence: float
+    summary: Summary,
+    row: SummaryRow,
+    deciding: Collection[tuple[str, ...]],
+    confidence: float,
 ) -> Iterator[ChosenScore]:
     """Yield the scores of a cell in a table, each task by its first metric."""
     store = ComponentStore(summary.resamples)
-    for column, measured, scores in zip(summary.columns, row.cells, summary.measured, strict=True):
+    for column, measured, scores in zip(
+        summary.columns, row.cells, summary.measured, strict=True
+    ):
         if not column.ranked or measured.value is None:
             continue
         name = (row.encoder, summary.evaluator, summary.protocol, column.task)

@@ -15,7 +15,9 @@ from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.published_number_config import Published, Reference
 
-CellStatus: TypeAlias = Literal["waiting", "running", "finished", "failed", "interrupted"]
+CellStatus: TypeAlias = Literal[
+    "waiting", "running", "finished", "failed", "interrupted"
+]
 
 
 Family: TypeAlias = Literal["column", "study"]
@@ -66,9 +68,13 @@ class CellRun:
     def chosen_on(self) -> frozenset[str]:
         """Hashes of the files by which validations of the run chose its weights."""
         manifest = self.record.get("manifest")
-        if not isinstance(manifest, Mapping) or not isinstance(manifest.get("chosen_on"), list):
+        if not isinstance(manifest, Mapping) or not isinstance(
+            manifest.get("chosen_on"), list
+        ):
             return frozenset()
-        return frozenset(digest for digest in manifest["chosen_on"] if isinstance(digest, str))
+        return frozenset(
+            digest for digest in manifest["chosen_on"] if isinstance(digest, str)
+        )
 
     def __repr__(self) -> str:
         return f"<run {self}: {self.status}, {len(self.scores)} scores>"
@@ -127,12 +133,17 @@ def with_decided_splits(cells: Sequence[CellInfo]) -> tuple[CellInfo, ...]:
         return tuple(cells)
 
     def declared(run: CellRun) -> CellRun:
-        return attrs.evolve(run, scores=tuple(with_decided_split(score, decided) for score in run.scores))
+        return attrs.evolve(
+            run,
+            scores=tuple(with_decided_split(score, decided) for score in run.scores),
+        )
 
     return with_runs(cells, declared)
 
 
-def with_runs(cells: Iterable[CellInfo], changed: Callable[[CellRun], CellRun]) -> tuple[CellInfo, ...]:
+def with_runs(
+    cells: Iterable[CellInfo], changed: Callable[[CellRun], CellRun]
+) -> tuple[CellInfo, ...]:
     """Return cells with each of their runs changed, also those with fresh seeds."""
     with_changes = []
     for cell in cells:
@@ -228,7 +239,9 @@ class StudyData:
                 seeds_of_worse[cell.name] = seeds_of_cell
             else:
                 seeds |= seeds_of_cell
-        return frozenset(name for name, of_cell in seeds_of_worse.items() if of_cell != seeds)
+        return frozenset(
+            name for name, of_cell in seeds_of_worse.items() if of_cell != seeds
+        )
 
     @property
     def finished(self) -> int:

@@ -88,7 +88,9 @@ class StudyRecord:
     @property
     def seeds(self) -> tuple[int, ...]:
         """Seeds of the runs."""
-        return tuple(dict.fromkeys(run.seed for cell in self.cells for run in cell.runs))
+        return tuple(
+            dict.fromkeys(run.seed for cell in self.cells for run in cell.runs)
+        )
 
 
 def _checked(value: Any, kind: Any) -> Any:
@@ -119,7 +121,9 @@ def read_study_record(directory: Path) -> StudyRecord:
     try:
         content = read_record(path)
     except OSError as error:
-        message = f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
+        message = (
+            f"`{directory}` is no study (no `{STUDY}` in it); name the directory of one"
+        )
         raise RunError(message) from error
     except ValueError as error:
         message = f"`{path}` is damaged: {error}; run `sentbed study` there again"
@@ -127,5 +131,7 @@ def read_study_record(directory: Path) -> StudyRecord:
     with foreign(RunError, f"`{path}` is damaged", "run `sentbed study` there again"):
         schema = content.get("schema")
         if schema != SCHEMA:
-            raise RunError(f"`{path}` has schema {schema!r:.80}, this version reads {SCHEMA}")
+            raise RunError(
+                f"`{path}` has schema {schema!r:.80}, this version reads {SCHEMA}"
+            )
         return _CONVERTER.structure(content, StudyRecord)

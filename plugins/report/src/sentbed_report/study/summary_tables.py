@@ -87,10 +87,14 @@ class Summary:
 
     def with_estimates(self, changed: Callable[[Estimate], Estimate]) -> Summary:
         """Return the table with each of its numbers changed."""
-        rows = [attrs.evolve(row, cells=tuple(map(changed, row.cells))) for row in self.rows]
+        rows = [
+            attrs.evolve(row, cells=tuple(map(changed, row.cells))) for row in self.rows
+        ]
         return attrs.evolve(self, rows=tuple(rows))
 
-    def scores_of_runs(self, row: RowKey, column: int) -> Iterator[tuple[str, int, Score | MeanScore]]:
+    def scores_of_runs(
+        self, row: RowKey, column: int
+    ) -> Iterator[tuple[str, int, Score | MeanScore]]:
         """Yield prompt, seed and score of each run of a row; the prompt is empty in a study without some.
 
         Of a seed that lacks a score under one of the prompts there is none.
@@ -109,7 +113,12 @@ class Summary:
         None where the study does not ask for it, the column has no better and worse, fewer than two rows have
         finished, or the table is one of further metrics.
         """
-        if self.scores is None or not self.has_groups or self.metric or not self.columns[-1].ranked:
+        if (
+            self.scores is None
+            or not self.has_groups
+            or self.metric
+            or not self.columns[-1].ranked
+        ):
             return None
         return rank_groups(self.rows, self.columns, self.scores, self.seeds, self.looks)
 
@@ -132,7 +141,12 @@ class Summary:
     @property
     def digits(self) -> int:
         """Decimals to print; costs have their own."""
-        return score_digits(cell.value for row in self.rows for cell in row.cells if cell.value is not None)
+        return score_digits(
+            cell.value
+            for row in self.rows
+            for cell in row.cells
+            if cell.value is not None
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -156,7 +170,11 @@ class Summary:
         if self.prompts:
             return self._over_prompts(counts)
         if most == 1:
-            return f"One run a row, under the seeds {listed}." if len(self.seeds) > 1 else "One run a row."
+            return (
+                f"One run a row, under the seeds {listed}."
+                if len(self.seeds) > 1
+                else "One run a row."
+            )
         if counts != {most}:
             return (
                 "Mean and standard deviation over the seeds that have finished, up to "
@@ -174,9 +192,13 @@ class Summary:
         which = "which are a sample of those that might be used"
         if self.prompt_factor == "fixed":
             which = "which are all that are of interest"
-        sentence = f"Mean over {count(len(self.prompts), 'prompt')}, {which}, and {seeds}"
+        sentence = (
+            f"Mean over {count(len(self.prompts), 'prompt')}, {which}, and {seeds}"
+        )
         if max(counts) > 1:
-            sentence += "; standard deviation over the seeds of the mean over the prompts"
+            sentence += (
+                "; standard deviation over the seeds of the mean over the prompts"
+            )
         return f"{sentence}. A seed counts when it has a score under every prompt."
 
     @property
@@ -190,8 +212,16 @@ class Summary:
         paired = "each seed against the same seed"
         if self.prompts:
             paired = "each prompt and seed against the same"
-        looks = "" if self.looks == 1 else f", times the {self.looks} looks at which cells may be stopped"
-        family = "in each column" if self.family == "column" else "and all columns of the study together"
+        looks = (
+            ""
+            if self.looks == 1
+            else f", times the {self.looks} looks at which cells may be stopped"
+        )
+        family = (
+            "in each column"
+            if self.family == "column"
+            else "and all columns of the study together"
+        )
         return (
             f"Tests against {self.baseline}, {paired}: two-sided, Student's t over "
             f"{basis}, with Holm's correction over the cells {family}{looks}."
@@ -237,7 +267,11 @@ class Summary:
             *(Header(axis_column(axis)) for axis in axes),
         )
         rows = [self._row(row, axes) for row in self.rows]
-        rows += [self._reference(reference, axes) for reference in self.references if not reference.cell]
+        rows += [
+            self._reference(reference, axes)
+            for reference in self.references
+            if not reference.cell
+        ]
         return Table(
             self.title,
             headers,
@@ -265,7 +299,12 @@ class Summary:
         if row.remark:
             tags.append(row.remark)
         labels = (row.labels[axis] for axis in axes)
-        return Row((row.cell, row.encoder, row.status, *labels), row.cells, tuple(tags), row.cell)
+        return Row(
+            (row.cell, row.encoder, row.status, *labels),
+            row.cells,
+            tuple(tags),
+            row.cell,
+        )
 
     def _reference(self, reference: ReferenceRow, axes: tuple[str, ...]) -> Row:
         """Return a row of published numbers, with the system's name in the first column that is shown."""
@@ -274,7 +313,9 @@ class Summary:
             labels[0] = reference.name
         cells = tuple(Estimate(value=value) for value in reference.values)
         tags = (reference.source or "published",)
-        return Row((reference.name, "", "published", *labels), cells, tags, is_reference=True)
+        return Row(
+            (reference.name, "", "published", *labels), cells, tags, is_reference=True
+        )
 
     def _notes(self) -> Iterator[str]:
         yield self.over
@@ -282,7 +323,9 @@ class Summary:
             yield self.test
         if self.covered:
             yield self.covered
-        metrics = dict.fromkeys(column.metric for column in self.columns if not column.cost)
+        metrics = dict.fromkeys(
+            column.metric for column in self.columns if not column.cost
+        )
         if len(metrics) > 1 and not self.columns[-1].average:
             yield f"No average, as the columns are of several metrics: {', '.join(metrics)}."
         stopped = [row.name for row in self.rows if row.stopped]

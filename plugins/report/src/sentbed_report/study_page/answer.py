@@ -38,8 +38,15 @@ def answer_lines(
     if best:
         lines.append(AnswerLine("Best", best))
     if main is not None and main.groups is not None and len(data.cells) > 1:
-        lines.append(AnswerLine("Not told apart from the best", _not_told_apart(main, main.groups, chosen)))
-    effects = "".join(effects_line(of_table) for of_table in findings if of_table.summary is main)
+        lines.append(
+            AnswerLine(
+                "Not told apart from the best",
+                _not_told_apart(main, main.groups, chosen),
+            )
+        )
+    effects = "".join(
+        effects_line(of_table) for of_table in findings if of_table.summary is main
+    )
     if effects:
         lines.append(AnswerLine("Effects", effects))
     problems = list(_problems(data, summaries, selection, main))
@@ -53,18 +60,29 @@ def answer_lines(
 
 def main_table(summaries: Sequence[Summary]) -> Summary | None:
     """Return the table that conclusions are drawn from: the first on test data that ranks its cells."""
-    ranked = [summary for summary in summaries if summary.columns[-1].ranked and not summary.metric]
+    ranked = [
+        summary
+        for summary in summaries
+        if summary.columns[-1].ranked and not summary.metric
+    ]
     ranked = [summary for summary in ranked if any(row.scored for row in summary.rows)]
     of_test_data = [summary for summary in ranked if not summary.development]
     return next(iter(of_test_data or ranked), None)
 
 
 def _best(
-    data: StudyData, summaries: Sequence[Summary], selection: Selection | None, main: Summary | None
+    data: StudyData,
+    summaries: Sequence[Summary],
+    selection: Selection | None,
+    main: Summary | None,
 ) -> str:
     chosen = selection
     if chosen is None and main is not None:
-        tasks = tuple(column.task for column in main.columns if not column.average and column.ranked)
+        tasks = tuple(
+            column.task
+            for column in main.columns
+            if not column.average and column.ranked
+        )
         decide = Decide(tasks, main.evaluator, test_data=not main.development)
         chosen = select(attrs.evolve(data, decide=decide), summaries)
     if chosen is None or (selection is None and not chosen.cell):
@@ -148,7 +166,9 @@ def _not_told_apart(main: Summary, groups: RankGroups, chosen: str) -> str:
     return f"{first_names(alike)} ({len(alike)} of {count(len(others), 'other')}; {title}){shown_to_be_worse}"
 
 
-def _other_rows(main: Summary, groups: RankGroups, best: GroupedRow) -> list[GroupedRow]:
+def _other_rows(
+    main: Summary, groups: RankGroups, best: GroupedRow
+) -> list[GroupedRow]:
     """Return the rows that may be as good as the best: those that were stopped have too few seeds to tell."""
     stopped = {row.name for row in main.rows if row.stopped}
     return [row for row in groups.rows if row is not best and row.name not in stopped]
@@ -169,7 +189,10 @@ def _better_rows(groups: RankGroups, best: GroupedRow) -> list[str]:
 
 
 def _problems(
-    data: StudyData, summaries: Sequence[Summary], selection: Selection | None, main: Summary | None
+    data: StudyData,
+    summaries: Sequence[Summary],
+    selection: Selection | None,
+    main: Summary | None,
 ) -> Iterator[str]:
     statuses = status_counts(data)
     for status in ("failed", "interrupted", "running", "waiting"):

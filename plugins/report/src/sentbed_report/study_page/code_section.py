@@ -22,7 +22,9 @@ def code_section(data: StudyData) -> Section | None:
         return None
     groups: dict[tuple[str, ...], list[CellRun]] = {}
     for run, code in codes:
-        groups.setdefault(tuple(_shown(code.get(name)) for name in varying), []).append(run)
+        groups.setdefault(tuple(_shown(code.get(name)) for name in varying), []).append(
+            run
+        )
     rows = [(runs_and_cells(group), *versions) for versions, group in groups.items()]
     listed = ", ".join(varying)
     return Section(
@@ -32,7 +34,14 @@ def code_section(data: StudyData) -> Section | None:
             f"The runs were not all made by the same code and versions, which may decide scores: {listed}. "
             "They stand in the same tables all the same.",
         ),
-        [table_of("Version and first digits of the hash of the code", ["runs"], varying, rows)],
+        [
+            table_of(
+                "Version and first digits of the hash of the code",
+                ["runs"],
+                varying,
+                rows,
+            )
+        ],
     )
 
 

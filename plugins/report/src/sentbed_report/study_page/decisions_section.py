@@ -27,7 +27,9 @@ def decisions_section(data: StudyData) -> Section | None:
 
 def _table(decisions: Decisions) -> Table:
     digits = score_digits(
-        number for claim in decisions.claims for number in (claim.difference, claim.at_least)
+        number
+        for claim in decisions.claims
+        for number in (claim.difference, claim.at_least)
     )
     columns = (
         "worse than",
@@ -43,8 +45,14 @@ def _table(decisions: Decisions) -> Table:
 def outcome(decisions: Decisions) -> str:
     """Return a sentence on what is decided."""
     if decisions.rule.worse_than == "best" and decisions.winner is not None:
-        return f"The best cell is {decisions.winner}: all others were shown to be worse."
-    worse = "worse than another" if decisions.rule.worse_than == "best" else "worse than the baseline"
+        return (
+            f"The best cell is {decisions.winner}: all others were shown to be worse."
+        )
+    worse = (
+        "worse than another"
+        if decisions.rule.worse_than == "best"
+        else "worse than the baseline"
+    )
     listed = "; ".join(decisions.at_work)
     return f"Not shown to be {worse}{'' if decisions.ended else ' so far'}: {listed}."
 
@@ -59,7 +67,11 @@ def saved(data: StudyData) -> tuple[str, ...]:
         return ()
     total = 0.0
     for cell in data.cells:
-        times = [seconds for seconds in map(_seconds_without_shared_stages, cell.runs) if seconds is not None]
+        times = [
+            seconds
+            for seconds in map(_seconds_without_shared_stages, cell.runs)
+            if seconds is not None
+        ]
         if times and (decisions.ended or cell.name not in decisions.at_work):
             needless_seeds = max(decisions.rule.looks[-1] - len(cell.seeds), 0)
             runs_a_seed = max(len(data.prompts), 1)
@@ -73,7 +85,12 @@ def saved(data: StudyData) -> tuple[str, ...]:
 def _seconds_without_shared_stages(run: CellRun) -> float | None:
     """Return the time of a run with its search, and without shared stages where its cost tells them apart."""
     whole = run.record.get("seconds")
-    if run.seconds is None or whole is None or run.cost is None or run.cost.own.seconds is None:
+    if (
+        run.seconds is None
+        or whole is None
+        or run.cost is None
+        or run.cost.own.seconds is None
+    ):
         return run.seconds
     return run.seconds - float(whole) + run.cost.own.seconds
 
@@ -113,7 +130,9 @@ def _notes(decisions: Decisions) -> Iterator[str]:
 def _changes(decisions: Decisions) -> Iterator[str]:
     """Yield what was changed while the study ran, and what that means for the error rate."""
     rule = _without_seeds(decisions.rule)
-    others = [earlier for earlier in decisions.earlier if _without_seeds(earlier) != rule]
+    others = [
+        earlier for earlier in decisions.earlier if _without_seeds(earlier) != rule
+    ]
     if others:
         yield (
             f"The rule or the cells were changed while the study ran ({count(len(others), 'other rule')} "
@@ -133,7 +152,9 @@ def _changes(decisions: Decisions) -> Iterator[str]:
             "The prompts were changed while the study ran. Each look at other prompts is one that was not "
             "planned, and spends a part of the error rate that was kept for such looks."
         )
-    prompt_factors = {earlier.prompt_factor for earlier in decisions.earlier if earlier.prompts}
+    prompt_factors = {
+        earlier.prompt_factor for earlier in decisions.earlier if earlier.prompts
+    }
     if decisions.rule.prompts and prompt_factors - {decisions.rule.prompt_factor}:
         yield (
             f"The `prompt_factor` was changed while the study ran, to `{decisions.rule.prompt_factor}`. Each "
@@ -151,7 +172,9 @@ def rule_sentence(rule: Rule) -> str:
     against = "another one" if rule.worse_than == "best" else "the baseline"
     by = f" by more than {rule.margin:g}" if rule.margin else ""
     looks = ", ".join(map(str, rule.looks))
-    under = f" under each of {count(len(rule.prompts), 'prompt')}" if rule.prompts else ""
+    under = (
+        f" under each of {count(len(rule.prompts), 'prompt')}" if rule.prompts else ""
+    )
     wrong = f"any such claim is wrong, at any look and about any of {len(rule.cells)} cells,"
     if rule.promise == "best":
         wrong = f"the best of {len(rule.cells)} cells is stopped, at any look,"

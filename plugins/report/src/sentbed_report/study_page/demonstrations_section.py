@@ -15,7 +15,9 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Header, Table
 
 
-def demonstrations_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+def demonstrations_section(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Section | None:
     """Return the section; None if no cell has searched."""
     ranked = [summary for summary in summaries if summary.columns[-1].ranked]
     searches = found_demonstrations(data, ranked)
@@ -34,7 +36,9 @@ def demonstrations_section(data: StudyData, summaries: Sequence[Summary]) -> Sec
         note += " Columns of evaluations: the mean of the cell less that of the cell without a search."
     best = max(searches, key=lambda search: search.found.score).found
     summary_line = f"best: “{best.sentence}” → “{best.word}”"
-    return Section("Demonstrations", summary_line, tables=[_table(searches, gained, note)])
+    return Section(
+        "Demonstrations", summary_line, tables=[_table(searches, gained, note)]
+    )
 
 
 def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -> Table:
@@ -63,7 +67,18 @@ def _table(searches: Sequence[FoundRow], gained: Sequence[Summary], note: str) -
             harmed = share_of(best.shares.harmed, best.shares.total)
         gains = {id(gain.summary): gain.difference for gain in search.gains}
         headers = (search.cell.name, str(search.seed))
-        of_search = (best.sentence, best.word, best.score, best.improvement, helped, harmed)
-        rows.append((*headers, *of_search, *(gains.get(id(summary)) for summary in gained)))
+        of_search = (
+            best.sentence,
+            best.word,
+            best.score,
+            best.improvement,
+            helped,
+            harmed,
+        )
+        rows.append(
+            (*headers, *of_search, *(gains.get(id(summary)) for summary in gained))
+        )
     has_several_seeds = len(cells) < len(searches)
-    return table_of("", ["cell", Header("seed", shown=has_several_seeds)], columns, rows, [note])
+    return table_of(
+        "", ["cell", Header("seed", shown=has_several_seeds)], columns, rows, [note]
+    )

@@ -32,7 +32,9 @@ _NOTES = (
 )
 
 
-def effects_section(data: StudyData, findings: Sequence[AxisFindings]) -> Section | None:
+def effects_section(
+    data: StudyData, findings: Sequence[AxisFindings]
+) -> Section | None:
     """Return the section of the effects of single axes; None where there are none."""
     if not findings:
         return None
@@ -47,7 +49,10 @@ def effects_section(data: StudyData, findings: Sequence[AxisFindings]) -> Sectio
         "Effects",
         effects_line(findings[0]),
         tables=tables,
-        notes=[*(note.format(sources=sources_of_tests(data)) for note in _NOTES), *notes],
+        notes=[
+            *(note.format(sources=sources_of_tests(data)) for note in _NOTES),
+            *notes,
+        ],
         plots=plots_of(KINDS["effects"], data, summaries),
     )
 
@@ -60,7 +65,9 @@ def effects_line(findings: AxisFindings) -> str:
 def _axis_lines(findings: AxisFindings) -> Iterator[str]:
     digits = findings.summary.digits
     for effect in findings.compared:
-        differences = {label.label: label.difference for label in effect.labels if label.pairs}
+        differences = {
+            label.label: label.difference for label in effect.labels if label.pairs
+        }
         differences.pop(effect.reference, None)
         if not differences:
             continue
@@ -88,7 +95,9 @@ def _is_lost_to_correction(test: Judged) -> bool:
     return low > 0 or high < 0
 
 
-def _interacting(axis: str, interactions: Mapping[tuple[str, str], Judged]) -> list[str]:
+def _interacting(
+    axis: str, interactions: Mapping[tuple[str, str], Judged]
+) -> list[str]:
     """Return the axes on which the effect of an axis was shown to depend, with their marks."""
     others = []
     for axes, test in interactions.items():
@@ -131,7 +140,9 @@ def _remarks(findings: AxisFindings) -> Iterator[str]:
             others = ", ".join(effect.together)
             yield f"{effect.axis} changes together with {others}: one cannot be told from the other."
         if not effect.compared:
-            listed = "; ".join(f"{label}: {reason}" for label, reason in effect.left.items())
+            listed = "; ".join(
+                f"{label}: {reason}" for label, reason in effect.left.items()
+            )
             yield f"{effect.axis} is not shown, since no two of its labels can be compared: {listed}."
             continue
         for reason, labels in by_reason(effect.left).items():
@@ -162,7 +173,9 @@ def by_reason(left: Mapping[str, str]) -> dict[str, list[str]]:
     return reasons
 
 
-def interactions_section(data: StudyData, findings: Sequence[AxisFindings]) -> Section | None:
+def interactions_section(
+    data: StudyData, findings: Sequence[AxisFindings]
+) -> Section | None:
     """Return the section of two axes at a time; None where there are no two."""
     tables = []
     clear = []
@@ -170,11 +183,17 @@ def interactions_section(data: StudyData, findings: Sequence[AxisFindings]) -> S
         summary = of_table.summary
         for pair, test in of_table.interactions.items():
             if sign_of(test.corrected):
-                clear.append(f"{' and '.join(pair)}{sign_of(test.corrected)} in {title_of(summary)}")
+                clear.append(
+                    f"{' and '.join(pair)}{sign_of(test.corrected)} in {title_of(summary)}"
+                )
         tables += [_grid_table(grid, summary) for grid in _grids(data, of_table)]
     if not tables:
         return None
-    line = f"depend on each other: {'; '.join(clear)}" if clear else "no two axes are shown to interact"
+    line = (
+        f"depend on each other: {'; '.join(clear)}"
+        if clear
+        else "no two axes are shown to interact"
+    )
     note = (
         "Whether two axes interact: the clearest difference of differences against their references, over "
         "seeds and items, corrected over all of them (Holm)."
@@ -185,7 +204,9 @@ def interactions_section(data: StudyData, findings: Sequence[AxisFindings]) -> S
 def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
     """Yield the means of each two axes that have any."""
     axes = [axis for axis in data.axes if len(axis.labels) > 1]
-    together = {(effect.axis, other) for effect in findings.effects for other in effect.together}
+    together = {
+        (effect.axis, other) for effect in findings.effects for other in effect.together
+    }
     for first, second in combinations(axes, 2):
         if (first.name, second.name) in together:
             continue
@@ -200,13 +221,29 @@ def _grids(data: StudyData, findings: AxisFindings) -> Iterator[Grid]:
 
 def _grid_table(grid: Grid, summary: Summary) -> Table:
     last = summary.columns[-1]
-    alike = Column("", last.metric, direction=last.direction, group=grid.columns.name, digits=summary.digits)
-    columns = [attrs.evolve(alike, task=label, heading=label) for label in grid.columns.labels]
-    rows = [(label, *means) for label, means in zip(grid.rows.labels, grid.means, strict=True)]
+    alike = Column(
+        "",
+        last.metric,
+        direction=last.direction,
+        group=grid.columns.name,
+        digits=summary.digits,
+    )
+    columns = [
+        attrs.evolve(alike, task=label, heading=label) for label in grid.columns.labels
+    ]
+    rows = [
+        (label, *means)
+        for label, means in zip(grid.rows.labels, grid.means, strict=True)
+    ]
     cells = "one cell" if grid.contexts == 1 else f"{grid.contexts:,} matched cells"
-    notes = [f"Mean of {cells}, of the same combinations of everything else everywhere."]
+    notes = [
+        f"Mean of {cells}, of the same combinations of everything else everywhere."
+    ]
     left = {f"{row}, {column}": reason for (row, column), reason in grid.left.items()}
-    notes += [f"Not shown: {'; '.join(pairs)}: {reason}." for reason, pairs in by_reason(left).items()]
+    notes += [
+        f"Not shown: {'; '.join(pairs)}: {reason}."
+        for reason, pairs in by_reason(left).items()
+    ]
     notes += [note[0].upper() + note[1:] for note in _seeds_and_degenerate(summary)]
     title = f"{title_of(summary)}: {grid.rows.name} by {grid.columns.name}"
     table = table_of(title, [axis_column(grid.rows.name)], columns, rows, notes)

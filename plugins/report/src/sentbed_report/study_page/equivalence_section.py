@@ -14,7 +14,9 @@ from sentbed_report.tables.estimate import Estimate
 from sentbed_report.tables.table import Table
 
 
-def equivalence_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+def equivalence_section(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Section | None:
     """Return the section, or None if the study has no margin or nothing was compared."""
     tables = [_table(summary) for summary in summaries]
     tables = [table for table in tables if table.rows]
@@ -24,7 +26,8 @@ def equivalence_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
         row.cell
         for summary in summaries
         for row in summary.rows
-        if row.cells[-1].equivalence is not None and sign_of(row.cells[-1].equivalence.corrected_no_worse)
+        if row.cells[-1].equivalence is not None
+        and sign_of(row.cells[-1].equivalence.corrected_no_worse)
     }
     return Section(
         "Equivalence",
@@ -52,7 +55,14 @@ def _table(summary: Summary) -> Table:
         if test is None or judged is None:
             continue
         difference = Estimate(value=judged.difference, interval=(test.low, test.high))
-        rows.append((row, difference, _claim(test.corrected_no_worse), _claim(test.corrected_equivalent)))
+        rows.append(
+            (
+                row,
+                difference,
+                _claim(test.corrected_no_worse),
+                _claim(test.corrected_equivalent),
+            )
+        )
     columns = (
         Column("difference", form="signed", digits=summary.digits),
         f"no worse by more than {margin}",

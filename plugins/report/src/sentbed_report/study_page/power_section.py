@@ -7,7 +7,12 @@ from collections.abc import Iterator, Sequence
 from sentbed_report.page.sections import Section, table_of
 from sentbed_report.statistics.power import LEVEL, POWER, SeedsNeeded
 from sentbed_report.statistics.significance import Judged
-from sentbed_report.study.observed_power import TIMES, ObservedPower, judged_rows, observed_power
+from sentbed_report.study.observed_power import (
+    TIMES,
+    ObservedPower,
+    judged_rows,
+    observed_power,
+)
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary, title_of
 from sentbed_report.tables.column import Column
@@ -65,7 +70,9 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
     for (seeds, digits), of_group in groups.items():
         numbers = [times * seeds for times in TIMES]
         has_prompts = any(power.spread.prompt_std for power in of_group)
-        over_prompts = [Column("std over prompts", digits=digits)] if has_prompts else []
+        over_prompts = (
+            [Column("std over prompts", digits=digits)] if has_prompts else []
+        )
         columns = (
             Column("comparisons", form="count"),
             Column("std over seeds", digits=digits),
@@ -79,7 +86,9 @@ def _smallest_differences(powers: Sequence[ObservedPower]) -> Iterator[Table]:
             values = [power.comparisons, power.spread.seed_std, item_std]
             if has_prompts:
                 values.append(power.spread.prompt_std)
-            rows.append((title_of(power.summary), *values, *map(power.smallest, numbers)))
+            rows.append(
+                (title_of(power.summary), *values, *map(power.smallest, numbers))
+            )
         yield table_of("", ["column"], columns, rows)
 
 
@@ -89,7 +98,9 @@ def _seeds_needed(power: ObservedPower) -> Table:
     for row, judged in judged_rows(power.summary):
         if judged.significant or judged.corrected is None:
             continue
-        rows.append((row, judged.difference, judged.corrected, seeds_text(power, judged)))
+        rows.append(
+            (row, judged.difference, judged.corrected, seeds_text(power, judged))
+        )
     title = f"{title_of(power.summary)}: seeds that would find the observed difference ({_PERCENT} power)"
     columns = (
         Column("difference", form="signed", digits=power.summary.digits),

@@ -36,7 +36,13 @@ def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | 
             tables.append(sources)
         tables.append(_ranks_table(summary, rows))
         tables.append(_best_table(summary, rows))
-    return Section("Prompts", _line(*effects[0]), [*_sentences(data, effects)], tables, [*_notes(data)])
+    return Section(
+        "Prompts",
+        _line(*effects[0]),
+        [*_sentences(data, effects)],
+        tables,
+        [*_notes(data)],
+    )
 
 
 def _line(summary: Summary, rows: Sequence[RowUnderPrompts]) -> str:
@@ -75,8 +81,14 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         "seeds": "std over seeds",
         "items": "error of items",
     }
-    rows_with_sources = [(row.row, row.sources) for row in rows if row.sources is not None]
-    known = [name for name in headings if any(name in sources.stds for _, sources in rows_with_sources)]
+    rows_with_sources = [
+        (row.row, row.sources) for row in rows if row.sources is not None
+    ]
+    known = [
+        name
+        for name in headings
+        if any(name in sources.stds for _, sources in rows_with_sources)
+    ]
     columns = [Column(headings[name], digits=digits) for name in known]
     columns += [Column(f"share of {name}", form="share") for name in known]
     lines = []
@@ -87,11 +99,18 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     what = "score"
     if summary.baseline is not None:
         what = f"difference from {summary.baseline}"
-    return table_of(f"{title_of(summary)}: sources of variance of the {what}", ["cell"], columns, lines)
+    return table_of(
+        f"{title_of(summary)}: sources of variance of the {what}",
+        ["cell"],
+        columns,
+        lines,
+    )
 
 
 def _ranks_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
-    columns: list[Column | str] = [Column(prompt, digits=summary.digits) for prompt in summary.prompts]
+    columns: list[Column | str] = [
+        Column(prompt, digits=summary.digits) for prompt in summary.prompts
+    ]
     columns.append("ranks")
     lines = []
     for row in rows:
@@ -115,8 +134,19 @@ def _best_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     lines = []
     for row in rows:
         best = row.best
-        lines.append((row.row, best.prompt, best.score, best.mean, best.score - best.mean, best.optimism))
-    return table_of(f"{title_of(summary)}: the best prompt of each cell", ["cell"], columns, lines)
+        lines.append(
+            (
+                row.row,
+                best.prompt,
+                best.score,
+                best.mean,
+                best.score - best.mean,
+                best.optimism,
+            )
+        )
+    return table_of(
+        f"{title_of(summary)}: the best prompt of each cell", ["cell"], columns, lines
+    )
 
 
 def _notes(data: StudyData) -> Iterator[str]:

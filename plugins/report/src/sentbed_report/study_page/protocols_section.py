@@ -13,7 +13,9 @@ from sentbed_report.study.summary_tables import Summary
 from sentbed_report.tables.table import Table
 
 
-def protocols_section(summaries: Sequence[Summary], scores: Sequence[Score] = ()) -> Section | None:
+def protocols_section(
+    summaries: Sequence[Summary], scores: Sequence[Score] = ()
+) -> Section | None:
     """Return the entries of each table's protocol; None if evaluators state none.
 
     `scores` are those of a run, whose encoders and notes are added.
@@ -24,7 +26,9 @@ def protocols_section(summaries: Sequence[Summary], scores: Sequence[Score] = ()
     if not rows:
         return None
     tables = [table_of("", ["table", "entry"], ["value"], rows), _encoders(scores)]
-    notes = dict.fromkeys(f"{score.evaluator}: {score.note}" for score in scores if score.note)
+    notes = dict.fromkeys(
+        f"{score.evaluator}: {score.note}" for score in scores if score.note
+    )
     return Section(
         "How these numbers were made",
         "the protocol of each score",
@@ -48,7 +52,9 @@ def _entries(summary: Summary) -> list[tuple[str, str]]:
     protocols = {}
     for column in summary.columns:
         if column.protocol:
-            protocols[column.task] = {str(k): shown(plain(v)) for k, v in column.protocol.items()}
+            protocols[column.task] = {
+                str(k): shown(plain(v)) for k, v in column.protocol.items()
+            }
     names = dict.fromkeys(name for protocol in protocols.values() for name in protocol)
     common: list[tuple[str, str]] = []
     varying: list[tuple[str, str]] = []

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 
 from sentbed.protocols import ExpectedRow
 
-from sentbed_report.formatting import count, expected_digits, expected_kind, expected_verdict, tolerance_text
+from sentbed_report.formatting import (
+    count,
+    expected_digits,
+    expected_kind,
+    expected_verdict,
+    tolerance_text,
+)
 from sentbed_report.page.sections import Section, Value, table_of
 from sentbed_report.study.published_number_comparison import published_numbers
 from sentbed_report.study.study_data import StudyData
@@ -22,7 +28,9 @@ def published_section(data: StudyData, summaries: Sequence[Summary]) -> Section 
         return None
     rows = [number.row for number in numbers]
     table = expected_table(rows, "published", [number.cell for number in numbers])
-    return Section("Published", met_line(rows), tables=[table], notes=published_notes(data))
+    return Section(
+        "Published", met_line(rows), tables=[table], notes=published_notes(data)
+    )
 
 
 def met_line(rows: Sequence[ExpectedRow]) -> str:
@@ -34,7 +42,9 @@ def met_line(rows: Sequence[ExpectedRow]) -> str:
     return f"{met} of {count(len(deciding), 'expected number')} met"
 
 
-def expected_table(rows: Sequence[ExpectedRow], name: str, cells: Sequence[str] = ()) -> Table:
+def expected_table(
+    rows: Sequence[ExpectedRow], name: str, cells: Sequence[str] = ()
+) -> Table:
     """Return expected numbers, which are called `name`, with those found; `cells` are what they are of."""
     digits = max(map(expected_digits, rows), default=2)
     columns = (
@@ -69,5 +79,7 @@ def published_notes(data: StudyData) -> tuple[str, ...]:
         if parts:
             notes.append(f"{title}: {' '.join(parts)}")
         for cell, reason in table.contradicted.items():
-            notes.append(f"{title}, {cell}: not to be met, and not counted, since {reason}.")
+            notes.append(
+                f"{title}, {cell}: not to be met, and not counted, since {reason}."
+            )
     return tuple(notes)

@@ -21,9 +21,13 @@ from sentbed_report.tables.table import Table
 _LEVEL = f"{100 * SIGNIFICANT:g} %"
 
 
-def rank_groups_section(data: StudyData, summaries: Sequence[Summary]) -> Section | None:
+def rank_groups_section(
+    data: StudyData, summaries: Sequence[Summary]
+) -> Section | None:
     """Return the section; None if no table has two rows that have finished."""
-    grouped = [(summary, summary.groups) for summary in summaries if summary.groups is not None]
+    grouped = [
+        (summary, summary.groups) for summary in summaries if summary.groups is not None
+    ]
     if not grouped:
         return None
     tables: list[Table] = []
@@ -37,7 +41,9 @@ def rank_groups_section(data: StudyData, summaries: Sequence[Summary]) -> Sectio
     if any(groups.rows for _, groups in grouped):
         notes += _decided(data.decisions)
     plots = plots_of(KINDS["ranks"], data, summaries)
-    return Section("Rank groups", _line(grouped), [*_sentences(grouped)], tables, notes, plots)
+    return Section(
+        "Rank groups", _line(grouped), [*_sentences(grouped)], tables, notes, plots
+    )
 
 
 def _line(grouped: Sequence[tuple[Summary, RankGroups]]) -> str:
@@ -57,7 +63,11 @@ def _sentences(grouped: Sequence[tuple[Summary, RankGroups]]) -> Iterator[str]:
         paired = "each seed with the same seed"
         if compared[0][0].prompts:
             paired = "each prompt and seed with the same"
-        times = "" if looks == 1 else f", times the {looks} looks at which cells may be stopped"
+        times = (
+            ""
+            if looks == 1
+            else f", times the {looks} looks at which cells may be stopped"
+        )
         yield (
             "Cells that share a letter cannot be told apart, and cells that share none differ. A shared "
             "letter does not mean that two cells are equal."

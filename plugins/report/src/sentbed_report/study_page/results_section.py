@@ -18,20 +18,37 @@ from sentbed_report.tables.table import Cell, Header, Row, Table
 
 def results_sections(data: StudyData, summaries: Sequence[Summary]) -> list[Section]:
     """Return the wide table, then what stands behind it: further metrics, costs and protocols."""
-    first = [summary for summary in summaries if not summary.metric and not is_table_of_costs(summary)]
+    first = [
+        summary
+        for summary in summaries
+        if not summary.metric and not is_table_of_costs(summary)
+    ]
     further = [summary for summary in summaries if summary not in first]
     if not summaries:
-        return [Section("Results", sentences=("No run has finished with scores yet.",), is_open=True)]
+        return [
+            Section(
+                "Results",
+                sentences=("No run has finished with scores yet.",),
+                is_open=True,
+            )
+        ]
     sections = []
     if first:
-        sections.append(Section("Results", tables=(wide_table(data, first),), is_open=True))
+        sections.append(
+            Section("Results", tables=(wide_table(data, first),), is_open=True)
+        )
     if further:
-        titles = dict.fromkeys(f"{summary.evaluator} {summary.metric}".strip() for summary in further)
+        titles = dict.fromkeys(
+            f"{summary.evaluator} {summary.metric}".strip() for summary in further
+        )
         sections.append(
             Section(
                 "More metrics",
                 ", ".join(titles),
-                tables=tuple(attrs.evolve(summary.table, title=summary.note) for summary in further),
+                tables=tuple(
+                    attrs.evolve(summary.table, title=summary.note)
+                    for summary in further
+                ),
             )
         )
     protocols = protocols_section(summaries)
@@ -52,7 +69,9 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
         group = _group(summary) if len(summaries) > 1 else ""
         columns += [attrs.evolve(column, group=group) for column in summary.columns]
     rows = _joined_rows(tables)
-    shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1] or ["cell"]
+    shown = [axis_column(axis.name) for axis in data.axes if len(axis.labels) > 1] or [
+        "cell"
+    ]
     place_of_name = [header.name for header in tables[0].headers].index(shown[0])
     cells = [row.cell for row in rows if not row.is_reference]
     if len(cells) > len(set(cells)):
@@ -65,7 +84,9 @@ def wide_table(data: StudyData, summaries: Sequence[Summary]) -> Table:
     title = summaries[0].note if len(summaries) == 1 else ""
     return Table(
         title,
-        tuple(Header(header.name, header.name in shown) for header in tables[0].headers),
+        tuple(
+            Header(header.name, header.name in shown) for header in tables[0].headers
+        ),
         tuple(columns),
         tuple(rows),
         tuple(_notes(summaries)),
@@ -85,7 +106,9 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
     for place, table in enumerate(tables):
         for row in table.rows:
             name, encoder, *_ = row.headers
-            key = ("published", name, *row.tags) if row.is_reference else (name, encoder)
+            key = (
+                ("published", name, *row.tags) if row.is_reference else (name, encoder)
+            )
             alike.setdefault(key, {})[place] = row
             if encoder:
                 scored.add(row.cell)
@@ -96,7 +119,11 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
             continue
         cells: list[Cell] = []
         for place, table in enumerate(tables):
-            cells += of_tables[place].cells if place in of_tables else [None] * len(table.columns)
+            cells += (
+                of_tables[place].cells
+                if place in of_tables
+                else [None] * len(table.columns)
+            )
         rows.append(attrs.evolve(row, cells=tuple(cells)))
     return sorted(rows, key=lambda row: row.is_reference)
 
@@ -104,7 +131,9 @@ def _joined_rows(tables: Sequence[Table]) -> list[Row]:
 def _group(summary: Summary) -> str:
     """Return what the columns of a table have in common."""
     parts = list(summary.names)
-    metrics = dict.fromkeys(column.metric for column in summary.columns if not column.average)
+    metrics = dict.fromkeys(
+        column.metric for column in summary.columns if not column.average
+    )
     if len(metrics) == 1:
         parts += metrics
     if summary.apart:

@@ -58,7 +58,9 @@ def summary_line(data: StudyData) -> str:
 
 def facts(data: StudyData) -> tuple[Fact, ...]:
     """Return what all cells share, then the axes with their labels, baseline, seeds and cells left out."""
-    varied = {line.partition(": ")[0] for cell in data.cells for line in cell.differences}
+    varied = {
+        line.partition(": ")[0] for cell in data.cells for line in cell.differences
+    }
     for axis in data.axes:
         # An axis is told with its labels, also where one label alone has cells.
         varied.update(axis.paths)
@@ -79,9 +81,14 @@ def failures_section(data: StudyData) -> Section | None:
     if not failed:
         return None
     texts = [Text(run.error or "no message", title=str(run)) for run in failed]
-    rows = [(run.cell, _linked(run, str(run).removeprefix(f"{run.cell}, "))) for run in failed]
+    rows = [
+        (run.cell, _linked(run, str(run).removeprefix(f"{run.cell}, ")))
+        for run in failed
+    ]
     table = table_of("", ["cell"], ["run"], rows)
-    return Section("Failed", count(len(failed), "run"), tables=[table], texts=texts, is_open=True)
+    return Section(
+        "Failed", count(len(failed), "run"), tables=[table], texts=texts, is_open=True
+    )
 
 
 def runs_section(data: StudyData) -> Section:
@@ -93,7 +100,14 @@ def runs_section(data: StudyData) -> Section:
     for cell in data.cells:
         tags = ("baseline",) if cell.name == data.baseline and not data.prompts else ()
         for prompt in data.prompts or ("",):
-            rows.append(Row((cell.name, prompt), tuple(_states(cell, prompt, seeds)), tags, cell.name))
+            rows.append(
+                Row(
+                    (cell.name, prompt),
+                    tuple(_states(cell, prompt, seeds)),
+                    tags,
+                    cell.name,
+                )
+            )
     tables = [Table("", headers, columns, tuple(rows))]
     different = [cell for cell in data.cells if cell.differences]
     if different:

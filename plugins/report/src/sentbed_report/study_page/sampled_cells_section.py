@@ -5,7 +5,12 @@ from __future__ import annotations
 from sentbed.helpers import score_digits
 
 from sentbed_report.page.sections import Section, table_of
-from sentbed_report.study.deciding_score import Decide, deciding_scores, mean_of, without_mean
+from sentbed_report.study.deciding_score import (
+    Decide,
+    deciding_scores,
+    mean_of,
+    without_mean,
+)
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.tables.column import Column
 
@@ -19,17 +24,33 @@ def sampled_cells_section(data: StudyData) -> Section | None:
     scores = _deciding_scores(data, seed)
     columns = (
         Column("chosen", form="count"),
-        Column("score", digits=score_digits(score for score in scores.values() if score is not None)),
+        Column(
+            "score",
+            digits=score_digits(
+                score for score in scores.values() if score is not None
+            ),
+        ),
     )
-    rows = [(name, place, scores.get(name)) for place, name in enumerate(sampled.names, 1)]
+    rows = [
+        (name, place, scores.get(name)) for place, name in enumerate(sampled.names, 1)
+    ]
     before = sum(cell.name not in sampled.names for cell in data.cells)
-    more = f" {before:,} more {'was' if before == 1 else 'were'} run before." if before else ""
+    more = (
+        f" {before:,} more {'was' if before == 1 else 'were'} run before."
+        if before
+        else ""
+    )
     sentences = [f"{sampled}.{more} Nothing is known of the others."]
     left = sampled.cells - len(sampled.names)
     if left > 0:
         sentences.append(f"The study is to run {left:,} more.")
     title = f"In the order in which they were chosen, with the mean of the deciding scores of seed {seed}"
-    return Section("Sampled cells", str(sampled), sentences, [table_of(title, ["cell"], columns, rows)])
+    return Section(
+        "Sampled cells",
+        str(sampled),
+        sentences,
+        [table_of(title, ["cell"], columns, rows)],
+    )
 
 
 def _deciding_scores(data: StudyData, seed: int | None) -> dict[str, float | None]:

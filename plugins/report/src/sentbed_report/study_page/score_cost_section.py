@@ -48,13 +48,23 @@ def _table(against: ScoreAgainstCost) -> Table:
         Column("front", form="count"),
         attrs.evolve(scores.columns[-1], digits=scores.digits),
         # Units are in the headings of the table of costs; here are many columns.
-        *(attrs.evolve(costs.columns[index], heading=costs.columns[index].task) for index in order),
+        *(
+            attrs.evolve(costs.columns[index], heading=costs.columns[index].task)
+            for index in order
+        ),
     ]
     rows = []
     for point in against.points:
         place: Place | None = 1 if point.front else None
         score = Estimate(value=point.score, place=place)
-        rows.append((point.row, point.front, score, *(point.costs[index].value for index in order)))
+        rows.append(
+            (
+                point.row,
+                point.front,
+                score,
+                *(point.costs[index].value for index in order),
+            )
+        )
     return table_of(title_of_both(against), ["cell"], columns, rows, _notes(against))
 
 

@@ -34,7 +34,13 @@ def study_cost_section(data: StudyData, further: Sequence[str] = ()) -> Section 
     taken = cost.taken.seconds
     if taken is not None:
         line = f"{_AMOUNTS['seconds'].text(taken)} of runs"
-    return Section("Cost of the study", line, [*_sentences(cost), *further], [table], [*_notes(cost)])
+    return Section(
+        "Cost of the study",
+        line,
+        [*_sentences(cost), *further],
+        [table],
+        [*_notes(cost)],
+    )
 
 
 def _table(cost: StudyCost) -> Table:
@@ -46,13 +52,21 @@ def _table(cost: StudyCost) -> Table:
             "taken": cost.taken,
             "unshared": cost.alone,
         }
-    names = [name for name in _AMOUNTS if any(getattr(part, name, None) for part in parts.values())]
+    names = [
+        name
+        for name in _AMOUNTS
+        if any(getattr(part, name, None) for part in parts.values())
+    ]
     rows: list[list[Value]] = []
     for title, part in parts.items():
         amounts = [getattr(part, name) for name in names]
-        rows.append([title, *("not known" if amount is None else amount for amount in amounts)])
+        rows.append(
+            [title, *("not known" if amount is None else amount for amount in amounts)]
+        )
     if cost.shared is not None:
-        rows.append(["saved", *(_saved(cost.taken, cost.alone, name) for name in names)])
+        rows.append(
+            ["saved", *(_saved(cost.taken, cost.alone, name) for name in names)]
+        )
     return table_of("", ["part"], [_AMOUNTS[name] for name in names], rows)
 
 

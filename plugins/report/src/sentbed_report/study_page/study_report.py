@@ -18,7 +18,12 @@ from sentbed_report.study.selection import Selection, select
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.answer import answer_lines
-from sentbed_report.study_page.runs_section import facts, status_class, status_line, summary_line
+from sentbed_report.study_page.runs_section import (
+    facts,
+    status_class,
+    status_line,
+    summary_line,
+)
 from sentbed_report.study_page.study_sections import sections_of
 
 

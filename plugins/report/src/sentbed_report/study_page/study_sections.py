@@ -15,7 +15,10 @@ from sentbed_report.study.summary_tables import Summary
 from sentbed_report.study_page.code_section import code_section
 from sentbed_report.study_page.decisions_section import decisions_section, saved
 from sentbed_report.study_page.demonstrations_section import demonstrations_section
-from sentbed_report.study_page.effects_section import effects_section, interactions_section
+from sentbed_report.study_page.effects_section import (
+    effects_section,
+    interactions_section,
+)
 from sentbed_report.study_page.equivalence_section import equivalence_section
 from sentbed_report.study_page.power_section import power_section
 from sentbed_report.study_page.prompts_section import prompts_section

@@ -20,7 +20,16 @@ def warnings_of_runs(data: StudyData) -> list[tuple[CellRun, list[str]]]:
             if run.status == "finished":
                 warnings = run.record.get("warnings")
                 texts = warnings if isinstance(warnings, list) else []
-                warned.append((run, [*dict.fromkeys(text for text in texts if isinstance(text, str))]))
+                warned.append(
+                    (
+                        run,
+                        [
+                            *dict.fromkeys(
+                                text for text in texts if isinstance(text, str)
+                            )
+                        ],
+                    )
+                )
     return warned
 
 

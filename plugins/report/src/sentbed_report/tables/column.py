@@ -8,7 +8,14 @@ from typing import Any, Literal, TypeAlias
 import attrs
 from sentbed.protocols import Direction
 
-from sentbed_report.formatting import count_text, duration, number, probability, share, signed
+from sentbed_report.formatting import (
+    count_text,
+    duration,
+    number,
+    probability,
+    share,
+    signed,
+)
 
 AVERAGE = "AVG"
 """Task of an average, whether the evaluator gives it or it is computed here."""

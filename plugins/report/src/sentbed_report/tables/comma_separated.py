@@ -20,11 +20,15 @@ def to_csv(table: Table) -> str:
     that a spreadsheet would take for a formula has an apostrophe before it.
     """
     rows = [row for row in table.rows if not row.is_reference]
-    columns = [[row.cells[place] for row in rows] for place in range(len(table.columns))]
+    columns = [
+        [row.cells[place] for row in rows] for place in range(len(table.columns))
+    ]
     quantities = [_quantities(cells) for cells in columns]
     heading: list[object] = [header.name for header in table.headers]
     for column, names in zip(table.columns, quantities, strict=True):
-        heading += [f"{column.full_heading} {name}" for name in names] or [column.full_heading]
+        heading += [f"{column.full_heading} {name}" for name in names] or [
+            column.full_heading
+        ]
     lines = [heading]
     for row in rows:
         line: list[object] = [*row.headers]
@@ -32,7 +36,10 @@ def to_csv(table: Table) -> str:
             if isinstance(cell, Estimate):
                 line += [value(cell) for value in names.values()]
             else:
-                line += [None if cell is None else plain_text(cell), *([None] * (len(names) - 1))]
+                line += [
+                    None if cell is None else plain_text(cell),
+                    *([None] * (len(names) - 1)),
+                ]
         lines.append(line)
     return csv_text(lines)
 
@@ -40,7 +47,9 @@ def to_csv(table: Table) -> str:
 def to_long_csv(tables: Sequence[Table]) -> str:
     """Return several tables, a number a line: table, headers, task, metric, then what is known of it."""
     headers = dict.fromkeys(header.name for table in tables for header in table.headers)
-    quantities = _quantities([cell for table in tables for _, _, cell in table.numbers()])
+    quantities = _quantities(
+        [cell for table in tables for _, _, cell in table.numbers()]
+    )
     lines: list[list[object]] = [["table", *headers, "task", "metric", *quantities]]
     for table in tables:
         names = [header.name for header in table.headers]
@@ -49,7 +58,9 @@ def to_long_csv(tables: Sequence[Table]) -> str:
                 labels = dict(zip(names, row.headers, strict=True))
                 about = [labels.get(name) for name in headers]
                 numbers = [value(estimate) for value in quantities.values()]
-                lines.append([table.name, *about, column.task_and_part, column.metric, *numbers])
+                lines.append(
+                    [table.name, *about, column.task_and_part, column.metric, *numbers]
+                )
     return csv_text(lines)
 
 
@@ -60,7 +71,9 @@ def _quantities(cells: Sequence[Cell]) -> dict[str, Callable[[Estimate], object]
     if not estimates:
         return columns
     for quantity in QUANTITIES:
-        if quantity.always or any(quantity.record(estimate) is not None for estimate in estimates):
+        if quantity.always or any(
+            quantity.record(estimate) is not None for estimate in estimates
+        ):
             columns |= quantity.cells
     return columns
 

@@ -78,7 +78,9 @@ class Estimate:
     def _deviation_over_seeds(self) -> float | None:
         if self.value is None or len(self.seeds) < 2:
             return None
-        squares = math.fsum((number - self.value) ** 2 for number in self.seeds.values())
+        squares = math.fsum(
+            (number - self.value) ** 2 for number in self.seeds.values()
+        )
         return math.sqrt(squares / (len(self.seeds) - 1))
 
     @property
@@ -180,19 +182,30 @@ def _degenerate(estimate: Estimate, column: Column) -> Sequence[Piece]:
 def _change(estimate: Estimate, column: Column) -> Sequence[Piece]:
     if estimate.change is None:
         return ()
-    return (Piece(signed(estimate.change, column.digits), "against the same encoder before training"),)
+    return (
+        Piece(
+            signed(estimate.change, column.digits),
+            "against the same encoder before training",
+        ),
+    )
 
 
 def _interval(estimate: Estimate, column: Column) -> Sequence[Piece]:
     if estimate.interval is None:
         return ()
-    return (Piece(interval_text(estimate.interval, column.digits), "confidence interval"),)
+    return (
+        Piece(interval_text(estimate.interval, column.digits), "confidence interval"),
+    )
 
 
 def _count(estimate: Estimate, column: Column) -> Sequence[Piece]:
     if estimate.count is None:
         return ()
-    return (Piece(f"of {estimate.count:,}", "cells, or pairs of cells, that it is the mean of"),)
+    return (
+        Piece(
+            f"of {estimate.count:,}", "cells, or pairs of cells, that it is the mean of"
+        ),
+    )
 
 
 def _published(estimate: Estimate, column: Column) -> Sequence[Piece]:
@@ -239,7 +252,12 @@ def _judged_record(estimate: Estimate) -> dict[str, Any] | None:
 
 def _published_record(estimate: Estimate) -> list[dict[str, Any]]:
     return [
-        {"source": row.source, "value": row.value, "difference": row.difference, "met": row.met}
+        {
+            "source": row.source,
+            "value": row.value,
+            "difference": row.difference,
+            "met": row.met,
+        }
         for row in estimate.published
     ]
 
@@ -253,11 +271,19 @@ def _corrected(estimate: Estimate) -> float | None:
 
 
 def _corrected_no_worse(estimate: Estimate) -> float | None:
-    return None if estimate.equivalence is None else estimate.equivalence.corrected_no_worse
+    return (
+        None
+        if estimate.equivalence is None
+        else estimate.equivalence.corrected_no_worse
+    )
 
 
 def _corrected_equivalent(estimate: Estimate) -> float | None:
-    return None if estimate.equivalence is None else estimate.equivalence.corrected_equivalent
+    return (
+        None
+        if estimate.equivalence is None
+        else estimate.equivalence.corrected_equivalent
+    )
 
 
 def _equivalence_record(estimate: Estimate) -> dict[str, Any] | None:
@@ -271,8 +297,18 @@ def _first_published(estimate: Estimate) -> float | None:
 QUANTITIES: list[Quantity] = [
     Quantity("mean", lambda estimate: estimate.value),
     Quantity("std", lambda estimate: estimate.std, pieces=_spread),
-    Quantity("seeds", lambda estimate: estimate.seeds, {"seeds": lambda estimate: len(estimate.seeds)}),
-    Quantity("rank", lambda estimate: estimate.rank, pieces=_rank, placing="mark", always=False),
+    Quantity(
+        "seeds",
+        lambda estimate: estimate.seeds,
+        {"seeds": lambda estimate: len(estimate.seeds)},
+    ),
+    Quantity(
+        "rank",
+        lambda estimate: estimate.rank,
+        pieces=_rank,
+        placing="mark",
+        always=False,
+    ),
     Quantity("place", lambda estimate: estimate.place, always=False),
     Quantity(
         "against_baseline",
@@ -281,8 +317,19 @@ QUANTITIES: list[Quantity] = [
         _significance,
         "mark",
     ),
-    Quantity("published", _published_record, {"published": _first_published}, _published, "below"),
-    Quantity("degenerate", lambda estimate: estimate.degenerate, pieces=_degenerate, placing="mark"),
+    Quantity(
+        "published",
+        _published_record,
+        {"published": _first_published},
+        _published,
+        "below",
+    ),
+    Quantity(
+        "degenerate",
+        lambda estimate: estimate.degenerate,
+        pieces=_degenerate,
+        placing="mark",
+    ),
     Quantity(
         "interval",
         lambda estimate: estimate.interval,
@@ -291,8 +338,20 @@ QUANTITIES: list[Quantity] = [
         "below",
         always=False,
     ),
-    Quantity("change", lambda estimate: estimate.change, pieces=_change, placing="below", always=False),
-    Quantity("count", lambda estimate: estimate.count, pieces=_count, placing="below", always=False),
+    Quantity(
+        "change",
+        lambda estimate: estimate.change,
+        pieces=_change,
+        placing="below",
+        always=False,
+    ),
+    Quantity(
+        "count",
+        lambda estimate: estimate.count,
+        pieces=_count,
+        placing="below",
+        always=False,
+    ),
     Quantity(
         "equivalence",
         _equivalence_record,

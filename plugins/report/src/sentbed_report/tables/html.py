@@ -12,7 +12,16 @@ from sentbed_report.formatting import share
 from sentbed_report.page_template import page_template
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import Estimate, Piece, pieces_of
-from sentbed_report.tables.table import Bars, Cell, Link, Row, Table, grouped_headings, legend, plain_text
+from sentbed_report.tables.table import (
+    Bars,
+    Cell,
+    Link,
+    Row,
+    Table,
+    grouped_headings,
+    legend,
+    plain_text,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -108,7 +117,9 @@ def cell_html(cell: Cell, column: Column, address: str = "") -> str:
     if address:
         text = f'<a href="{address}">{text}</a>'
     marks = "".join(_marked(piece) for piece in pieces_of(cell, column, "mark"))
-    beside = " ".join(html.escape(piece.text) for piece in pieces_of(cell, column, "beside"))
+    beside = " ".join(
+        html.escape(piece.text) for piece in pieces_of(cell, column, "beside")
+    )
     text += f"<small>{beside}{marks}</small>" if beside else marks
     for piece in pieces_of(cell, column, "below"):
         text += f"<small{_attributes(piece)}>{html.escape(piece.labelled)}</small>"

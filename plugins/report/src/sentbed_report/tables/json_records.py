@@ -14,7 +14,13 @@ def to_records(table: Table) -> dict[str, Any]:
     rows = []
     for row in table.rows:
         labels = dict(zip(headers, row.headers, strict=True))
-        rows.append({**labels, "tags": row.tags, "values": [record_of(cell) for cell in row.cells]})
+        rows.append(
+            {
+                **labels,
+                "tags": row.tags,
+                "values": [record_of(cell) for cell in row.cells],
+            }
+        )
     columns = [
         {
             "task": column.task,
@@ -25,7 +31,12 @@ def to_records(table: Table) -> dict[str, Any]:
         }
         for column in table.columns
     ]
-    return {"title": table.title, "columns": columns, "rows": rows, "notes": table.notes}
+    return {
+        "title": table.title,
+        "columns": columns,
+        "rows": rows,
+        "notes": table.notes,
+    }
 
 
 def record_of(cell: Cell) -> Any:

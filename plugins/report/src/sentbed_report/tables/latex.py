@@ -52,7 +52,10 @@ def to_latex(table: Table) -> str:
     widths = [1 if of_column is None else 2 for of_column in numbers]
     width = len(table.shown_headers) + sum(widths)
     environment = "table*" if width > WIDEST else "table"
-    notes = [rf"  \item {latex(note)}" for note in (*table.notes, *legend(table, "Bold", "underlined"))]
+    notes = [
+        rf"  \item {latex(note)}"
+        for note in (*table.notes, *legend(table, "Bold", "underlined"))
+    ]
     # Titles begin with the study's name.
     label = f"{table.study} {table.name}" if table.name else table.title
     lines = [
@@ -85,7 +88,9 @@ def to_latex(table: Table) -> str:
 
 def latex(text: str) -> str:
     """Return text that LaTeX prints as it is."""
-    return "".join(_SPECIAL.get(sign, sign) for sign in " ".join(printable(text).split()))
+    return "".join(
+        _SPECIAL.get(sign, sign) for sign in " ".join(printable(text).split())
+    )
 
 
 def reduced(name: str) -> str:
@@ -108,7 +113,9 @@ def _specification(table: Table, numbers: Sequence[list[str] | None]) -> str:
         if of_column is None:
             parts.append("l")
         else:
-            parts.append(rf"S[table-format={_number_format(of_column, column)}]@{{\,}}l")
+            parts.append(
+                rf"S[table-format={_number_format(of_column, column)}]@{{\,}}l"
+            )
     return "".join(parts)
 
 
@@ -129,7 +136,9 @@ def _numbers(table: Table, place: int) -> list[str] | None:
 
 def _number_format(numbers: list[str], column: Column) -> str:
     """Return how siunitx aligns numbers: their digits before and after the point."""
-    whole = [text.partition(".")[0].lstrip("+-±") for text in numbers if text[-1:].isdigit()]
+    whole = [
+        text.partition(".")[0].lstrip("+-±") for text in numbers if text[-1:].isdigit()
+    ]
     before = max(map(len, whole), default=1)
     signs = "-" if any(text.startswith(("+", "-", "±")) for text in numbers) else ""
     digits = 0 if column.form == "count" else column.digits
@@ -147,7 +156,9 @@ def _head(table: Table, widths: Sequence[int]) -> list[str]:
             width = sum(next(rest) for _ in range(columns))
             parts.append(rf"\multicolumn{{{width}}}{{c}}{{{latex(name)}}}")
         lines.append(" & ".join(parts) + r" \\")
-    headings = [latex(table.headers[place].name.capitalize()) for place in table.shown_headers]
+    headings = [
+        latex(table.headers[place].name.capitalize()) for place in table.shown_headers
+    ]
     for column, width in zip(table.columns, widths, strict=True):
         text = latex(column.heading)
         headings.append(rf"\multicolumn{{2}}{{c}}{{{text}}}" if width == 2 else text)
@@ -176,7 +187,10 @@ def _cells(row: Row, place: int, column: Column, aligned: bool) -> list[str]:
         text = latex(plain_text(cell))
         return [f"{{{text}}}", ""] if aligned else [text]
     text = column.text(cell.value)
-    beside = [rf"{{\scriptsize {latex(piece.text)}}}" for piece in pieces_of(cell, column, "beside")]
+    beside = [
+        rf"{{\scriptsize {latex(piece.text)}}}"
+        for piece in pieces_of(cell, column, "beside")
+    ]
     marks = [piece.text for piece in pieces_of(cell, column, "mark")]
     rest = " ".join(beside) + "".join(marks)
     if not aligned:

@@ -26,7 +26,9 @@ def to_markdown(table: Table) -> str:
     if table.title:
         blocks.append(f"**{escape(table.title)}**")
     blocks.append(_lines(table))
-    blocks += [escape(note) for note in (*table.notes, *legend(table, "Bold", "italics"))]
+    blocks += [
+        escape(note) for note in (*table.notes, *legend(table, "Bold", "italics"))
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -36,9 +38,16 @@ def _lines(table: Table) -> str:
     rows = []
     for row in table.rows:
         titles = [escape(text) for text in table.title_of(row)]
-        cells = [_cell(cell, column) for cell, column in zip(row.cells, table.columns, strict=True)]
+        cells = [
+            _cell(cell, column)
+            for cell, column in zip(row.cells, table.columns, strict=True)
+        ]
         rows.append([*titles, *cells])
-    numbers = [len(headers) + place for place in range(len(table.columns)) if is_of_numbers(table, place)]
+    numbers = [
+        len(headers) + place
+        for place in range(len(table.columns))
+        if is_of_numbers(table, place)
+    ]
     return markdown_table([*headers, *headings], rows, numbers)
 
 
@@ -66,7 +75,9 @@ def cell_text(estimate: Estimate, column: Column, places: dict[int | None, str])
     return ", ".join([text, *below])
 
 
-def markdown_table(heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]) -> str:
+def markdown_table(
+    heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]
+) -> str:
     """Return a table of texts; the columns `numbers` are right-aligned."""
     right = set(numbers)
     rule = ["--:" if place in right else "---" for place in range(len(heading))]

@@ -164,9 +164,13 @@ def _degenerate_legend(table: Table) -> Iterator[str]:
     for row, column, estimate in table.numbers():
         if estimate.degenerate:
             name = row.cell or ", ".join(row.headers)
-            reasons.setdefault(estimate.degenerate, {}).setdefault(name, []).append(column.heading)
+            reasons.setdefault(estimate.degenerate, {}).setdefault(name, []).append(
+                column.heading
+            )
     for reason, rows in reasons.items():
-        listed = "; ".join(f"{name}: {', '.join(headings)}" for name, headings in rows.items())
+        listed = "; ".join(
+            f"{name}: {', '.join(headings)}" for name, headings in rows.items()
+        )
         yield f"{DEGENERATE} degenerate, neither ranked nor tested ({listed}): {reason}."
 
 

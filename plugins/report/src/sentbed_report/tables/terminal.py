@@ -17,10 +17,15 @@ def to_text(table: Table) -> str:
     headers = [table.headers[place].name for place in table.shown_headers]
     lines = [[*headers, *(column.heading for column in table.columns)]]
     for row in table.rows:
-        cells = [_cell(cell, column) for cell, column in zip(row.cells, table.columns, strict=True)]
+        cells = [
+            _cell(cell, column)
+            for cell, column in zip(row.cells, table.columns, strict=True)
+        ]
         lines.append([*table.title_of(row), *cells])
     title = [table.title] if table.title else []
-    return "\n".join([*title, *aligned(lines, len(headers)), *table.notes, *legend(table, "*"), ""])
+    return "\n".join(
+        [*title, *aligned(lines, len(headers)), *table.notes, *legend(table, "*"), ""]
+    )
 
 
 def _cell(cell: Cell, column: Column) -> str:

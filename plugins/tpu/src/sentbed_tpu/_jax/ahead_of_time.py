@@ -23,7 +23,9 @@ class AheadLayout(Layout):
     def place(self, value: Any, sharding: Any) -> Any:
         """Return the shape of the array, with its sharding."""
         host = np.asarray(value)
-        return jax.ShapeDtypeStruct(host.shape, jax.dtypes.canonicalize_dtype(host.dtype), sharding=sharding)
+        return jax.ShapeDtypeStruct(
+            host.shape, jax.dtypes.canonicalize_dtype(host.dtype), sharding=sharding
+        )
 
 
 class AheadCompiled(Compiled):
@@ -37,29 +39,47 @@ class AheadCompiled(Compiled):
         self.compiles = compiles
         self.lowered: list[dict[str, Any]] = []
 
-    def jit(self, function: Callable[..., Any], counted: bool = False, **options: Any) -> Callable[..., Any]:
+    def jit(
+        self, function: Callable[..., Any], counted: bool = False, **options: Any
+    ) -> Callable[..., Any]:
         """Return a function that takes and returns shapes."""
         jitted: Any = jax.jit(function, **options)
         static = options.get("static_argnums", ())
 
         def call(*arguments: Any) -> Any:
-            shapes = [a if n in static else jax.tree.map(_shape, a) for n, a in enumerate(arguments)]
+            shapes = [
+                a if n in static else jax.tree.map(_shape, a)
+                for n, a in enumerate(arguments)
+            ]
             traced = jitted.trace(*shapes)
             lowered = traced.lower(lowering_platforms=("tpu",))
-            found = {"function": getattr(function, "__qualname__", "?"), "bytes": len(lowered.as_text())}
+            found = {
+                "function": getattr(function, "__qualname__", "?"),
+                "bytes": len(lowered.as_text()),
+            }
             self.shapes += counted
             self.lowered.append(found)
             out = lowered.out_info
             placed = options.get("out_shardings")
             if self.compiles:
                 compiled = lowered.compile()
-                cost, memory = compiled.cost_analysis() or {}, compiled.memory_analysis()
-                found |= {"flop": cost.get("flops"), "temporary_bytes": memory.temp_size_in_bytes}
+                cost, memory = (
+                    compiled.cost_analysis() or {},
+                    compiled.memory_analysis(),
+                )
+                found |= {
+                    "flop": cost.get("flops"),
+                    "temporary_bytes": memory.temp_size_in_bytes,
+                }
                 placed = compiled.output_shardings
             if placed is None:
-                return jax.tree.map(lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), out)
+                return jax.tree.map(
+                    lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), out
+                )
             return jax.tree.map(
-                lambda info, sharding: jax.ShapeDtypeStruct(info.shape, info.dtype, sharding=sharding),
+                lambda info, sharding: jax.ShapeDtypeStruct(
+                    info.shape, info.dtype, sharding=sharding
+                ),
                 out,
                 jax.tree.broadcast(placed, out),
             )
@@ -77,7 +97,9 @@ def _shape(value: Any) -> Any:
 def described(topology: str) -> list[Any]:
     """Return the devices of a topology such as `v5e:2x4`; raises `RuntimeUnavailableError` without libtpu."""
     try:
-        return list(topologies.get_topology_desc(platform="tpu", topology_name=topology).devices)
+        return list(
+            topologies.get_topology_desc(platform="tpu", topology_name=topology).devices
+        )
     except Exception as error:  # what libtpu raises for want of itself or of a topology has no common class
         raise RuntimeUnavailableError(
             f"XLA's compiler for TPUs does not know `{topology}` here: {error}; "
@@ -85,7 +107,9 @@ def described(topology: str) -> list[Any]:
         ) from error
 
 
-def ahead(engine: JaxEngine, devices: list[Any], sharded: bool, compiles: bool) -> JaxEngine:
+def ahead(
+    engine: JaxEngine, devices: list[Any], sharded: bool, compiles: bool
+) -> JaxEngine:
     """Return an engine like `engine` for devices that exist only as descriptions."""
     layout = AheadLayout.over(devices, sharded)
     other = JaxEngine(layout, engine.buckets, engine.bf16, engine.facts)

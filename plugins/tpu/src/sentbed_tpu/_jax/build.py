@@ -112,7 +112,10 @@ def claim(platform: str, devices: int | None, processes: int) -> list[Any]:
             f'JAX finds no {platform.upper()}: {error}; use `platform = "cpu"` to try this '
             "runtime without one, or the runtime `cpu` or `cuda`"
         ) from error
-    by_process = [[device for device in present if device.process_index == rank] for rank in range(processes)]
+    by_process = [
+        [device for device in present if device.process_index == rank]
+        for rank in range(processes)
+    ]
     fewest = min(map(len, by_process))
     if devices is not None and devices > fewest:
         message = f"`devices` is {devices}, and JAX has {fewest} here; set `devices = {fewest}`"

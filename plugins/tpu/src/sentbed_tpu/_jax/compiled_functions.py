@@ -35,7 +35,9 @@ class Compiled:
         self.shapes = 0
         self.seconds = 0.0
 
-    def jit(self, function: Callable[..., Any], counted: bool = False, **options: Any) -> Callable[..., Any]:
+    def jit(
+        self, function: Callable[..., Any], counted: bool = False, **options: Any
+    ) -> Callable[..., Any]:
         """Return `jax.jit(function, **options)` with its compilations counted."""
         jitted: Any = jax.jit(function, **options)
 

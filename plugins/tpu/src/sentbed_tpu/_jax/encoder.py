@@ -51,13 +51,21 @@ class JaxEncoder(PlacedEncoder):
         self.parameter_counts = module.parameter_counts
         self.function = FunctionalEncoder(module, engine.bf16)
         held = weights or {}
-        new = {name: value for name, value in self.function.weights().items() if name not in held}
+        new = {
+            name: value
+            for name, value in self.function.weights().items()
+            if name not in held
+        }
         self.weights = {**held, **engine.layout.put(new)}
 
         def encode(weights: Arrays, batch: Batch) -> jax.Array:
-            return self.function(weights, batch, jax.random.key_data(jax.random.key(0)), "eval")
+            return self.function(
+                weights, batch, jax.random.key_data(jax.random.key(0)), "eval"
+            )
 
-        self._encode = engine.compiled.jit(encode, counted=True, out_shardings=engine.layout.rows)
+        self._encode = engine.compiled.jit(
+            encode, counted=True, out_shardings=engine.layout.rows
+        )
 
     @property
     def longest(self) -> int:
@@ -73,7 +81,9 @@ class JaxEncoder(PlacedEncoder):
         """Return sentence vectors `(batch, width)`."""
         return next(self.encode_batches([batch]))
 
-    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(
+        self, batches: Iterable[TokenBatch]
+    ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch; the next batch is started before waiting for them."""
         before: tuple[list[tuple[jax.Array, int]], TokenBatch] | None = None
         for batch in batches:
@@ -93,10 +103,14 @@ class JaxEncoder(PlacedEncoder):
         for start in range(0, rows, most):
             piece = batch.select(slice(start, start + most))
             count = len(piece.input_ids)
-            piece = piece.widened(buckets.rows(count, length), length, self.backbone.tokenizer.pad_id)
+            piece = piece.widened(
+                buckets.rows(count, length), length, self.backbone.tokenizer.pad_id
+            )
             yield self._encode(self.weights, self.place(piece)), count
 
-    def _vectors(self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch) -> NDArray[np.float32]:
+    def _vectors(
+        self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch
+    ) -> NDArray[np.float32]:
         parts = [self.engine.layout.fetch(found)[:rows] for found, rows in started]
         vectors = np.concatenate([np.empty((0, self.width), np.float32), *parts])
         return require_finite(vectors, batch, self.origin_of_nan)
@@ -141,10 +155,16 @@ class JaxEncoder(PlacedEncoder):
                 exact = np.float32 if array.dtype == jax.numpy.bfloat16 else value.dtype
                 held[name].copy_(torch.from_numpy(np.array(value, exact)))
 
-    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> JaxEncoder:
+    def transformed(
+        self, fit: Any = None, on: Mapping[str, Any] | None = None
+    ) -> JaxEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
         module = self.module.transformed(fit, on)
-        held = {name: value for name, value in self.weights.items() if not name.startswith("transform.")}
+        held = {
+            name: value
+            for name, value in self.weights.items()
+            if not name.startswith("transform.")
+        }
         return JaxEncoder(self.engine, self.backbone, module, held)
 
     def fingerprint(self) -> str | None:

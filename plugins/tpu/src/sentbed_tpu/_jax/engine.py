@@ -11,7 +11,10 @@ import torch
 from sentbed.helpers import returned
 from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
 from sentbed_hardware.engine_parts.encoder_module import assembled
-from sentbed_hardware.engine_parts.training_settings import common_width, refuse_predictions
+from sentbed_hardware.engine_parts.training_settings import (
+    common_width,
+    refuse_predictions,
+)
 
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.encoder import JaxEncoder
@@ -39,11 +42,17 @@ class JaxEngine(JaxDevices, TrainingEngine):
         self.key = jax.random.key(seed % 2**32)
 
     def assemble(
-        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+        self,
+        backbone: BuiltBackbone,
+        pooler: Pooler,
+        head: Head,
+        saved: Path | None = None,
     ) -> JaxEncoder:
         """Build pooler and head and put all weights on the devices."""
         module = assembled(backbone, pooler, head, saved)
-        encoder: JaxEncoder = self.processes.together(JaxEncoder, self, backbone, module)
+        encoder: JaxEncoder = self.processes.together(
+            JaxEncoder, self, backbone, module
+        )
         return encoder
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
@@ -51,7 +60,12 @@ class JaxEngine(JaxDevices, TrainingEngine):
         refuse_predictions(training, "this engine, on JAX, has no training of them")
         # Its weights are drawn in one process and sent to all.
         loss = returned(
-            training.loss.build(common_width(encoders, training)), torch.nn.Module, training.loss, "build"
+            training.loss.build(common_width(encoders, training)),
+            torch.nn.Module,
+            training.loss,
+            "build",
         )
-        trainer: JaxTrainer = self.processes.together(JaxTrainer, self, encoders, training, loss)
+        trainer: JaxTrainer = self.processes.together(
+            JaxTrainer, self, encoders, training, loss
+        )
         return trainer

@@ -51,7 +51,11 @@ class LeadEngine(TrainingEngine):
         self.lead.call(type(self.own).seed, self.own, seed)
 
     def assemble(
-        self, backbone: BuiltBackbone, pooler: Pooler, head: Head, saved: Path | None = None
+        self,
+        backbone: BuiltBackbone,
+        pooler: Pooler,
+        head: Head,
+        saved: Path | None = None,
     ) -> LeadEncoder:
         """Build pooler and head here, and put everything on the devices of all."""
         self.lead.alone()
@@ -78,12 +82,18 @@ class LeadEncoder(PlacedEncoder):
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`."""
-        vectors: NDArray[np.float32] = self.lead.call(type(self.own).encode, self.own, batch)
+        vectors: NDArray[np.float32] = self.lead.call(
+            type(self.own).encode, self.own, batch
+        )
         return vectors
 
-    def transformed(self, fit: Any = None, on: Mapping[str, Any] | None = None) -> LeadEncoder:
+    def transformed(
+        self, fit: Any = None, on: Mapping[str, Any] | None = None
+    ) -> LeadEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
-        return LeadEncoder(self.lead, self.lead.call(type(self.own).transformed, self.own, fit, on))
+        return LeadEncoder(
+            self.lead, self.lead.call(type(self.own).transformed, self.own, fit, on)
+        )
 
     def fingerprint(self) -> str | None:
         """Return a hash of weights and code between tokens and vector."""
@@ -107,7 +117,9 @@ class LeadTrainer(Trainer):
         result: StepResult = self.lead.call(type(self.own).step, self.own, columns)
         return result
 
-    def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
+    def gradients(
+        self, columns: Columns
+    ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
         result: tuple[float, dict[str, NDArray[np.float32]]] = self.lead.call(
             type(self.own).gradients, self.own, columns

@@ -42,7 +42,11 @@ class Layout:
         if not self.sharded:
             return self.whole
         count = self.mesh.size
-        fitting = [axis for axis, size in enumerate(shape) if size % count == 0 and size >= count]
+        fitting = [
+            axis
+            for axis, size in enumerate(shape)
+            if size % count == 0 and size >= count
+        ]
         if not fitting:
             return self.whole
         longest = max(fitting, key=lambda axis: shape[axis])
@@ -54,13 +58,18 @@ class Layout:
 
     def put(self, arrays: Mapping[str, Any]) -> dict[str, jax.Array]:
         """Put weights on the devices."""
-        return {name: self.place(value, self.weight(np.shape(value))) for name, value in arrays.items()}
+        return {
+            name: self.place(value, self.weight(np.shape(value)))
+            for name, value in arrays.items()
+        }
 
     def place(self, value: Any, sharding: Any) -> jax.Array:
         """Put one array, which every process holds whole, on the devices."""
         host = np.asarray(value)
         with fitting():
-            return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+            return jax.make_array_from_callback(
+                host.shape, sharding, lambda index: host[index]
+            )
 
     def key(self, key: jax.Array) -> jax.Array:
         """Put a random key, as numbers, on every device."""

@@ -26,7 +26,9 @@ def build_optax(
     return None
 
 
-def _adamw(optimizer: AdamW, shapes: Mapping[str, tuple[int, ...]]) -> optax.GradientTransformation:
+def _adamw(
+    optimizer: AdamW, shapes: Mapping[str, tuple[int, ...]]
+) -> optax.GradientTransformation:
     matrices = {name: len(shape) >= 2 for name, shape in shapes.items()}
     return optax.chain(
         optax.scale_by_adam(optimizer.beta1, optimizer.beta2, optimizer.eps),
@@ -34,13 +36,19 @@ def _adamw(optimizer: AdamW, shapes: Mapping[str, tuple[int, ...]]) -> optax.Gra
     )
 
 
-def _adafactor(optimizer: Adafactor, shapes: Mapping[str, tuple[int, ...]]) -> optax.GradientTransformation:
+def _adafactor(
+    optimizer: Adafactor, shapes: Mapping[str, tuple[int, ...]]
+) -> optax.GradientTransformation:
     for name, shape in shapes.items():
         if len(shape) > 2:
-            raise RunError(f"`{name}` has {len(shape)} axes, and Adafactor on JAX factors two; use `adamw`")
+            raise RunError(
+                f"`{name}` has {len(shape)} axes, and Adafactor on JAX factors two; use `adamw`"
+            )
     parts = [
         # By default optax factors only large matrices, transformers all of them.
-        optax.scale_by_factored_rms(decay_rate=-optimizer.decay_rate, min_dim_size_to_factor=1),
+        optax.scale_by_factored_rms(
+            decay_rate=-optimizer.decay_rate, min_dim_size_to_factor=1
+        ),
         optax.clip_by_block_rms(optimizer.clip_threshold),
         optax.add_decayed_weights(optimizer.weight_decay),
     ]

@@ -47,7 +47,9 @@ def traced(env: Any, key: jax.Array) -> Iterator[None]:
     drawing = env.override_property(prng=jax.random.wrap_key_data(key))
     with warnings.catch_warnings(), env, drawing:
         # Positions and indices have 64 bits in torch and 32 in JAX, which is enough for them.
-        warnings.filterwarnings("ignore", "Explicitly requested dtype.*int64", UserWarning)
+        warnings.filterwarnings(
+            "ignore", "Explicitly requested dtype.*int64", UserWarning
+        )
         yield
 
 
@@ -72,13 +74,21 @@ class FunctionalEncoder:
 
     def weights(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the module's weights and buffers on the host."""
-        return host_arrays(dict(self.module.named_parameters()) | dict(self.module.named_buffers()))
+        return host_arrays(
+            dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        )
 
     def trained(self) -> dict[str, torch.Tensor]:
         """Return the trained weights on the host."""
-        return {name: value for name, value in self.module.named_parameters() if value.requires_grad}
+        return {
+            name: value
+            for name, value in self.module.named_parameters()
+            if value.requires_grad
+        }
 
-    def __call__(self, weights: Arrays, batch: Batch, key: jax.Array, mode: Mode) -> jax.Array:
+    def __call__(
+        self, weights: Arrays, batch: Batch, key: jax.Array, mode: Mode
+    ) -> jax.Array:
         """Encode one batch; fp32 `(batch, width)`."""
         self.module.train(mode != "eval")
         self.module.backbone.train(mode == "train")
@@ -86,8 +96,12 @@ class FunctionalEncoder:
         with traced(env, key):
             states = self._states(weights, batch)
             rows = len(batch[0])
-            held = env.j2t_iso({f"module.{name}": value for name, value in weights.items()})
-            vectors = torch.func.functional_call(_Finish(self.module), held, (states, rows, mode == "eval"))
+            held = env.j2t_iso(
+                {f"module.{name}": value for name, value in weights.items()}
+            )
+            vectors = torch.func.functional_call(
+                _Finish(self.module), held, (states, rows, mode == "eval")
+            )
             _require_unchanged(held, [*weights.values()])
             result: jax.Array = env.t2j_iso(vectors)
         return result
@@ -95,7 +109,11 @@ class FunctionalEncoder:
     def _states(self, weights: Arrays, batch: Batch) -> TokenStates:
         """Run the backbone, the only part in bf16 with that precision."""
         prefix, env = "backbone.", self.env
-        own = {name.removeprefix(prefix): w for name, w in weights.items() if name.startswith(prefix)}
+        own = {
+            name.removeprefix(prefix): w
+            for name, w in weights.items()
+            if name.startswith(prefix)
+        }
         with env.override_property(autocast_dtype=self.autocast):
             held = env.j2t_iso(own)
             ids, mask, keywords = env.j2t_iso(batch)
@@ -126,17 +144,26 @@ class FunctionalLoss:
         self.env = torchax.default_env()
 
     def __call__(
-        self, weights: Arrays, fixed: Arrays, inputs: Arrays, state: Arrays | None, key: jax.Array
+        self,
+        weights: Arrays,
+        fixed: Arrays,
+        inputs: Arrays,
+        state: Arrays | None,
+        key: jax.Array,
     ) -> tuple[jax.Array, tuple[Arrays, Arrays | None]]:
         """Return the loss, a scalar, with its metrics and its next state, if it has one."""
         env = self.env
         with traced(env, key):
             arguments = (inputs,) if state is None else (inputs, state)
             held = env.j2t_iso(weights | fixed)
-            output = torch.func.functional_call(self.module, held, tuple(env.j2t_iso(arguments)))
+            output = torch.func.functional_call(
+                self.module, held, tuple(env.j2t_iso(arguments))
+            )
             _require_unchanged(held, [*(weights | fixed).values()])
             require_output(output, self.component, state is not None, recorded=False)
-            metrics = {name: env.t2j_iso(value) for name, value in output.metrics.items()}
+            metrics = {
+                name: env.t2j_iso(value) for name, value in output.metrics.items()
+            }
             after = None if state is None else dict(env.t2j_iso(dict(output.state)))
             return env.t2j_iso(output.loss), (metrics, after)
 
@@ -164,7 +191,11 @@ def _mend_autocast() -> None:
     Its table has operators of ATen, but torchax dispatches functions of torch, so a linear layer would stay
     in fp32. Concatenation fails under it, although JAX promotes to the widest type by itself.
     """
-    broken = {amp.CastPolicy.PROMOTE, amp.CastPolicy.FP32_SET_OPT_DTYPE, amp.CastPolicy.FP32_APPEND_DTYPE}
+    broken = {
+        amp.CastPolicy.PROMOTE,
+        amp.CastPolicy.FP32_SET_OPT_DTYPE,
+        amp.CastPolicy.FP32_APPEND_DTYPE,
+    }
     policy: dict[Any, amp.CastPolicy] = amp.autocast_policy
     for operation in [key for key, found in policy.items() if found in broken]:
         del policy[operation]

@@ -87,14 +87,20 @@ class JaxTower:
         def keys(trained: Arrays, fixed: Arrays, batch: Any, key: Any) -> jax.Array:
             return function(fixed | trained, batch, key, "key")
 
-        def forward_and_back(trained: Arrays, fixed: Arrays, batch: Any, key: Any) -> Any:
+        def forward_and_back(
+            trained: Arrays, fixed: Arrays, batch: Any, key: Any
+        ) -> Any:
             return jax.vjp(lambda own: forward(own, fixed, batch, key), trained)
 
-        def backward(gradient: Arrays, back: Callable[..., Any], slope: jax.Array) -> Arrays:
+        def backward(
+            gradient: Arrays, back: Callable[..., Any], slope: jax.Array
+        ) -> Arrays:
             added: Arrays = jax.tree.map(jnp.add, gradient, back(slope)[0])
             return added
 
-        def forward_again(gradient: Arrays, slope: jax.Array, *arguments: Any) -> Arrays:
+        def forward_again(
+            gradient: Arrays, slope: jax.Array, *arguments: Any
+        ) -> Arrays:
             return backward(gradient, forward_and_back(*arguments)[1], slope)
 
         def copies(arrays: Arrays) -> Arrays:
@@ -107,19 +113,29 @@ class JaxTower:
         self.keys = jit(keys, counted=True, out_shardings=layout.rows)
         self.forward_and_back = jit(forward_and_back, counted=True)
         self.backward = jit(backward, donate_argnums=(0,), out_shardings=weights)
-        self.forward_again = jit(forward_again, donate_argnums=(0,), out_shardings=weights)
+        self.forward_again = jit(
+            forward_again, donate_argnums=(0,), out_shardings=weights
+        )
         self.copies = jit(copies, out_shardings=weights)
         self.zeros = jit(zeros, out_shardings=weights)
 
     @property
     def trained(self) -> Arrays:
         """The trained weights."""
-        return {name: value for name, value in self.encoder.weights.items() if name in self.names}
+        return {
+            name: value
+            for name, value in self.encoder.weights.items()
+            if name in self.names
+        }
 
     @property
     def fixed(self) -> Arrays:
         """All other weights, and buffers."""
-        return {name: value for name, value in self.encoder.weights.items() if name not in self.names}
+        return {
+            name: value
+            for name, value in self.encoder.weights.items()
+            if name not in self.names
+        }
 
 
 @attrs.frozen(eq=False)
@@ -144,11 +160,18 @@ class JaxTrainer(Trainer):
     """
 
     def __init__(
-        self, engine: JaxDevices, encoders: Mapping[str, JaxEncoder], training: Training, loss: Module
+        self,
+        engine: JaxDevices,
+        encoders: Mapping[str, JaxEncoder],
+        training: Training,
+        loss: Module,
     ) -> None:
         self.engine, self.training = engine, training
         names = list(dict.fromkeys(training.towers.values()))
-        self.towers = {name: JaxTower(name, encoders[name], alone=len(names) == 1) for name in names}
+        self.towers = {
+            name: JaxTower(name, encoders[name], alone=len(names) == 1)
+            for name in names
+        }
         self.keys = keys_of(training)
         self.loss = FunctionalLoss(loss, training.loss)
         layout, jit = engine.layout, engine.compiled.jit
@@ -156,35 +179,47 @@ class JaxTrainer(Trainer):
         self.loss_weights = layout.put(host_arrays(own))
         held = dict(loss.named_parameters()) | dict(loss.named_buffers())
         self.loss_fixed = layout.put(
-            host_arrays({name: value for name, value in held.items() if name not in own})
+            host_arrays(
+                {name: value for name, value in held.items() if name not in own}
+            )
         )
         self.state: Arrays | None = None
         if training.loss.traits.stateful:
             initial = host_arrays(loss.initial_state())
-            self.state = {n: layout.place(_narrow(v), layout.whole) for n, v in initial.items()}
+            self.state = {
+                n: layout.place(_narrow(v), layout.whole) for n, v in initial.items()
+            }
         self.averages: dict[str, Arrays] = {
-            name: self.towers[name].copies(self.towers[name].trained) for name in keyed_towers(training)
+            name: self.towers[name].copies(self.towers[name].trained)
+            for name in keyed_towers(training)
         }
         self.decays = dict.fromkeys(self.averages, training.loss.traits.momentum or 0.0)
         if training.ema is not None:
             self.decays |= {EMA + name: training.ema for name in names}
-            self.averages |= {EMA + name: tower.copies(tower.trained) for name, tower in self.towers.items()}
+            self.averages |= {
+                EMA + name: tower.copies(tower.trained)
+                for name, tower in self.towers.items()
+            }
         self.steps = 0
         self.key = jax.random.fold_in(engine.key, 1)
         self.settings = settings_of(loss, training.loss, "loss.")
         require_decay(self.settings, training.optimizer)
         self.rate_factors = {
-            name: rate_factor(special, training.optimizer) for name, special in self.settings.items()
+            name: rate_factor(special, training.optimizer)
+            for name, special in self.settings.items()
         }
         """What the learning rate of a step is multiplied by, for parameters that have one of their own."""
         shapes = {name: tuple(value.shape) for name, value in self.weights().items()}
         self.transform = self._transform(shapes)
         initial = self.transform.init
         spread = jax.tree.map(
-            lambda value: layout.weight(value.shape), jax.eval_shape(initial, self.weights())
+            lambda value: layout.weight(value.shape),
+            jax.eval_shape(initial, self.weights()),
         )
         self.optimizer = jit(initial, out_shardings=spread)(self.weights())
-        self._contrast = jit(self._loss_and_slopes, static_argnums=(6, 7), out_shardings=layout.whole)
+        self._contrast = jit(
+            self._loss_and_slopes, static_argnums=(6, 7), out_shardings=layout.whole
+        )
         self._scatter = jit(_scatter, donate_argnums=(0,), out_shardings=layout.whole)
         self._gather = jit(_gather, out_shardings=layout.rows)
         self._update = jit(self._updated, donate_argnums=(0, 1, 2, 3))
@@ -205,22 +240,30 @@ class JaxTrainer(Trainer):
                 transforms[name] = _optax(_with_decay(optimizer, decay), shapes)
             else:
                 undecayed = _optax(_with_decay(optimizer, 0.0), shapes)
-                transforms[name] = optax.chain(undecayed, optax.add_decayed_weights(decay))
+                transforms[name] = optax.chain(
+                    undecayed, optax.add_decayed_weights(decay)
+                )
         labels = {name: name if name in decays else "" for name in shapes}
         return optax.multi_transform(transforms, labels)
 
     def weights(self) -> Arrays:
         """All trained weights, by the names of `Trainer.gradients`."""
         found = {
-            f"{name}.{key}": w for name, tower in self.towers.items() for key, w in tower.trained.items()
+            f"{name}.{key}": w
+            for name, tower in self.towers.items()
+            for key, w in tower.trained.items()
         }
         return found | {f"loss.{name}": w for name, w in self.loss_weights.items()}
 
     def take(self, weights: Arrays) -> None:
         """Give new weights to their owners."""
         for name, tower in self.towers.items():
-            tower.encoder.weights |= {key: weights[f"{name}.{key}"] for key in tower.names}
-        self.loss_weights = {name: weights[f"loss.{name}"] for name in self.loss_weights}
+            tower.encoder.weights |= {
+                key: weights[f"{name}.{key}"] for key in tower.names
+            }
+        self.loss_weights = {
+            name: weights[f"loss.{name}"] for name in self.loss_weights
+        }
 
     # --- one step ------------------------------------------------------------------------------------------
 
@@ -244,14 +287,20 @@ class JaxTrainer(Trainer):
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
         if self.engine.processes.world > 1:
             return
-        nonzero = self.engine.compiled.jit(lambda held: {k: jnp.any(v != 0) for k, v in held.items()})
+        nonzero = self.engine.compiled.jit(
+            lambda held: {k: jnp.any(v != 0) for k, v in held.items()}
+        )
         found = {name: bool(value) for name, value in nonzero(gradients).items()}
         for name, tower in self.towers.items():
             reached = {key: found[f"{name}.{key}"] for key in tower.names}
             # A gradient of zero may be right: whether one can come is seen in PyTorch's graph.
             if cut(name, tower.encoder.module, reached) is not None:
                 batch = self._a_batch(tower, columns)
-                error = cut(name, tower.encoder.module, connected(tower.encoder.module, tower.names, batch))
+                error = cut(
+                    name,
+                    tower.encoder.module,
+                    connected(tower.encoder.module, tower.names, batch),
+                )
                 if error is not None:
                     raise error
 
@@ -286,7 +335,9 @@ class JaxTrainer(Trainer):
         parts = named_parts(next(iter(encoders.values())).module)
         return came_from(f"the gradient of {named}, {parts}")
 
-    def update(self, gradients: Arrays, after: Arrays | None, loss: jax.Array, rate: float) -> jax.Array:
+    def update(
+        self, gradients: Arrays, after: Arrays | None, loss: jax.Array, rate: float
+    ) -> jax.Array:
         """Update weights, averages and states, and return the norm of the gradient."""
         held = self.weights(), self.optimizer, self.averages, self.state
         weights, self.optimizer, self.averages, self.state, norm = self._update(
@@ -303,12 +354,18 @@ class JaxTrainer(Trainer):
             tower.encoder.weights |= self.averages[EMA + name]
             self.averages[EMA + name] = own
 
-    def gradients(self, columns: Columns) -> tuple[float, dict[str, NDArray[np.float32]]]:
+    def gradients(
+        self, columns: Columns
+    ) -> tuple[float, dict[str, NDArray[np.float32]]]:
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
         loss, _, _, gradients = self.backward(columns)
-        return float(loss), {name: self.engine.layout.fetch(value) for name, value in gradients.items()}
+        return float(loss), {
+            name: self.engine.layout.fetch(value) for name, value in gradients.items()
+        }
 
-    def backward(self, columns: Columns) -> tuple[jax.Array, Arrays, Arrays | None, Arrays]:
+    def backward(
+        self, columns: Columns
+    ) -> tuple[jax.Array, Arrays, Arrays | None, Arrays]:
         """Return loss, metrics, the loss's next state, and the gradient by the name of each parameter."""
         layout = self.engine.layout
         self.key, key = jax.random.split(self.key)
@@ -327,10 +384,18 @@ class JaxTrainer(Trainer):
                 }
                 if some:
                     place = f"{tower.name} {'keys' if is_key else 'texts'}"
-                    cuts += tuple((place, name, len(tokens)) for name, tokens in some.items())
+                    cuts += tuple(
+                        (place, name, len(tokens)) for name, tokens in some.items()
+                    )
                     texts = len(some) * texts_a_row(self.training, tower.name)
                     vectors[place], made = self._encode(
-                        tower, place, TokenIds.join(some.values()), texts, is_key, key, numbers
+                        tower,
+                        place,
+                        TokenIds.join(some.values()),
+                        texts,
+                        is_key,
+                        key,
+                        numbers,
                     )
                     passes += made
         given = {
@@ -348,20 +413,34 @@ class JaxTrainer(Trainer):
             cuts,
             tuple(columns),
         )
-        gradients = {name: tower.zeros(tower.trained) for name, tower in self.towers.items()}
+        gradients = {
+            name: tower.zeros(tower.trained) for name, tower in self.towers.items()
+        }
         while passes:
             # This frees its activations.
             one = passes.pop()
             tower = one.tower
-            gradient, slope = gradients[tower.name], self._gather(slopes[one.vectors], one.places)
+            gradient, slope = (
+                gradients[tower.name],
+                self._gather(slopes[one.vectors], one.places),
+            )
             if one.back is not None:
                 gradients[tower.name] = tower.backward(gradient, one.back, slope)
             else:
                 again = tower.trained, tower.fixed, one.batch, one.key
                 gradients[tower.name] = tower.forward_again(gradient, slope, *again)
             del one
-        found = {f"{name}.{key}": g for name, of in gradients.items() for key, g in of.items()}
-        return loss, metrics, after, found | {f"loss.{name}": g for name, g in own.items()}
+        found = {
+            f"{name}.{key}": g
+            for name, of in gradients.items()
+            for key, g in of.items()
+        }
+        return (
+            loss,
+            metrics,
+            after,
+            found | {f"loss.{name}": g for name, g in own.items()},
+        )
 
     def _encode(
         self,
@@ -382,13 +461,18 @@ class JaxTrainer(Trainer):
             micro_batch = None
         most = None if micro_batch is None else micro_batch * columns
         vectors = engine.layout.place(
-            np.zeros((len(tokens), encoder.trained_width), np.float32), engine.layout.whole
+            np.zeros((len(tokens), encoder.trained_width), np.float32),
+            engine.layout.whole,
         )
         passes = []
         trained = self.averages[tower.name] if is_key else tower.trained
-        for chosen, rows, length in engine.buckets.plan(tokens.lengths, encoder.longest, most):
+        for chosen, rows, length in engine.buckets.plan(
+            tokens.lengths, encoder.longest, most
+        ):
             pad_id = encoder.backbone.tokenizer.pad_id
-            batch = encoder.place(pad(tokens, chosen, pad_id).widened(rows, length, pad_id))
+            batch = encoder.place(
+                pad(tokens, chosen, pad_id).widened(rows, length, pad_id)
+            )
             own = jax.random.fold_in(key, next(numbers))
             arguments = trained, tower.fixed, batch, engine.layout.key(own)
             back = None
@@ -424,9 +508,13 @@ class JaxTrainer(Trainer):
             inputs, starts = dict(given), dict.fromkeys(vectors, 0)
             for place, column, rows in cuts:
                 part = vectors[place][starts[place] : starts[place] + rows]
-                inputs[column] = joined(self.training, self.training.towers[column], part)
+                inputs[column] = joined(
+                    self.training, self.training.towers[column], part
+                )
                 starts[place] += rows
-            return self.loss(own, fixed, {name: inputs[name] for name in order}, state, key)
+            return self.loss(
+                own, fixed, {name: inputs[name] for name in order}, state, key
+            )
 
         return jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)(vectors, own)
 
@@ -473,7 +561,9 @@ class JaxTrainer(Trainer):
         """Return the shardings of weights, optimiser, averages and the loss's state."""
         layout = self.engine.layout
         weights, optimizer, averages, state = held
-        spread = jax.tree.map(lambda value: layout.weight(value.shape), (weights, optimizer, averages))
+        spread = jax.tree.map(
+            lambda value: layout.weight(value.shape), (weights, optimizer, averages)
+        )
         whole = jax.tree.map(lambda _: layout.whole, state)
         return *spread, whole
 
@@ -500,19 +590,29 @@ class JaxTrainer(Trainer):
     def held_by_name(self) -> dict[str, jax.Array]:
         """Return the arrays of `held` by a name for each."""
         leaves = jax.tree_util.tree_flatten_with_path(self.held())[0]
-        return {jax.tree_util.keystr(path, simple=True, separator="/"): value for path, value in leaves}
+        return {
+            jax.tree_util.keystr(path, simple=True, separator="/"): value
+            for path, value in leaves
+        }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of `held` on the host; called by all processes."""
-        return {name: self.engine.layout.fetch(value) for name, value in self.held_by_name().items()}
+        return {
+            name: self.engine.layout.fetch(value)
+            for name, value in self.held_by_name().items()
+        }
 
     def write(self, directory: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Write the result of `arrays` and everything else that `load` needs."""
-        training_state.write(directory, arrays, self.steps, self.training.optimizer.name)
+        training_state.write(
+            directory, arrays, self.steps, self.training.optimizer.name
+        )
 
     def read(self, directory: Path) -> training_state.State:
         """Read what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        return training_state.read(directory, self.held_by_name(), self.training.optimizer.name)
+        return training_state.read(
+            directory, self.held_by_name(), self.training.optimizer.name
+        )
 
     def restore(self, state: training_state.State) -> None:
         """Restore the state that `read` returned; called by all processes."""
@@ -529,7 +629,9 @@ class JaxTrainer(Trainer):
         rewind_host(state.random)
 
 
-def _optax(optimizer: Optimizer, shapes: Mapping[str, tuple[int, ...]]) -> optax.GradientTransformation:
+def _optax(
+    optimizer: Optimizer, shapes: Mapping[str, tuple[int, ...]]
+) -> optax.GradientTransformation:
     built = optimizer.build_optax(shapes)
     if built is None:
         built = build_optax(optimizer, shapes)
@@ -546,7 +648,9 @@ def _with_decay(optimizer: Optimizer, decay: float) -> Optimizer:
     return evolved
 
 
-def _is_decayed(optimizer: Optimizer, name: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+def _is_decayed(
+    optimizer: Optimizer, name: str, shapes: Mapping[str, tuple[int, ...]]
+) -> bool:
     """Whether an optimiser with a `weight_decay` decays the parameter `name` at all; AdamW spares vectors.
 
     It is tried on a weight of ones whose gradient is zero, which then moves by its decay only.
@@ -568,4 +672,6 @@ def _gather(slopes: jax.Array, places: jax.Array) -> jax.Array:
 
 def _narrow(values: NDArray[Any]) -> NDArray[Any]:
     """Return 64-bit integers as JAX's 32-bit ones; text ids keep 31 bits."""
-    return (values & 0x7FFFFFFF).astype(np.int32) if values.dtype == np.int64 else values
+    return (
+        (values & 0x7FFFFFFF).astype(np.int32) if values.dtype == np.int64 else values
+    )

@@ -32,9 +32,16 @@ class State:
     """States of the host's generators."""
 
 
-def write(directory: Path, arrays: Mapping[str, NDArray[Any]], steps: int, optimizer: str) -> None:
+def write(
+    directory: Path, arrays: Mapping[str, NDArray[Any]], steps: int, optimizer: str
+) -> None:
     """Write the two files into `directory`; raises `OSError` if the system refuses."""
-    values = {"steps": steps, "optimizer": optimizer, "random": host_draws(), "arrays": sorted(arrays)}
+    values = {
+        "steps": steps,
+        "optimizer": optimizer,
+        "random": host_draws(),
+        "arrays": sorted(arrays),
+    }
     directory.mkdir(parents=True, exist_ok=True)
     try:
         save_file(dict(arrays), directory / TENSORS_FILE)
@@ -53,11 +60,16 @@ def read(directory: Path, expected: Mapping[str, jax.Array], optimizer: str) -> 
     try:
         values = read_json(directory / VALUES_FILE)
         arrays = load_file(directory / TENSORS_FILE)
-        written_by, state = values["optimizer"], State(arrays, values["steps"], values["random"])
+        written_by, state = (
+            values["optimizer"],
+            State(arrays, values["steps"], values["random"]),
+        )
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise ModelError(f"`{directory}` cannot be read: {error}; {REMEDY}") from error
     if values.get("arrays") != sorted(arrays):
-        raise ModelError(f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}")
+        raise ModelError(
+            f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}"
+        )
     if written_by != optimizer:
         raise ModelError(
             f"`{directory}` holds the state of the optimizer `{written_by}`, the recipe has "

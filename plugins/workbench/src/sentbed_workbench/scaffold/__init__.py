@@ -84,22 +84,39 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             "data source",
             ("sentbed-common",),
             (),
-            ("stage.0.data.use={name}", "stage.0.data.path=pkg:sentbed_data/sample/sts-dev.tsv"),
+            (
+                "stage.0.data.use={name}",
+                "stage.0.data.path=pkg:sentbed_data/sample/sts-dev.tsv",
+            ),
         ),
-        "evaluator": Template("evaluator", ("numpy>=1.26",), (), ("evaluate.0.use={name}",)),
-        "runtime": Template("runtime", ("sentbed-hardware",), (*ENGINE, TORCH), ("runtime.use={name}",)),
+        "evaluator": Template(
+            "evaluator", ("numpy>=1.26",), (), ("evaluate.0.use={name}",)
+        ),
+        "runtime": Template(
+            "runtime", ("sentbed-hardware",), (*ENGINE, TORCH), ("runtime.use={name}",)
+        ),
         "optimizer": Template(
             "optimizer",
             (TORCH,),
             (),
             ('stage.0.optimizer={ use = "{name}", lr = 0.1 }',),
         ),
-        "schedule": Template("schedule", (), (), ('stage.0.schedule={ use = "{name}" }',)),
+        "schedule": Template(
+            "schedule", (), (), ('stage.0.schedule={ use = "{name}" }',)
+        ),
         "exporter": Template(
-            "exporter", (), ("numpy>=1.26", *ENGINE), (), "sentbed export ENCODER DIRECTORY --to {name}"
+            "exporter",
+            (),
+            ("numpy>=1.26", *ENGINE),
+            (),
+            "sentbed export ENCODER DIRECTORY --to {name}",
         ),
         "importer": Template(
-            "importer", (), ("numpy>=1.26", *ENGINE), (), "sentbed import encoder.zip DIRECTORY --from {name}"
+            "importer",
+            (),
+            ("numpy>=1.26", *ENGINE),
+            (),
+            "sentbed import encoder.zip DIRECTORY --from {name}",
         ),
         "sampler": Template(
             "sampler",
@@ -178,7 +195,9 @@ def _conflict(kind: str, name: str, plugins: Plugins) -> str | None:
 
 def settings(template: str, name: str) -> tuple[str, ...]:
     """Return the `--set` values with which a starter recipe uses the component; see `template_of`."""
-    return tuple(setting.replace("{name}", name) for setting in template_of(template).settings)
+    return tuple(
+        setting.replace("{name}", name) for setting in template_of(template).settings
+    )
 
 
 def write_plugin(template: str, name: str, directory: Path) -> list[str]:
@@ -190,7 +209,9 @@ def write_plugin(template: str, name: str, directory: Path) -> list[str]:
         RunError: if `directory` exists or cannot be written.
     """
     if directory.exists():
-        raise RunError(f"`{directory}` exists already; name a new directory with `--out`")
+        raise RunError(
+            f"`{directory}` exists already; name a new directory with `--out`"
+        )
     facts = template_of(template)
     words = {
         "new-name": name,
@@ -201,7 +222,9 @@ def write_plugin(template: str, name: str, directory: Path) -> list[str]:
         "{dependencies}": _listed("sentbed", "attrs>=24.2", *facts.needs),
         "{test_dependencies}": _listed("pytest>=8", "sentbed-testing", *facts.tests),
     }
-    files = {_filled(path, words): _filled(text, words) for path, text in _files(template)}
+    files = {
+        _filled(path, words): _filled(text, words) for path, text in _files(template)
+    }
 
     def fill(root: Path) -> None:
         for path, text in files.items():
@@ -216,7 +239,10 @@ def _files(template: str) -> Iterator[tuple[str, str]]:
     """Yield path and text of each file, as in the templates."""
     for root in (FILES / COMMON, FILES / template):
         for path in sorted(root.rglob(f"*{SUFFIX}")):
-            yield path.relative_to(root).as_posix().removesuffix(SUFFIX), path.read_text(encoding="utf-8")
+            yield (
+                path.relative_to(root).as_posix().removesuffix(SUFFIX),
+                path.read_text(encoding="utf-8"),
+            )
 
 
 def _filled(text: str, words: Mapping[str, str]) -> str:
@@ -245,6 +271,10 @@ def _taken(template: str) -> set[str]:
             names.add(Path(path).stem)
             for node in ast.walk(ast.parse(text)):
                 match node:
-                    case ast.Name(id=word) | ast.alias(name=word) | ast.ClassDef(name=word):
+                    case (
+                        ast.Name(id=word)
+                        | ast.alias(name=word)
+                        | ast.ClassDef(name=word)
+                    ):
                         names.add(word)
     return names - {"new_name", "NewName"}
