@@ -116,6 +116,8 @@ def test_a_text_gets_the_prompt_of_the_most_specific_key(
         encoder.for_task(name).encode([TEXT]), expected.encode([TEXT])
     )
     described = expected.protocol().get("prompt", {})
+    if described:
+        described["max_length_with_prompt"] = 16
     assert score.protocol["encoder"]["prompt"] == (
         {task.side: described} if task.side else described
     )
@@ -240,43 +242,61 @@ def test_an_instruction_in_the_encoders_own_prompt_is_refused(
     assert "put the prompt into `task_prompts`" in problem
 
 
-def test_a_long_prompt_of_a_task_leaves_fewer_tokens_for_texts(
+@pytest.mark.parametrize(
+    ("own", "template", "limit", "beginning"),
+    [
+        ("", "xxxx{text}", 16, "abcdefghijk"),
+        ("", "xx{text}xx", 16, "abcdefghijk"),
+        ('prompt = { template = "yy{text}" }', "xxxx{text}", 19, "abcdefghijklmn"),
+    ],
+)
+def test_a_prompt_of_a_task_and_a_text_are_cut_together(
     recipe_of: Callable[..., Recipe],
+    own: str,
+    template: str,
+    limit: int,
+    beginning: str,
 ) -> None:
-    long = "x" * 54
     encoder = encoder_with(
-        recipe_of, f'task_prompts = {{ query = {{ template = "{long}{{text}}" }} }}'
+        recipe_of, f'task_prompts = {{ query = {{ template = "{template}" }} }}\n{own}'
     )
-    # The toy backbone has 64 positions, and a token for each character and for the start.
-    assert (encoder.backbone.max_length, encoder.recipe.max_length) == (64, 16)
-    with_prompt = encoder.for_task(TextTask(side="query"))
-    assert with_prompt.recipe.max_length == 64 - 55
-    text = "abcdefghijklmnop"
+    # The toy tokenizer has a token for each character and for the start.
+    assert encoder.recipe.max_length == 16
+    text = "abcdefghijklmnopqrst"
+    under_prompt = encoder.for_task(TextTask(side="query"))
+    tokens = under_prompt.tokenizer().encode([text], under_prompt.recipe.max_length)
+    assert list(tokens.lengths) == [limit]
     np.testing.assert_array_equal(
-        with_prompt.encode([text]), with_prompt.encode([text[:9]])
+        under_prompt.encode([text]), under_prompt.encode([beginning])
     )
     (score,) = score_of(encoder, TextTask("Facts", side="query"))
-    assert score.protocol["encoder"]["prompt"]["query"]["max_length"] == 9
-    assert score.protocol["encoder"]["max_length"] == 16
+    facts = score.protocol["encoder"]
+    assert facts["prompt"]["query"]["max_length_with_prompt"] == limit
+    assert facts["max_length"] == 16
 
 
-def test_a_prompt_of_a_task_that_leaves_no_position_is_refused_when_the_encoder_is_built(
-    recipe_of: Callable[..., Recipe],
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [
+        (70, "a prompt has 71 tokens, the backbone has positions for 64"),
+        (14, "has 15 tokens, and an input has up to 16: too few are left for a text"),
+    ],
+)
+def test_a_prompt_of_a_task_that_leaves_no_token_is_refused_when_the_encoder_is_built(
+    recipe_of: Callable[..., Recipe], length: int, message: str
 ) -> None:
-    with pytest.raises(
-        ModelError, match="a prompt has 71 tokens, the backbone has positions for 64"
-    ):
+    with pytest.raises(ModelError, match=message):
         encoder_with(
             recipe_of,
-            f'task_prompts = {{ query = {{ template = "{"x" * 70}{{text}}" }} }}',
+            f'task_prompts = {{ query = {{ template = "{"x" * length}{{text}}" }} }}',
         )
 
 
-def test_text_rules_of_a_long_prompt_do_not_lead_beyond_the_positions(
+def test_text_rules_do_not_lead_beyond_the_longest_input(
     recipe_of: Callable[..., Recipe],
 ) -> None:
     """The rules append a full stop to texts that have been cut: they are cut by one more token."""
-    prompt = f'{{ template = "{"x" * 54}{{text}}", normalizer = "prompt-eol" }}'
+    prompt = '{ template = "xxxxxx{text}", normalizer = "prompt-eol" }'
     encoder = encoder_with(
         recipe_of, f"task_prompts = {{ query = {prompt} }}"
     ).for_task(TextTask(side="query"))
