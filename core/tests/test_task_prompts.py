@@ -13,6 +13,7 @@ from sentbed import Encoder, ModelError, RecipeError, SentbedError, build_encode
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.prompts import Prompt
 from sentbed._recipe.recipe import Recipe
+from sentbed._recipe.remarks import remarks_of
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import (
     DrivesEncoder,
@@ -137,12 +138,13 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
             for task in ("Facts", "Notes"):
                 for side in ("query", "document"):
                     encoder.for_task(TextTask(task, "Retrieval", side)).encode([TEXT])  # type: ignore[arg-type]
-            scores = tuple(
+            scores = [
                 Score(name, "first", 0.0, {}) for name in ("Facts", "Notes", "AVG")
-            )
-            return Evaluation(scores, 0.0)
+            ]
+            scores.append(Score("Part", "first", 0.0, {"of": ["Notes"]}))
+            return Evaluation(tuple(scores), 0.0)
 
-    facts, notes, average = (
+    facts, notes, average, part = (
         encoder_with(recipe_of).evaluate(Library(), "encoder").scores
     )
 
@@ -156,6 +158,9 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
     assert templates(average.protocol["encoder"]["prompt"]) == {
         "Facts": {"query": "f {text}"},
         "Notes": {"query": "q {text}"},
+    }
+    assert templates(part.protocol["encoder"]["prompt"]) == {
+        "Notes": {"query": "q {text}"}
     }
 
 
@@ -230,6 +235,54 @@ def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
     (problem,) = caught.value.problems
     assert message in problem.message
     assert "task_prompts" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("querry", "query"),
+        ("passage", "document"),
+        ("nearnes-query", "nearness-query"),
+    ],
+)
+def test_a_misspelt_key_is_refused_with_the_key_that_was_meant(
+    recipe_of: Callable[..., Recipe], key: str, other: str
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        encoder_with(
+            recipe_of, f'task_prompts = {{ "{key}" = {{ template = "q {{text}}" }} }}'
+        )
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(f"`{key}` is neither a side, nor an evaluator")
+    assert problem.message.endswith(f"Did you mean `{other}`?")
+    assert problem.path == f"encoder.task_prompts.{key}"
+
+
+def test_a_prompt_that_no_evaluation_asks_for_is_a_remark(
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    prompts = (
+        'task_prompts = { query = { template = "q {text}" }, gap = { template = "g {text}" }, '
+        'SciFact-query = { template = "s {text}" } }'
+    )
+    recipe = recipe_of(RECIPE.replace("pooler", f"{prompts}\npooler", 1))
+    assert {evaluate.with_.name for evaluate in recipe.evaluate} == {"gap"}
+    remarks, _ = remarks_of([recipe])
+    (remark,) = [remark for remark in remarks if "task_prompts" in remark]
+    assert "asks for the prompts of `SciFact-query` in" in remark
+
+
+def test_the_line_of_a_file_is_checked_as_a_template_is(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+) -> None:
+    (tmp_path / "templates.txt").write_text("{instruction}: {text}\n{text} {text}\n")
+    recipe = recipe_of(RECIPE).encoders["encoder"]
+    first = Prompt(file=f"{tmp_path}/templates.txt")
+    ((where, problem),) = misfits(attrs.evolve(recipe, prompt=first), plugins)
+    assert (where, "put the prompt into `task_prompts`" in problem) == ("prompt", True)
+    twice = {"query": attrs.evolve(first, line=2)}
+    ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice), plugins)
+    assert (where, "write `{text}` once" in problem) == ("task_prompts", True)
 
 
 def test_an_instruction_in_the_encoders_own_prompt_is_refused(

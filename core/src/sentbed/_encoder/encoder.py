@@ -416,11 +416,11 @@ class Encoder:
         scores = []
         for score in returned(evaluation.scores, tuple | list, evaluator, "score"):
             returned(score, Score, evaluator, "score")
-            encoder_protocol = {**own_protocol, **left.prompt_facts(score.task)}
+            encoder_protocol = {**own_protocol, **left.prompt_facts(score)}
             if right is not None:
                 encoder_protocol["second"] = {
                     **second_protocol,
-                    **right.prompt_facts(score.task),
+                    **right.prompt_facts(score),
                 }
             scores.append(
                 attrs.evolve(
@@ -632,14 +632,20 @@ class _Seen(TextEncoder):
         self.task_prompts.setdefault(task.name, {})[task.side or _ANY_SIDE] = facts
         return self.variants[prompt]
 
-    def prompt_facts(self, task: str) -> dict[str, Any]:
-        """Return the prompts that the texts of a task's score had, where the recipe has prompts of tasks."""
+    def prompt_facts(self, score: Score) -> dict[str, Any]:
+        """Return the prompts that the texts of a score had, where the recipe has prompts of tasks."""
         if not self.task_prompts:
             return {}
-        prompts = self.task_prompts.get(task) or self.task_prompts.get("")
+        prompts = self.task_prompts.get(score.task) or self.task_prompts.get("")
         if prompts is None:
-            # A mean over several tasks.
-            return {"prompt": self.task_prompts}
+            # A mean over several tasks, by default over all.
+            tasks = score.protocol.get("of", self.task_prompts)
+            of_tasks = {
+                task: prompts
+                for task, prompts in self.task_prompts.items()
+                if task in tasks
+            }
+            return {"prompt": of_tasks}
         if prompts.keys() == {_ANY_SIDE}:
             return {"prompt": prompts[_ANY_SIDE]}
         return {"prompt": prompts}
