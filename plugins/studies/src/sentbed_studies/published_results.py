@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sentbed import locate
-from sentbed.errors import DataError, Problem, RecipeError, listed, suggest
+from sentbed.errors import (
+    DataError,
+    Problem,
+    RecipeError,
+    listed,
+    printable,
+    suggest,
+)
 from sentbed.tools import Document, KeyPath
 from sentbed_report.formatting import count, first_names
 from sentbed_report.study.published_number_config import Reference
@@ -21,6 +28,9 @@ OURS = "sentbed"
 
 _SHARES = ("mteb 1.0", "mteb 1.11", "lm-eval")
 """Layouts whose scores are shares of 1."""
+
+MOST_LEFT_OUT = 3
+"""Scores that are named with the reason why they are left out; the others are counted."""
 
 _UNNAMED = ("main_score", "score")
 """Metrics that are called after what they are for."""
@@ -83,7 +93,10 @@ def _systems(
             if len([other for other, _ in chosen if other == model]) > 1:
                 row_name += f"@{revision[:12] or 'unknown'}"
         scores, left_out = _scores(chosen[model, revision], reference)
-        of_system = [f"{row_name}: {sentence}" for sentence in left_out]
+        of_system = [f"{row_name}: {sentence}" for sentence in left_out[:MOST_LEFT_OUT]]
+        more = len(left_out) - MOST_LEFT_OUT
+        if more > 0:
+            of_system.append(f"{row_name}: {count(more, 'more score')} left out.")
         systems.append(
             PublishedSystem(
                 row_name,
@@ -91,7 +104,8 @@ def _systems(
                 revision,
                 reference.source or path.name,
                 tuple(scores),
-                (*notes, *of_system),
+                # Names of files may be a stranger's.
+                tuple(map(printable, (*notes, *of_system))),
             )
         )
     return systems
