@@ -8,7 +8,7 @@ from itertools import chain
 from sentbed._component_faults import sentences
 from sentbed._document.toml import KeyPath
 from sentbed._recipe.recipe import Recipe, Stage, written_path
-from sentbed._recipe.task_prompt_keys import unasked_keys
+from sentbed._recipe.task_prompt_keys import unused_keys
 from sentbed.errors import SentbedError, listed
 from sentbed.protocols import Component
 
@@ -67,10 +67,10 @@ def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
         for evaluate in recipe.evaluate:
             if name in (evaluate.encoder or recipe.main_encoder, evaluate.second):
                 evaluators.append(evaluate.with_)
-        unasked = unasked_keys(encoder.task_prompts or (), evaluators)
-        if unasked:
+        unused = unused_keys(encoder.task_prompts or (), evaluators)
+        if unused:
             yield (
-                f"no evaluation of the encoder `{name}` asks for the prompts of {listed(unasked)} in "
+                f"no evaluation of the encoder `{name}` asks for the prompts of {listed(unused)} in "
                 "`task_prompts`; a key is a side, the name of an evaluator, or a task or type that it names"
             )
 

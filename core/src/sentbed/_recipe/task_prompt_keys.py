@@ -35,21 +35,21 @@ def misspelt_keys(keys: Iterable[str], plugins: Plugins) -> Iterator[tuple[str, 
     words = [*SIDES]
     for info in plugins.importable("evaluator"):
         words += [info.name, *getattr(info.cls, "task_types", ())]
-    known = {word.lower(): word for word in words}
-    long_words = [word for word in known if len(word) >= SHORTEST_WORD]
+    spellings = {word.lower(): word for word in words}
+    long_words = [word for word in spellings if len(word) >= SHORTEST_WORD]
     for key in keys:
         part, side = _parts(key)
-        if part.lower() in known or not part.isalpha():
+        if part.lower() in spellings or not part.isalpha():
             continue
         other = _OTHER_WORDS.get(part.lower())
         if other is None:
             close = get_close_matches(part.lower(), long_words, n=1, cutoff=ALIKE)
-            other = next((known[word] for word in close), None)
+            other = next((spellings[word] for word in close), None)
         if other is not None:
             yield key, f"{other}{side}"
 
 
-def unasked_keys(keys: Iterable[str], evaluators: Sequence[Evaluator]) -> list[str]:
+def unused_keys(keys: Iterable[str], evaluators: Sequence[Evaluator]) -> list[str]:
     """Return the keys of tasks and types for which no evaluator asks; none where that cannot be known.
 
     An evaluator without types of tasks asks by its own name alone.
@@ -57,8 +57,8 @@ def unasked_keys(keys: Iterable[str], evaluators: Sequence[Evaluator]) -> list[s
     if not evaluators or any(evaluator.task_types for evaluator in evaluators):
         return []
     names = [evaluator.name for evaluator in evaluators]
-    asked = {*SIDES, *names}
-    return [key for key in keys if _parts(key)[0].lower() not in asked]
+    keys_in_use = {*SIDES, *names}
+    return [key for key in keys if _parts(key)[0].lower() not in keys_in_use]
 
 
 def _parts(key: str) -> tuple[str, str]:

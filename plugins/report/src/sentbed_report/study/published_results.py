@@ -166,10 +166,11 @@ def _match(
     else:
         parts = _parts(of_metric, column.protocol)
     if not parts:
-        places = {_place(score.split, score.subset) for score in of_metric}
-        wanted = {_place(*place) for place in _places(column.protocol)}
+        published = {_place(score.split, score.subset) for score in of_metric}
+        measured = {_place(*place) for place in _places(column.protocol)}
         return _Match(
-            obstacle=f"it is on {first_names(sorted(places))}, the study on {first_names(sorted(wanted))}"
+            obstacle=f"it is on {first_names(sorted(published))}, the study on "
+            f"{first_names(sorted(measured))}"
         )
     differences: dict[str, None] = {}
     for score in parts:
