@@ -133,7 +133,7 @@ def test_what_does_not_match_is_a_note_and_no_row(
     assert summary.references == ()
     assert f"BERT has no number {obstacle}." in summary.reference_notes
     task = changes.get("task", "STS12")
-    assert f"1 task of BERT stand in no column: {task}." in summary.reference_notes
+    assert f"No column has 1 task of BERT: {task}." in summary.reference_notes
     assert summary.reference_notes[-1] in summary.notes
 
 

@@ -117,7 +117,6 @@ def _matches(system: PublishedSystem, summary: Summary) -> list[_Match]:
         for place, column in enumerate(summary.columns)
         if not column.average
     }
-    average = _average(list(of_tasks.values()))
     matches = []
     for place, column in enumerate(summary.columns):
         if not column.average:
@@ -125,12 +124,17 @@ def _matches(system: PublishedSystem, summary: Summary) -> list[_Match]:
         elif column.part:
             matches.append(_Match())
         else:
-            matches.append(average)
+            tasks = column.protocol.get("of", [other.task for other in summary.columns])
+            averaged = []
+            for other, match in of_tasks.items():
+                if summary.columns[other].task in tasks:
+                    averaged.append(match)
+            matches.append(_average(averaged))
     return matches
 
 
 def _average(matches: Sequence[_Match]) -> _Match:
-    """Return the plain mean over all tasks of a table; nothing where one of them has no number."""
+    """Return the plain mean over the tasks of an average; nothing where one of them has no number."""
     values = [match.value for match in matches if match.value is not None]
     if not values or len(values) < len(matches):
         return _Match()
@@ -292,6 +296,6 @@ def _left_over(
     notes = list(system.notes)
     if left:
         notes.append(
-            f"{count(len(left), 'task')} of {system.name} stand in no column: {first_names(left)}."
+            f"No column has {count(len(left), 'task')} of {system.name}: {first_names(left)}."
         )
     return notes
