@@ -177,8 +177,10 @@ def _plain(_: object, __: object, value: Any) -> Any:
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
     """Yield the differences between two requests, as messages."""
-    for key in dict.fromkeys([*new.request, *old.request]):
-        before, value = old.request.get(key), new.request.get(key)
+    request_before, request = old.request, new.request
+    for key in dict.fromkeys([*request, *request_before]):
+        before: Any = request_before.get(key)
+        value: Any = request.get(key)
         if key == "encoder":
             if before is None or before["sha256"] != value["sha256"]:
                 yield "the encoder's files are others"

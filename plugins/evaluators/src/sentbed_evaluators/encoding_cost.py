@@ -132,9 +132,9 @@ class EncodingCost(Evaluator):
                 "encoder of a recipe"
             )
         texts = list(task_of_text)
-        for task in dict.fromkeys(task_of_text.values()):
+        for text_task in dict.fromkeys(task_of_text.values()):
             # The protocol says which prompts the texts had.
-            encoder.for_task(task)
+            encoder.for_task(text_task)
         encode = partial(_encode, _by_prompt(alone, task_of_text))
         # Kernels are chosen, shapes compiled, weights copied.
         encode()
