@@ -35,6 +35,8 @@ pytestmark = [
 ]
 
 TEXTS = ["A dog runs through the wet grass.", "Prices fell, again!", "why"]
+LONG = ["A dog runs through the wet grass. " * 20, "why " * 100]
+"""Texts that are cut."""
 PROMPTS = {
     "STS12": "same meaning: ",
     "Retrieval-query": "Find what answers this. Query: ",
@@ -114,9 +116,9 @@ def test_ids_and_vectors_are_those_of_mteb(
         "hf_subset": "default",
     }
     ours = as_mteb_model(with_prompts(encoder, PROMPTS))
-    vectors = ours.encode(batches(TEXTS), **where)
+    vectors = ours.encode(batches(TEXTS + LONG), **where)
     expected = theirs.encode(
-        batches(TEXTS), batch_size=2, show_progress_bar=False, **where
+        batches(TEXTS + LONG), batch_size=2, show_progress_bar=False, **where
     )
     np.testing.assert_allclose(vectors, np.asarray(expected), atol=1e-5)
 

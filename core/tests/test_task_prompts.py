@@ -13,6 +13,7 @@ from sentbed import Encoder, ModelError, RecipeError, SentbedError, build_encode
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.prompts import Prompt
 from sentbed._recipe.recipe import Recipe
+from sentbed._recipe.remarks import remarks_of
 from sentbed._registry.registry import Plugins
 from sentbed.protocols import (
     DrivesEncoder,
@@ -116,6 +117,8 @@ def test_a_text_gets_the_prompt_of_the_most_specific_key(
         encoder.for_task(name).encode([TEXT]), expected.encode([TEXT])
     )
     described = expected.protocol().get("prompt", {})
+    if described:
+        described["max_length_with_prompt"] = 16
     assert score.protocol["encoder"]["prompt"] == (
         {task.side: described} if task.side else described
     )
@@ -135,12 +138,13 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
             for task in ("Facts", "Notes"):
                 for side in ("query", "document"):
                     encoder.for_task(TextTask(task, "Retrieval", side)).encode([TEXT])  # type: ignore[arg-type]
-            scores = tuple(
+            scores = [
                 Score(name, "first", 0.0, {}) for name in ("Facts", "Notes", "AVG")
-            )
-            return Evaluation(scores, 0.0)
+            ]
+            scores.append(Score("Part", "first", 0.0, {"of": ["Notes"]}))
+            return Evaluation(tuple(scores), 0.0)
 
-    facts, notes, average = (
+    facts, notes, average, part = (
         encoder_with(recipe_of).evaluate(Library(), "encoder").scores
     )
 
@@ -154,6 +158,9 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
     assert templates(average.protocol["encoder"]["prompt"]) == {
         "Facts": {"query": "f {text}"},
         "Notes": {"query": "q {text}"},
+    }
+    assert templates(part.protocol["encoder"]["prompt"]) == {
+        "Notes": {"query": "q {text}"}
     }
 
 
@@ -230,6 +237,54 @@ def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
     assert "task_prompts" in str(problem)
 
 
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("querry", "query"),
+        ("passage", "document"),
+        ("nearnes-query", "nearness-query"),
+    ],
+)
+def test_a_misspelt_key_is_refused_with_the_key_that_was_meant(
+    recipe_of: Callable[..., Recipe], key: str, other: str
+) -> None:
+    with pytest.raises(RecipeError) as caught:
+        encoder_with(
+            recipe_of, f'task_prompts = {{ "{key}" = {{ template = "q {{text}}" }} }}'
+        )
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(f"`{key}` is neither a side, nor an evaluator")
+    assert problem.message.endswith(f"Did you mean `{other}`?")
+    assert problem.path == f"encoder.task_prompts.{key}"
+
+
+def test_a_prompt_that_no_evaluation_asks_for_is_a_remark(
+    recipe_of: Callable[..., Recipe],
+) -> None:
+    prompts = (
+        'task_prompts = { query = { template = "q {text}" }, gap = { template = "g {text}" }, '
+        'SciFact-query = { template = "s {text}" } }'
+    )
+    recipe = recipe_of(RECIPE.replace("pooler", f"{prompts}\npooler", 1))
+    assert {evaluate.with_.name for evaluate in recipe.evaluate} == {"gap"}
+    remarks, _ = remarks_of([recipe])
+    (remark,) = [remark for remark in remarks if "task_prompts" in remark]
+    assert "asks for the prompts of `SciFact-query` in" in remark
+
+
+def test_the_line_of_a_file_is_checked_as_a_template_is(
+    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
+) -> None:
+    (tmp_path / "templates.txt").write_text("{instruction}: {text}\n{text} {text}\n")
+    recipe = recipe_of(RECIPE).encoders["encoder"]
+    first = Prompt(file=f"{tmp_path}/templates.txt")
+    ((where, problem),) = misfits(attrs.evolve(recipe, prompt=first), plugins)
+    assert (where, "put the prompt into `task_prompts`" in problem) == ("prompt", True)
+    twice = {"query": attrs.evolve(first, line=2)}
+    ((where, problem),) = misfits(attrs.evolve(recipe, task_prompts=twice), plugins)
+    assert (where, "write `{text}` once" in problem) == ("task_prompts", True)
+
+
 def test_an_instruction_in_the_encoders_own_prompt_is_refused(
     recipe_of: Callable[..., Recipe], plugins: Plugins
 ) -> None:
@@ -240,43 +295,61 @@ def test_an_instruction_in_the_encoders_own_prompt_is_refused(
     assert "put the prompt into `task_prompts`" in problem
 
 
-def test_a_long_prompt_of_a_task_leaves_fewer_tokens_for_texts(
+@pytest.mark.parametrize(
+    ("own", "template", "limit", "beginning"),
+    [
+        ("", "xxxx{text}", 16, "abcdefghijk"),
+        ("", "xx{text}xx", 16, "abcdefghijk"),
+        ('prompt = { template = "yy{text}" }', "xxxx{text}", 19, "abcdefghijklmn"),
+    ],
+)
+def test_a_prompt_of_a_task_and_a_text_are_cut_together(
     recipe_of: Callable[..., Recipe],
+    own: str,
+    template: str,
+    limit: int,
+    beginning: str,
 ) -> None:
-    long = "x" * 54
     encoder = encoder_with(
-        recipe_of, f'task_prompts = {{ query = {{ template = "{long}{{text}}" }} }}'
+        recipe_of, f'task_prompts = {{ query = {{ template = "{template}" }} }}\n{own}'
     )
-    # The toy backbone has 64 positions, and a token for each character and for the start.
-    assert (encoder.backbone.max_length, encoder.recipe.max_length) == (64, 16)
-    with_prompt = encoder.for_task(TextTask(side="query"))
-    assert with_prompt.recipe.max_length == 64 - 55
-    text = "abcdefghijklmnop"
+    # The toy tokenizer has a token for each character and for the start.
+    assert encoder.recipe.max_length == 16
+    text = "abcdefghijklmnopqrst"
+    under_prompt = encoder.for_task(TextTask(side="query"))
+    tokens = under_prompt.tokenizer().encode([text], under_prompt.recipe.max_length)
+    assert list(tokens.lengths) == [limit]
     np.testing.assert_array_equal(
-        with_prompt.encode([text]), with_prompt.encode([text[:9]])
+        under_prompt.encode([text]), under_prompt.encode([beginning])
     )
     (score,) = score_of(encoder, TextTask("Facts", side="query"))
-    assert score.protocol["encoder"]["prompt"]["query"]["max_length"] == 9
-    assert score.protocol["encoder"]["max_length"] == 16
+    facts = score.protocol["encoder"]
+    assert facts["prompt"]["query"]["max_length_with_prompt"] == limit
+    assert facts["max_length"] == 16
 
 
-def test_a_prompt_of_a_task_that_leaves_no_position_is_refused_when_the_encoder_is_built(
-    recipe_of: Callable[..., Recipe],
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [
+        (70, "a prompt has 71 tokens, the backbone has positions for 64"),
+        (14, "has 15 tokens, and an input has up to 16: too few are left for a text"),
+    ],
+)
+def test_a_prompt_of_a_task_that_leaves_no_token_is_refused_when_the_encoder_is_built(
+    recipe_of: Callable[..., Recipe], length: int, message: str
 ) -> None:
-    with pytest.raises(
-        ModelError, match="a prompt has 71 tokens, the backbone has positions for 64"
-    ):
+    with pytest.raises(ModelError, match=message):
         encoder_with(
             recipe_of,
-            f'task_prompts = {{ query = {{ template = "{"x" * 70}{{text}}" }} }}',
+            f'task_prompts = {{ query = {{ template = "{"x" * length}{{text}}" }} }}',
         )
 
 
-def test_text_rules_of_a_long_prompt_do_not_lead_beyond_the_positions(
+def test_text_rules_do_not_lead_beyond_the_longest_input(
     recipe_of: Callable[..., Recipe],
 ) -> None:
     """The rules append a full stop to texts that have been cut: they are cut by one more token."""
-    prompt = f'{{ template = "{"x" * 54}{{text}}", normalizer = "prompt-eol" }}'
+    prompt = '{ template = "xxxxxx{text}", normalizer = "prompt-eol" }'
     encoder = encoder_with(
         recipe_of, f"task_prompts = {{ query = {prompt} }}"
     ).for_task(TextTask(side="query"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 import toy_plugin
 from click.testing import CliRunner, Result
-from sentbed import build_encoder
+from sentbed import Encoder, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.recipe import Recipe
+from sentbed.protocols import TextTask
 from sentbed_corpus import open_vectors
 
 Put = Callable[[str, str | bytes], Path]
@@ -230,3 +232,61 @@ def test_gpus_for_workers_on_the_processor_are_refused(encode: Encode, put: Put)
     result = encode("--input", "a.txt", "--output", "out", *gpus, runtime="cpu")
     assert result.exit_code == 2
     assert "is for a runtime with GPUs: add `--runtime cuda`" in result.stderr
+
+
+TASK_PROMPTS = (
+    'task_prompts = { query = { template = "q {text}" }, '
+    '"SciFact" = { template = "{instruction}: {text}" } }'
+)
+
+
+@pytest.fixture
+def encoder_with_prompts(
+    encode: Encode, recipe_of: Callable[..., Recipe], tmp_path: Path
+) -> Encoder:
+    """The encoder on disk, with prompts of tasks."""
+    recipe = toy_plugin.RECIPE.replace("pooler", f"{TASK_PROMPTS}\npooler", 1)
+    encoder = build_encoder(recipe_of(recipe))
+    shutil.rmtree(tmp_path / "encoder")
+    encoder.save(tmp_path / "encoder")
+    return encoder
+
+
+@pytest.mark.parametrize("output", ["out", "out.npy"])
+def test_texts_have_the_prompt_that_is_asked_for(
+    output: str, encode: Encode, encoder_with_prompts: Encoder, put: Put
+) -> None:
+    put("a.txt", "one\ntwo\n")
+    arguments = ("--input", "a.txt", "--output", output)
+    assert encode(*arguments, "--prompt", "QUERY").exit_code == 0
+    vectors = np.load(output) if output.endswith(".npy") else open_vectors(output)[:]
+    query = encoder_with_prompts.for_task(TextTask(side="query"))
+    np.testing.assert_array_equal(vectors, query.encode(["one", "two"]))
+    if output == "out":
+        refused = encode(*arguments)
+        assert "`prompt` was 'QUERY' and is None" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("--prompt", "qery"),
+            "the encoder has no prompt `qery`. Did you mean `query`?",
+        ),
+        (("--prompt", "SciFact"), "has `{instruction}`, and the task `SciFact` gives"),
+        (("--instruction", "Find"), "`--instruction` stands in a prompt: name it"),
+    ],
+)
+def test_a_prompt_that_the_encoder_has_not_is_refused(
+    arguments: tuple[str, ...],
+    message: str,
+    encode: Encode,
+    encoder_with_prompts: Encoder,
+    put: Put,
+) -> None:
+    put("a.txt", "one\n")
+    result = encode("--input", "a.txt", "--output", "out.npy", *arguments)
+    assert result.exit_code != 0
+    assert message in result.stderr
+    assert not Path("out.npy").exists()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from click.testing import CliRunner, Result
 from sentbed import Encoder, __version__, build_encoder
 from sentbed._cli import main as cli
 from sentbed._recipe.recipe import Recipe
+from sentbed.protocols import TextTask
 from sentbed.tools import locked
 from sentbed_corpus import hard_negatives
 
@@ -514,3 +516,43 @@ def test_options_have_the_defaults_of_the_rules():
         name: getattr(rules, name)
         for name in ("negatives", "range_min", "range_max", "sampling", "seed")
     }
+
+
+def test_anchors_and_candidates_have_the_prompts_that_are_asked_for(
+    mine: Mine, put: Put, recipe_of: Callable[..., Recipe]
+) -> None:
+    prompts = (
+        'task_prompts = { query = { template = "qq{text}" }, '
+        'document = { template = "{text}zzz" } }'
+    )
+    encoder = build_encoder(
+        recipe_of(toy_plugin.RECIPE.replace("pooler", f"{prompts}\npooler", 1))
+    )
+    shutil.rmtree("encoder")
+    encoder.save("encoder")
+    texts = words(20)
+    rows = list(zip(texts[:10], texts[10:], strict=True))
+    pairs_file(put, rows)
+    result = mine("--anchor-prompt", "query", "--candidate-prompt", "document")
+    assert result.exit_code == 0, result.stderr
+
+    def unit(texts: Sequence[str], task: TextTask) -> Any:
+        vectors = encoder.for_task(task).encode(texts).astype(float)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    anchors, positives = texts[:10], texts[10:]
+    cosines = (
+        unit(anchors, TextTask(side="query"))
+        @ unit(positives, TextTask(side="document")).T
+    )
+    np.fill_diagonal(cosines, -2)
+    nearest = [positives[place] for place in cosines.argmax(axis=1)]
+    assert [row[2] for row in table()[1:]] == nearest
+    record = json.loads(Path("out.tsv.json").read_text())
+    assert record["encoder"]["prompts"] == {
+        "anchor": "query",
+        "candidates": "document",
+        "instruction": "",
+    }
+    refused = mine("--overwrite", "--anchor-prompt", "anchors")
+    assert "the encoder has no prompt `anchors`." in refused.stderr

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import toy_plugin
 from numpy.typing import NDArray
-from sentbed import RunError
+from sentbed import RunError, build_encoder
 from sentbed.protocols import PlacedEncoder, Score, TextEncoder, TokenBatch
 from sentbed_evaluators import encoding_cost
 from sentbed_evaluators.encoding_cost import EncodingCost
@@ -185,3 +186,17 @@ def test_it_reads_and_selects_as_the_evaluator_of_its_texts_does(
     own = EncodingCost(Development(pairs.path))
     assert list(own.files()) == [tmp_path]
     assert own.traits.development is pairs.traits.development
+
+
+def test_texts_are_measured_with_the_prompts_of_their_evaluation(
+    pairs: STS, recipe_of: Callable[..., Any]
+) -> None:
+    prompts = 'task_prompts = { sts = { template = "xx{text}" } }'
+    encoder = build_encoder(
+        recipe_of(toy_plugin.RECIPE.replace("pooler", f"{prompts}\npooler", 1))
+    )
+    scores = encoder.evaluate(EncodingCost(pairs, repeats=1), "encoder").scores
+    # A token for the start, two for the prompt, and one for each of the texts of one character.
+    assert values(scores)["tokens-unshared"] == 4
+    for score in scores:
+        assert score.protocol["encoder"]["prompt"]["template"] == "xx{text}"

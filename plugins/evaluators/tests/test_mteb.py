@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sentbed import DataError, RunError
+import toy_plugin
+from sentbed import DataError, RunError, build_encoder
 from sentbed.protocols import Score
 from sentbed_evaluators.mteb import MTEB, as_mteb_model
 from sentbed_evaluators.sts import STS
@@ -250,6 +251,7 @@ def test_a_task_that_is_the_mean_of_others_is_scored_on_them(
     ]
     assert score.value == pytest.approx(sum(parts) / 2)
     assert score.protocol["dataset"] == ["local/Pairs", "local/Shifted"]
+    assert score.protocol["of"] == ["Pairs", "Shifted"]
     assert not any(part.data_loaded for part in local.Both.metadata.tasks)
 
 
@@ -422,6 +424,24 @@ def test_encoders_share_a_revision_only_where_their_vectors_are_the_same(
     assert revision(table_encoder()) != revision(table_encoder(width=6))
     with pytest.raises(DataError, match="`OWNER/NAME`"):
         as_mteb_model(table_encoder(), "hash")
+
+
+def test_prompts_of_tasks_are_part_of_a_revision_without_a_fingerprint(
+    recipe_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mteb", reason="needs the extra `mteb`")
+    monkeypatch.setattr(
+        "sentbed_evaluators._mteb.adapter.fingerprint_of", lambda _: None
+    )
+
+    def revision(prompts: str) -> Any:
+        recipe = toy_plugin.RECIPE.replace("pooler", f"{prompts}\npooler", 1)
+        encoder = build_encoder(recipe_of(recipe))
+        return as_mteb_model(encoder).mteb_model_meta.revision
+
+    query = 'task_prompts = { query = { template = "q {text}" } }'
+    assert revision(query) == revision(query)
+    assert revision(query) != revision(query.replace("q {", "p {"))
 
 
 def test_without_the_library_it_says_how_to_install_it(

@@ -255,6 +255,12 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(
         "STS12": "alike: {text}",
         "Retrieval-query": "find it: {text}",
     }
+    assert list(FromSentenceTransformers().notes(source)) == [
+        f"the prompt `a place` of `{source}` is left out: it has `{{text}}`, which means something in a "
+        "template; where it matters, put it before the texts yourself",
+        f"the prompt `indented` of `{source}` is left out: it begins with white space, which a template "
+        "loses; where it matters, put it before the texts yourself",
+    ]
     short = list(SENTENCES[:8])
     for task, name in [
         (TextTask("NFCorpus", "Retrieval", "query"), "Retrieval-query"),
@@ -266,6 +272,39 @@ def test_the_other_prompts_are_those_of_queries_documents_and_tasks(
         vectors = encoder.for_task(task).encode(short)
         expected = theirs(source, prompt_name=name)[: len(short)]
         np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("limit", [10, 20])
+def test_long_texts_have_the_ids_of_the_library_under_each_prompt(
+    tiny_bert: Path, folder: Callable[..., Path], limit: int
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    prompts = {"query": "The bird: ", "document": "A dog ", "STS12": ""}
+    source = folder(
+        tiny_bert / "backbone", pooling("mean"), limit=limit, prompts=prompts
+    )
+    encoder = FromSentenceTransformers().read(source)
+    texts = [" ".join(SENTENCES[start:]) for start in range(8)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library = SentenceTransformer(str(source), device="cpu")
+    for task in (
+        TextTask(side="query"),
+        TextTask(side="document"),
+        TextTask("STS12", "STS"),
+    ):
+        name = task.side or task.name
+        under_prompt = encoder.for_task(task)
+        tokens = under_prompt.tokenizer().encode(texts, under_prompt.recipe.max_length)
+        ids = np.split(tokens.ids, np.cumsum(tokens.lengths)[:-1])
+        features = library.preprocess([prompts[name] + text for text in texts])
+        assert [row.tolist() for row in ids] == features["input_ids"].tolist()
+        assert features["input_ids"].shape[1] == limit
+        vectors = library.encode(texts, prompt_name=name, show_progress_bar=False)
+        np.testing.assert_allclose(
+            under_prompt.encode(texts), vectors, rtol=0, atol=1e-5
+        )
 
 
 def test_a_side_without_a_prompt_does_not_get_the_default_one(
@@ -299,6 +338,12 @@ def test_passage_is_the_document_only_where_there_is_no_document(
     }
     assert list(templates.values()) == ["q: {text}"]
     assert encoder.recipe.prompt == Prompt("doc: {text}")
+    notes = list(FromSentenceTransformers().notes(source))
+    assert ["`passage`" in notes[0], "`Query`" in notes[1], len(notes)] == [
+        True,
+        True,
+        2,
+    ]
 
 
 def test_prompts_that_pooling_leaves_out_become_none(
@@ -309,6 +354,9 @@ def test_prompts_that_pooling_leaves_out_become_none(
         tiny_bert / "backbone", pooling("mean", include_prompt=False), **prompts
     )
     assert FromSentenceTransformers().read(source).recipe.task_prompts is None
+    (note,) = FromSentenceTransformers().notes(source)
+    assert "the prompt `query`" in note
+    assert "`Pooling` leaves prompts out" in note
 
 
 def test_prompts_of_tasks_are_exported_and_come_back(

@@ -85,8 +85,8 @@ class Encoder:
     """Directory that the encoder was loaded from."""
     fit_texts: Sequence[str] = ()
     """Texts to fit the head's transform on."""
-    cuts_to_positions: bool = False
-    """Whether texts are cut where their prompt leaves no more positions; see `for_task`."""
+    counts_prompt: bool = False
+    """Whether the recipe's `max_length` counts the tokens of the prompt too; see `for_task`."""
 
     @classmethod
     def build(
@@ -126,7 +126,9 @@ class Encoder:
         )
         encoder.require_positions(recipe.max_length)
         for variant in recipe.task_recipes:
-            attrs.evolve(encoder, recipe=variant).require_positions(SHORTEST)
+            (prompt,) = variant.prompts
+            prompt = prompt.instructed(TextTask(instruction=" "))
+            encoder._with_task_prompt(attrs.evolve(variant, prompt=prompt))
         if saved is None and (transform := recipe.head.transform) is not None:
             encoder.fit_texts = transform.texts(encoder.placed.transformed().width)
         return encoder
@@ -219,7 +221,9 @@ class Encoder:
         for prompt, tokenizer in zip(
             self.recipe.resolved_prompts, self.tokenizers(), strict=True
         ):
-            template = _tokens_around_text(tokenizer) if prompt else 0
+            template = 0
+            if prompt and not self.counts_prompt:
+                template = _tokens_around_text(tokenizer)
             repeats = prompt is not None and prompt.template.between is not None
             times = 2 if repeats else 1
             if max_length * times + template > positions:
@@ -240,7 +244,7 @@ class Encoder:
             return tokenizer
         longest = self.backbone.max_length
         return PromptTokenizer(
-            tokenizer, prompt, longest, normalize, self.cuts_to_positions
+            tokenizer, prompt, longest, normalize, self.counts_prompt
         )
 
     def tokenizers(self, normalize: bool = True) -> list[Tokenizer]:
@@ -254,24 +258,41 @@ class Encoder:
     def for_task(self, task: TextTask) -> Encoder:
         """Return the encoder with the prompt that its recipe has for the texts of a task.
 
-        Where the prompt leaves no more positions for `max_length` tokens of a text, texts are cut to what it
-        leaves, as a model does that cuts prompt and text together.
+        Under a prompt of `task_prompts`, prompt and text are cut together, as in sentence-transformers: to
+        `max_length` tokens, or, where the encoder has a prompt of its own, to `max_length` and its tokens.
 
         Raises:
             SentbedError: if that prompt needs an instruction, and the task gives none.
-            ModelError: if the prompt leaves no positions for a text.
+            ModelError: if the prompt leaves no tokens for a text.
         """
         if not self.recipe.task_prompts:
             return self
-        encoder = attrs.evolve(self, recipe=self.recipe.for_task(task))
-        if encoder.recipe.resolved_prompt is None:
+        recipe = self.recipe.for_task(task)
+        if recipe.prompt is self.recipe.prompt:
+            return attrs.evolve(self, recipe=recipe)
+        return self._with_task_prompt(recipe)
+
+    def _with_task_prompt(self, recipe: EncoderRecipe) -> Encoder:
+        """Return the encoder with a prompt in the place of its own, in inputs of the same length.
+
+        Raises:
+            ModelError: if the prompt leaves no tokens for a text.
+        """
+        longest = self.recipe.max_length
+        if self.recipe.resolved_prompt is not None:
+            longest += _tokens_around_text(self.tokenizer())
+        longest = min(longest, self.backbone.max_length)
+        encoder = attrs.evolve(self, recipe=attrs.evolve(recipe, max_length=longest))
+        prompt = encoder.recipe.resolved_prompt
+        if prompt is None:
             return encoder
-        encoder.require_positions(SHORTEST)
-        left = self.backbone.max_length - _tokens_around_text(encoder.tokenizer())
-        if encoder.recipe.max_length > left:
-            encoder.recipe = attrs.evolve(encoder.recipe, max_length=left)
-            # Text rules and tokens that merge with the template's may take some more.
-            encoder.cuts_to_positions = True
+        around = _tokens_around_text(encoder.tokenizer())
+        if around + SHORTEST > longest:
+            raise ModelError(
+                f"the prompt {str(prompt.template)!r} of `task_prompts` has {around} tokens, and an input has "
+                f"up to {longest}: too few are left for a text; raise `max_length`, or shorten the prompt"
+            )
+        encoder.counts_prompt = True
         return encoder
 
     def protocol(self) -> dict[str, Any]:
@@ -399,11 +420,11 @@ class Encoder:
         scores = []
         for score in returned(evaluation.scores, tuple | list, evaluator, "score"):
             returned(score, Score, evaluator, "score")
-            encoder_protocol = {**own_protocol, **left.prompt_facts(score.task)}
+            encoder_protocol = {**own_protocol, **left.prompt_facts(score)}
             if right is not None:
                 encoder_protocol["second"] = {
                     **second_protocol,
-                    **right.prompt_facts(score.task),
+                    **right.prompt_facts(score),
                 }
             scores.append(
                 attrs.evolve(
@@ -644,19 +665,25 @@ class _Seen(TextEncoder):
         facts: dict[str, Any] = {}
         if encoder.recipe.resolved_prompt is not None:
             facts = encoder.recipe.resolved_prompt.describe()
-        if encoder.recipe.max_length != self.encoder.recipe.max_length:
-            facts["max_length"] = encoder.recipe.max_length
+        if encoder.counts_prompt:
+            facts["max_length_with_prompt"] = encoder.recipe.max_length
         self.task_prompts.setdefault(task.name, {})[task.side or _ANY_SIDE] = facts
         return self.variants[prompt]
 
-    def prompt_facts(self, task: str) -> dict[str, Any]:
-        """Return the prompts that the texts of a task's score had, where the recipe has prompts of tasks."""
+    def prompt_facts(self, score: Score) -> dict[str, Any]:
+        """Return the prompts that the texts of a score had, where the recipe has prompts of tasks."""
         if not self.task_prompts:
             return {}
-        prompts = self.task_prompts.get(task) or self.task_prompts.get("")
+        prompts = self.task_prompts.get(score.task) or self.task_prompts.get("")
         if prompts is None:
-            # A mean over several tasks.
-            return {"prompt": self.task_prompts}
+            # A mean over several tasks, by default over all.
+            tasks = score.protocol.get("of", self.task_prompts)
+            of_tasks = {
+                task: prompts
+                for task, prompts in self.task_prompts.items()
+                if task in tasks
+            }
+            return {"prompt": of_tasks}
         if prompts.keys() == {_ANY_SIDE}:
             return {"prompt": prompts[_ANY_SIDE]}
         return {"prompt": prompts}

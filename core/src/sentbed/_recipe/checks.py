@@ -22,6 +22,7 @@ from sentbed._recipe.recipe import (
     Stage,
     written_path,
 )
+from sentbed._recipe.task_prompt_keys import misspelt_keys
 from sentbed._registry.registry import Plugins
 from sentbed.errors import (
     Problem,
@@ -58,6 +59,14 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
             message = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
             add(message, "encoders", name)
+        for key, other in misspelt_keys(encoder.task_prompts or (), plugins):
+            add(
+                f"`{key}` is neither a side, nor an evaluator, nor a type of tasks. Did you mean `{other}`?",
+                "encoders",
+                name,
+                "task_prompts",
+                key,
+            )
     for i, stage in enumerate(recipe.stage):
         _check_stage(recipe, i, stage, _below(add, "stage", i))
     for i, evaluate in enumerate(recipe.evaluate):

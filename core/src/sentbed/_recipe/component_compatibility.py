@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from sentbed._component_faults import sentences
-from sentbed._recipe.prompts import INSTRUCTION, MASK, TEMPLATES, TEXT, Prompt
+from sentbed._recipe.prompts import (
+    INSTRUCTION,
+    MASK,
+    TEMPLATES,
+    Prompt,
+    Template,
+    parse_template,
+)
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
 from sentbed.kinds import KINDS
@@ -97,10 +104,11 @@ def misfits(
         )
     for prompt in encoder.prompts:
         yield from _prompt_misfits(encoder, prompt, plugins)
-        if prompt.template is not None and INSTRUCTION in prompt.template:
+        template = _template_of(prompt)
+        if template is not None and INSTRUCTION in str(template):
             yield (
                 "prompt",
-                f"the template {prompt.template!r} has `{INSTRUCTION}`, which stands for that of a task; "
+                f"the template {str(template)!r} has `{INSTRUCTION}`, which stands for that of a task; "
                 "spell the instruction out, or put the prompt into `task_prompts`",
             )
     if encoder.task_prompts is not None:
@@ -263,8 +271,19 @@ def _task_prompt_misfits(
             continue
         for _, message in _prompt_misfits(encoder, prompt, plugins):
             yield f"the prompt of `{key}`: {message}"
-        if prompt.template is not None and prompt.template.count(TEXT) > 1:
+        template = _template_of(prompt)
+        if template is not None and template.between is not None:
             yield f"the prompt of `{key}` has the sentence twice; write `{{text}}` once"
+
+
+def _template_of(prompt: Prompt) -> Template | None:
+    """Return what a prompt has written, or its file has; None if it has none that can be read."""
+    try:
+        written = prompt.without_file().template
+        return None if written is None else parse_template(written)
+    except SentbedError:
+        # It is reported with the other problems of the prompt.
+        return None
 
 
 def _alternatives(encoder: EncoderRecipe, plugins: Plugins | None) -> str:

@@ -317,8 +317,8 @@ class PromptTokenizer(Tokenizer):
     longest: int
     """Number of tokens that the backbone has positions for."""
     normalize: bool = True
-    cuts_to_positions: bool = False
-    """Whether a text whose prompt is longer is cut until it fits, which otherwise is an error."""
+    counts_prompt: bool = False
+    """Whether `max_length` counts the tokens of the prompt too, as it does in sentence-transformers."""
 
     @property
     def pad_id(self) -> int:
@@ -333,6 +333,8 @@ class PromptTokenizer(Tokenizer):
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
         """Tokenise the prompts of these texts; `max_length` applies to the sentence alone.
 
+        With `counts_prompt` it applies to prompt, sentence and special tokens together.
+
         Raises:
             ModelError: if a prompt is longer than the backbone's positions (a template is not cut), or if
                 the template has a mask and the vocabulary has none.
@@ -343,16 +345,23 @@ class PromptTokenizer(Tokenizer):
                 f"the template {str(self.prompt.template)!r} has a `{MASK}`, and the tokenizer has no mask "
                 "token; take it out, or choose a model with a mask token"
             )
+        longest = self.longest
+        if self.counts_prompt:
+            longest = min(longest, max_length)
+            if self._is_text_before:
+                prompts = [self.prompt.apply(text, normalize=False) for text in texts]
+                return self.original.encode(prompts, longest)
+
         cut = self.original.truncate(texts, max_length)
         tokens = self._encode_prompts(cut, mask or MASK)
         limits: dict[int, int] = {}
         while too_long := [
-            row for row, length in enumerate(tokens.lengths) if length > self.longest
+            row for row, length in enumerate(tokens.lengths) if length > longest
         ]:
             for row in too_long:
-                excess = int(tokens.lengths[row]) - self.longest
+                excess = int(tokens.lengths[row]) - longest
                 limits[row] = limits.get(row, max_length) - excess
-                if not self.cuts_to_positions or limits[row] < 1:
+                if not self.counts_prompt or limits[row] < 1:
                     raise ModelError(
                         f"a prompt has {tokens.lengths[row]} tokens, the backbone has positions for "
                         f"{self.longest}; lower `max_length` (it is {max_length}, for the sentence without "
@@ -361,6 +370,17 @@ class PromptTokenizer(Tokenizer):
                 (cut[row],) = self.original.truncate([cut[row]], limits[row])
             tokens = self._encode_prompts(cut, mask or MASK)
         return tokens
+
+    @property
+    def _is_text_before(self) -> bool:
+        """Whether the prompt is no more than a text before the sentence, so that both are cut as one."""
+        template = self.prompt.template
+        return (
+            not template.suffix.strip()
+            and template.between is None
+            and self.prompt.layers is None
+            and self.prompt.normalizer == "none"
+        )
 
     def _encode_prompts(self, texts: Sequence[str], mask: str) -> TokenIds:
         """Tokenise the prompts of texts that have been cut."""

@@ -89,7 +89,8 @@ class EncoderRecipe:
     """Prompts for the texts of tasks, in the place of `prompt` when they are evaluated. A key is, the first
     that fits, a task and a side, a task, a type of tasks and a side, a type, or a side: `SciFact-query`,
     `SciFact`, `Retrieval-query`, `STS`, `query`, `document`; the type is MTEB's, or the name of one of our
-    evaluators. `{instruction}` in a template stands for what the task asks for."""
+    evaluators. `{instruction}` in a template stands for what the task asks for. Prompt and text are cut to
+    `max_length` together."""
 
     def for_task(self, task: TextTask) -> EncoderRecipe:
         """Return the recipe with its prompt for the texts of a task, and without `task_prompts`.

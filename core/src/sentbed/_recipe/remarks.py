@@ -8,7 +8,8 @@ from itertools import chain
 from sentbed._component_faults import sentences
 from sentbed._document.toml import KeyPath
 from sentbed._recipe.recipe import Recipe, Stage, written_path
-from sentbed.errors import SentbedError
+from sentbed._recipe.task_prompt_keys import unused_keys
+from sentbed.errors import SentbedError, listed
 from sentbed.protocols import Component
 
 MOST_STEPS = 1000
@@ -25,6 +26,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
     components: list[Component] = []
     for recipe in recipes:
         remarks += untrained_layers(recipe)
+        remarks += unused_task_prompts(recipe)
         for stage in recipe.stage:
             if stage.steps is not None:
                 remarks += without_effect(stage, stage.steps)
@@ -55,6 +57,21 @@ def untrained_layers(recipe: Recipe) -> Iterator[str]:
                 f"the pooler `{pooler.name}` of the encoder `{name}` begins with a new layer, and no stage "
                 "trains it: its vectors are random; let it take trained weights, such as those of the model "
                 f"(`sentbed show pooler {pooler.name}`), or choose a pooler without a layer"
+            )
+
+
+def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
+    """Yield a warning for each encoder with prompts that none of its evaluations asks for."""
+    for name, encoder in recipe.encoders.items():
+        evaluators = []
+        for evaluate in recipe.evaluate:
+            if name in (evaluate.encoder or recipe.main_encoder, evaluate.second):
+                evaluators.append(evaluate.with_)
+        unused = unused_keys(encoder.task_prompts or (), evaluators)
+        if unused:
+            yield (
+                f"no evaluation of the encoder `{name}` asks for the prompts of {listed(unused)} in "
+                "`task_prompts`; a key is a side, the name of an evaluator, or a task or type that it names"
             )
 
 

@@ -441,6 +441,10 @@ class Importer(Component):
         Raises `ModelError` with the unsupported part of `source` and a remedy.
         """
 
+    def notes(self, source: Path) -> Iterable[str]:
+        """Return sentences on what of `source` the encoder lacks; by default it has all of it."""
+        return ()
+
 
 class Executor(Component):
     """Runs the tasks of a long job. Its fields are options of the command line, such as `workers`."""

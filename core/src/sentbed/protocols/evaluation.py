@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import attrs
 from attrs.converters import optional
@@ -160,7 +160,8 @@ class Score:
     """Value on the papers' scale: correlations and accuracies x 100."""
     protocol: Mapping[str, Any]
     """Everything that affects comparability. An evaluator gives its own part: id, aggregation, split, text
-    rules, data hash. The runner makes it `{"encoder": how texts are encoded, "evaluator": that part}`."""
+    rules, data hash; a mean over tasks names them in `of`. The runner makes it
+    `{"encoder": how texts are encoded, "evaluator": that part}`."""
     encoder: str = ""
     """Name of the encoder, set by the runner."""
     evaluator: str = ""
@@ -366,6 +367,9 @@ class Evaluator(Component):
     """
 
     __slots__ = ()
+
+    task_types: ClassVar[tuple[str, ...]] = ()
+    """Types of the tasks that it names to encoders (`TextTask`); none if its own name is all that it says."""
 
     @property
     def traits(self) -> EvaluatorTraits:

@@ -76,7 +76,7 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
     if data_revision in UNKNOWN_REVISIONS:
         data_revision = ""
     model, revision = model_of_path(path)
-    for split, subset, score in scores:
+    for split, subset, score, metric_names in scores:
         yield ScoreRow(
             model=model,
             revision=revision,
@@ -89,11 +89,12 @@ def mteb_rows(content: Mapping[str, Any], path: PurePosixPath) -> Iterator[Score
             data_revision=data_revision,
             layout=layout,
             file=str(path),
+            metric_names=metric_names,
         )
 
 
-def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Yield split, subset and main score of a file since 1.11."""
+def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
+    """Yield split, subset, main score and its names of a file since 1.11."""
     scores = content["scores"]
     if not isinstance(scores, Mapping) or not scores:
         raise ValueError("`scores` has no split")
@@ -104,25 +105,40 @@ def _scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
             if not isinstance(entry, Mapping) or "main_score" not in entry:
                 raise ValueError(f"`scores.{split}` has an entry without `main_score`")
             subset = str(entry.get("hf_subset", DEFAULT))
-            yield split, subset, _number(entry["main_score"], split)
+            score = _number(entry["main_score"], split)
+            yield split, subset, score, " ".join(_names_of(score, entry))
 
 
-def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Yield split, subset and main score of a file of before 1.11."""
+def _names_of(score: float, entry: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the metrics of an entry that have the number of its main score.
+
+    MTEB does not say which metric the main score is; `cos_sim` is what it called `cosine` before.
+    """
+    for name, value in entry.items():
+        if isinstance(value, Mapping):
+            for inner, number in value.items():
+                if number == score:
+                    yield f"{name}_{inner}".replace("cos_sim", "cosine")
+        elif value == score and name != "main_score":
+            yield name.replace("cos_sim", "cosine")
+
+
+def _old_scores(content: Mapping[str, Any]) -> Iterator[tuple[str, str, float, str]]:
+    """Yield split, subset, main score and its names of a file of before 1.11."""
     has_split = False
     for split in SPLITS:
         numbers = content.get(split)
         if not isinstance(numbers, Mapping):
             continue
         has_split = True
-        score = _main_score(numbers)
-        if score is not None:
-            yield split, DEFAULT, _number(score, split)
-            continue
-        for subset, part in numbers.items():
+        parts: Mapping[str, Any] = numbers
+        if _main_score(numbers) is not None:
+            parts = {DEFAULT: numbers}
+        for subset, part in parts.items():
             score = _main_score(part)
             if score is not None:
-                yield split, str(subset), _number(score, split)
+                names = " ".join(_names_of(score, part))
+                yield split, str(subset), _number(score, split), names
 
     if not has_split:
         raise ValueError(f"there is none of the splits {', '.join(SPLITS)}")

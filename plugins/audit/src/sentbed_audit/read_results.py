@@ -8,10 +8,9 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import attrs
-import pandas
 from sentbed.errors import DataError, SentbedError, listed
 from sentbed.helpers import open_file, read_file, reason_of
 
@@ -20,6 +19,9 @@ from sentbed_audit.mteb_results import is_mteb_result, mteb_rows
 from sentbed_audit.score_rows import COLUMNS, ScoreRow, Unreadable
 from sentbed_audit.sentbed_results import run_rows, study_rows
 from sentbed_audit.table_results import is_score_table, table_rows
+
+if TYPE_CHECKING:
+    import pandas
 
 LARGEST_FILE = 64 << 20
 """Bytes of the largest file of results; those of retrieval with many metrics have some hundred kB."""
@@ -43,6 +45,19 @@ class Results:
 
 
 def read_results(paths: Iterable[str | Path]) -> Results:
+    """Read the results in folders, archives and files, as a frame; see `read_rows`."""
+    import pandas
+
+    rows, unreadable = read_rows(paths)
+    frame = pandas.DataFrame(
+        [attrs.astuple(row) for row in rows], columns=list(COLUMNS)
+    )
+    return Results(frame, frame["file"].nunique(), unreadable)
+
+
+def read_rows(
+    paths: Iterable[str | Path],
+) -> tuple[list[ScoreRow], tuple[Unreadable, ...]]:
     """Read the results in folders, archives and files.
 
     JSON files that are no results, such as descriptions of models, are passed over. Archives are read as
@@ -70,10 +85,7 @@ def read_results(paths: Iterable[str | Path]) -> Results:
             "results, directories of runs or studies, lm-eval's files, or a CSV with the columns model, task "
             "and score"
         )
-    frame = pandas.DataFrame(
-        [attrs.astuple(row) for row in rows], columns=list(COLUMNS)
-    )
-    return Results(frame, frame["file"].nunique(), tuple(unreadable))
+    return rows, tuple(unreadable)
 
 
 def _contents(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:

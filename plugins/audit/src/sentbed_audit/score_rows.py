@@ -35,6 +35,8 @@ class ScoreRow:
     """Format of the file, such as `mteb 1.11`."""
     file: str
     seed: int | None = None
+    metric_names: str = attrs.field(default="", converter=_name)
+    """Names of the metric behind a `main_score`, separated by spaces, as far as its file shows them."""
 
 
 COLUMNS = tuple(field.name for field in attrs.fields(ScoreRow))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from sentbed.protocols import Score
-from sentbed.tools import plain
+from sentbed_report.comparability import evaluation_protocol, protocol_hash
 from sentbed_report.study.measurements import study_frame
 from sentbed_report.study.read_cell_run import read_run
 from sentbed_report.study.read_study_directory import read_data
@@ -49,8 +47,7 @@ def study_rows(directory: Path) -> Iterator[ScoreRow]:
 
 
 def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRow:
-    protocol = dict(score.evaluator_protocol)
-    canonical = json.dumps(plain(protocol), sort_keys=True, default=str)
+    protocol = evaluation_protocol(score)
     return ScoreRow(
         model=model,
         revision="",
@@ -61,7 +58,7 @@ def _row(score: Score, model: str, directory: Path, seed: int | None) -> ScoreRo
         score=score.value,
         software=score.plugin,
         # Two scores of ours can be compared where the whole protocol of the evaluator is the same.
-        data_revision=hashlib.sha256(canonical.encode()).hexdigest()[:12],
+        data_revision=protocol_hash(protocol),
         layout="sentbed",
         file=str(directory),
         seed=seed,

@@ -68,6 +68,7 @@ def fingerprint_of(
         "weights": hashed,
         "tokenizer": tokens,
         "recipe": unstructure(recipe),
+        "counts prompt": encoder.counts_prompt,
         "prompt": [
             prompt and attrs.asdict(prompt) for prompt in recipe.resolved_prompts
         ],

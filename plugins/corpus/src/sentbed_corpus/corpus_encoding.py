@@ -48,6 +48,7 @@ from sentbed_corpus.shard_digests import (
     read_digests,
     write_digests,
 )
+from sentbed_corpus.task_prompt import require_prompt, under_prompt
 from sentbed_corpus.vector_writer import (
     VECTORS,
     VECTORS_COLUMN,
@@ -360,6 +361,7 @@ def _runtime(request: Request, plugins: Plugins) -> Runtime:
 def _plugins_of(request: Request, runtime: Runtime, plugins: Plugins) -> dict[str, str]:
     """Return the plugin release of backbone, pooler and runtime: an upgrade may change the vectors."""
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
+    require_prompt(recipe, request.prompt)
     components = {
         "backbone": recipe.backbone,
         "pooler": recipe.pooler,
@@ -401,9 +403,9 @@ class Encoding:
         if threads is not None:
             runtime = runtime.with_threads(threads)
         trust = self.request.trust_remote_code
-        return partial(
-            self._encode, Encoder.load(directory, runtime, trust_remote_code=trust)
-        )
+        encoder = Encoder.load(directory, runtime, trust_remote_code=trust)
+        encoder = under_prompt(encoder, self.request.prompt, self.request.instruction)
+        return partial(self._encode, encoder)
 
     def _encode(
         self, encoder: Encoder, shard: Shard, tell: Tell

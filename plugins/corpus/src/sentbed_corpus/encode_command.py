@@ -102,6 +102,18 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     "--ray-address",
     help="Address of a running cluster, or `auto`; if left out, RAY_ADDRESS, else this machine.",
 )
+@click.option(
+    "--prompt",
+    default="",
+    metavar="KEY",
+    help="The encoder's prompt of `task_prompts` to put around the texts: `query`, `document`, `SciFact-query`.",
+)
+@click.option(
+    "--instruction",
+    default="",
+    metavar="TEXT",
+    help="What stands for `{instruction}` in that prompt.",
+)
 @trust_option
 @click.pass_context
 def encode(
@@ -117,6 +129,10 @@ def encode(
     Into a directory, inputs are encoded shard by shard. Stopped or killed, the same command does only what is
     missing. See docs/encoding.md.
     """
+    if options["instruction"] and not options["prompt"]:
+        raise click.UsageError(
+            "`--instruction` stands in a prompt: name it with `--prompt`"
+        )
     table = {"use": options["runtime"]}
     if options["precision"]:
         table["precision"] = options["precision"]
@@ -128,9 +144,7 @@ def encode(
             f"Parquet files into `{stem}`"
         )
     if output.lower().endswith(FILE_ENDING) and not Path(output).is_dir():
-        _encode_lines(
-            ctx, encoder, sources, output, table, options["trust_remote_code"]
-        )
+        _encode_lines(ctx, encoder, sources, output, table, options)
     else:
         _encode_corpus(encoder, sources, output, table, options)
 
@@ -141,7 +155,7 @@ def _encode_lines(
     sources: Sequence[str],
     output: str,
     table: Mapping[str, Any],
-    trust_remote_code: bool,
+    options: Mapping[str, Any],
 ) -> None:
     from sentbed_corpus.encode_lines import encode_lines
 
@@ -152,6 +166,8 @@ def _encode_lines(
         "output",
         "runtime",
         "precision",
+        "prompt",
+        "instruction",
         "trust_remote_code",
     )
     refused = []
@@ -175,7 +191,13 @@ def _encode_lines(
             "name a directory with `--output`"
         )
     rows, width = encode_lines(
-        encoder, table, sources[0], Path(output), trust_remote_code
+        encoder,
+        table,
+        sources[0],
+        Path(output),
+        options["trust_remote_code"],
+        options["prompt"],
+        options["instruction"],
     )
     echo(f"{output}: {rows} x {width}", err=True)
 
@@ -225,6 +247,8 @@ def _encode_corpus(
         options["dtype"],
         options["shard_rows"],
         options["trust_remote_code"],
+        options["prompt"],
+        options["instruction"],
     )
     executor_options = {
         "workers": options["workers"],

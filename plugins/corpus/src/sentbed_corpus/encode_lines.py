@@ -19,6 +19,7 @@ from sentbed_common import bounded_lines, progress_bars
 from sentbed_jobs.progress_lines import ProgressLines
 
 from sentbed_corpus.input_rows import text_row
+from sentbed_corpus.task_prompt import under_prompt
 from sentbed_corpus.vector_writer import require_finite, write_npy_header
 
 
@@ -28,11 +29,14 @@ def encode_lines(
     source: str,
     output: Path,
     trust_remote_code: bool = False,
+    prompt: str = "",
+    instruction: str = "",
 ) -> tuple[int, int]:
     """Encode each line of a UTF-8 file (`-` for standard input) into a `.npy` file; returns its shape.
 
-    `trust_remote_code` is that of `Encoder.load`. Memory stays bounded: lines are read a window at a time and
-    vectors go straight into the file. The file appears when it is complete.
+    `trust_remote_code` is that of `Encoder.load`; `prompt` and `instruction` are those of `Request`. Memory
+    stays bounded: lines are read a window at a time and vectors go straight into the file. The file appears
+    when it is complete.
 
     Raises:
         DataError: for bytes that are not UTF-8 (with the line), an empty or a missing file.
@@ -43,6 +47,7 @@ def encode_lines(
             raise DataError("the file is empty, expected one sentence a line", source)
         stream.seek(0)
         loaded = Encoder.load(encoder, runtime, trust_remote_code=trust_remote_code)
+        loaded = under_prompt(loaded, prompt, instruction)
         with atomic_file(output.resolve()) as file, bar(rows) as advance:
             write_npy_header(file, rows, loaded.width, "float32")
             window: list[str] = []

@@ -37,6 +37,10 @@ class Request:
     """Number of rows encoded and written together, which are held in memory and lost if a worker dies."""
     trust_remote_code: bool = False
     """See `Encoder.load`."""
+    prompt: str = ""
+    """Key of the encoder's `task_prompts`, such as `query`; empty for its own prompt."""
+    instruction: str = ""
+    """What stands for `{instruction}` in that prompt."""
 
 
 def counted(number: int, noun: str) -> str:

@@ -30,6 +30,7 @@ from sentbed_corpus.input_files import Source, find_files
 from sentbed_corpus.input_rows import read_shard
 from sentbed_corpus.input_shards import cut
 from sentbed_corpus.negative_rules import Rules, Selection
+from sentbed_corpus.task_prompt import require_prompt, under_prompt
 from sentbed_corpus.text_store import TextStore
 from sentbed_corpus.vector_reader import Vectors
 from sentbed_corpus.vector_writer import require_finite, write_npy_header
@@ -72,6 +73,12 @@ class MiningRequest:
     """Whether an existing output is replaced."""
     trust_remote_code: bool = False
     """See `Encoder.load`."""
+    anchor_prompt: str = ""
+    """Key of the encoder's `task_prompts` for anchors, such as `query`; empty for its own prompt."""
+    candidate_prompt: str = ""
+    """The same for positives and other candidates, such as `document`."""
+    instruction: str = ""
+    """What stands for `{instruction}` in these prompts."""
 
 
 @attrs.frozen
@@ -107,9 +114,13 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
             output, or no row has enough negatives.
         ModelError: if the encoder cannot be loaded.
     """
+    import numpy as np
+
     plugins = load_plugins()
     _require_possible(request)
-    saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
+    recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
+    for key in (request.anchor_prompt, request.candidate_prompt):
+        require_prompt(recipe, key)
     dataset = _open(request.data)
     with (
         _workplace(request.output) as place,
@@ -129,8 +140,19 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
             plugins,
             trust_remote_code=request.trust_remote_code,
         )
-        vectors = _encode(encoder, store, pairs.texts, place / "vectors.npy", bar)
-        selection = _search(vectors, pairs, request.rules, bar)
+        of_candidates = under_prompt(
+            encoder, request.candidate_prompt, request.instruction
+        )
+        of_anchors = under_prompt(encoder, request.anchor_prompt, request.instruction)
+        path = place / "vectors.npy"
+        vectors = _encode(of_candidates, store, pairs.texts, path, bar)
+        queries, anchors = vectors, pairs.anchors
+        if request.anchor_prompt != request.candidate_prompt:
+            numbers = pairs.texts[pairs.anchors]
+            path = place / "anchors.npy"
+            queries = _encode(of_anchors, store, numbers, path, bar)
+            anchors = np.arange(len(numbers))
+        selection = _search(vectors, queries, anchors, pairs, request.rules, bar)
         rows = place / "rows"
         written, similar = _write_rows(rows, request, dataset, store, pairs, selection)
         columns = _columns(request.rules.negatives)
@@ -389,8 +411,18 @@ def _encode(
     )
 
 
-def _search(vectors: Vectors, pairs: _Pairs, rules: Rules, bar: Bar) -> Selection:
-    """Return the negatives of all anchors; each vector of `vectors` has length 1."""
+def _search(
+    vectors: Vectors,
+    anchor_vectors: Vectors,
+    anchors: NDArray[np.int64],
+    pairs: _Pairs,
+    rules: Rules,
+    bar: Bar,
+) -> Selection:
+    """Return the negatives of all anchors, whose vectors are the rows `anchors` of `anchor_vectors`.
+
+    Each vector has length 1.
+    """
     import numpy as np
 
     def candidates() -> Iterator[NDArray[np.float32]]:
@@ -404,7 +436,7 @@ def _search(vectors: Vectors, pairs: _Pairs, rules: Rules, bar: Bar) -> Selectio
     with bar(total, "search") as advance:
         for start in range(0, total, WINDOW):
             stop = min(start + WINDOW, total)
-            queries = vectors[pairs.anchors[start:stop]]
+            queries = anchor_vectors[anchors[start:stop]]
             excluded = _of_anchors(pairs.excluded, start, stop)
             positives = _least_similarity(
                 queries, vectors, _of_anchors(pairs.positives, start, stop)
@@ -556,6 +588,11 @@ def _described(
         "runtime": unstructure(request.runtime),
         "plugins": component_releases(components, plugins),
         **encoder.protocol(),
+        "prompts": {
+            "anchor": request.anchor_prompt,
+            "candidates": request.candidate_prompt,
+            "instruction": request.instruction,
+        },
     }
 
 

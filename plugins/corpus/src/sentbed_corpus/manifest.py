@@ -156,6 +156,10 @@ def request_table(
     """
     apart = attrs.filters.exclude("inputs", "output", "encoder", "trust_remote_code")
     table = attrs.asdict(request, filter=apart, value_serializer=_plain)
+    # Manifests of before have no prompts.
+    for key in ("prompt", "instruction"):
+        if not table[key]:
+            del table[key]
     encoder = {"path": request.encoder, "sha256": encoder_digest}
     return {
         "sentbed": __version__,
@@ -173,8 +177,10 @@ def _plain(_: object, __: object, value: Any) -> Any:
 
 def differences(old: Manifest, new: Manifest) -> Iterator[str]:
     """Yield the differences between two requests, as messages."""
-    for key, value in new.request.items():
-        before = old.request.get(key)
+    request_before, request = old.request, new.request
+    for key in dict.fromkeys([*request, *request_before]):
+        before: Any = request_before.get(key)
+        value: Any = request.get(key)
         if key == "encoder":
             if before is None or before["sha256"] != value["sha256"]:
                 yield "the encoder's files are others"

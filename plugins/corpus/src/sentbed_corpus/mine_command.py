@@ -94,6 +94,24 @@ from sentbed.tools import echo, set_option, trust_option
     is_flag=True,
     help="Fail if a row has too few negatives, which is left out.",
 )
+@click.option(
+    "--anchor-prompt",
+    default="",
+    metavar="KEY",
+    help="The encoder's prompt of `task_prompts` for anchors: `query`, `SciFact-query`.",
+)
+@click.option(
+    "--candidate-prompt",
+    default="",
+    metavar="KEY",
+    help="The same for positives and other candidates: `document`.",
+)
+@click.option(
+    "--instruction",
+    default="",
+    metavar="TEXT",
+    help="What stands for `{instruction}` in these prompts.",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the output.")
 @trust_option
 def mine(
@@ -107,6 +125,9 @@ def mine(
     column: str,
     corpus_only: bool,
     require_all: bool,
+    anchor_prompt: str,
+    candidate_prompt: str,
+    instruction: str,
     overwrite: bool,
     trust_remote_code: bool,
     **rules: Any,
@@ -147,6 +168,9 @@ def mine(
         require_all=require_all,
         overwrite=overwrite,
         trust_remote_code=trust_remote_code,
+        anchor_prompt=anchor_prompt,
+        candidate_prompt=candidate_prompt,
+        instruction=instruction,
     )
     with Stop(partial(echo, err=True)).listening():
         mined = mine_hard_negatives(request, bar)

@@ -20,6 +20,7 @@ from sentbed.protocols import (
     Prepared,
     Score,
     TextEncoder,
+    TextTask,
     TokenBatch,
 )
 
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 class EncodingCost(Evaluator):
     """What encoding the texts of another evaluation takes: columns of cost beside a study's scores.
 
-    A sample of its distinct texts is encoded alone, with the prompts and the `max_length` of the recipe; no
-    vector comes from the store or from a pass that cells of a study share. What is counted is the same on
-    every machine with equal batches:
+    A sample of its distinct texts is encoded alone, with the `max_length` of the recipe and the prompts that
+    they have in that evaluation; no vector comes from the store or from a pass that cells of a study share.
+    What is counted is the same on every machine with equal batches:
 
     - `passes`: texts that went through the backbone, for each text of the sample. Every prompt is a
       pass, and so is an auxiliary one.
@@ -94,20 +95,26 @@ class EncodingCost(Evaluator):
                 f"`{self.name}` measures the texts of `{self.texts.name}`, which drives the encoder itself "
                 'and names none; set `texts` to another evaluator, such as `{ use = "senteval-sts" }`'
             )
-        distinct = sorted(
-            {text for listed in prepared.lists.values() for text in listed.both}
-        )
+        tasks: dict[str, TextTask] = {}
+        for texts in prepared.lists.values():
+            task = attrs.evolve(texts.task, type=texts.task.type or self.texts.name)
+            for text in texts.both:
+                tasks.setdefault(text, task)
+        distinct = sorted(tasks)
         if not distinct:
             raise DataError(
                 f"`{self.texts.name}` has no texts to encode; set `texts` to another evaluator"
             )
         count = min(self.sample, len(distinct))
-        texts = [distinct[place * len(distinct) // count] for place in range(count)]
+        sample = [distinct[place * len(distinct) // count] for place in range(count)]
+        task_of_text = {text: tasks[text] for text in sample}
         return DrivesEncoder(
-            lambda encoder: self._evaluate(encoder, texts), lambda: distinct
+            lambda encoder: self._evaluate(encoder, task_of_text), lambda: distinct
         )
 
-    def _evaluate(self, encoder: TextEncoder, texts: Sequence[str]) -> Evaluation:
+    def _evaluate(
+        self, encoder: TextEncoder, task_of_text: Mapping[str, TextTask]
+    ) -> Evaluation:
         """Count and time the passes.
 
         Raises:
@@ -124,20 +131,23 @@ class EncodingCost(Evaluator):
                 f"`{self.name}` needs an encoder whose batches it can see (`through`); measure it as an "
                 "encoder of a recipe"
             )
+        texts = list(task_of_text)
+        for text_task in dict.fromkeys(task_of_text.values()):
+            # The protocol says which prompts the texts had.
+            encoder.for_task(text_task)
+        encode = partial(_encode, _by_prompt(alone, task_of_text))
         # Kernels are chosen, shapes compiled, weights copied.
-        alone.encode(texts)
+        encode()
         (watched,) = placed
         seen = watched.tally.over(len(texts))
         encoder.progress(self.name, 1, self.repeats + 2)
-        computed = list(
-            _computed(watched, lambda: alone.encode(texts), encoder.machine, len(texts))
-        )
+        computed = list(_computed(watched, encode, encoder.machine, len(texts)))
         encoder.progress(self.name, 2, self.repeats + 2)
         wall, busy = [], []
         for done in range(self.repeats):
             watched.forget_prefix()
             start, start_busy = time.perf_counter(), time.process_time()
-            alone.encode(texts)
+            encode()
             wall.append(1000 * (time.perf_counter() - start) / len(texts))
             busy.append(1000 * (time.process_time() - start_busy) / len(texts))
             encoder.progress(self.name, done + 3, self.repeats + 2)
@@ -158,6 +168,25 @@ class EncodingCost(Evaluator):
         for task, unit, value in computed:
             scores.append(score(task, unit, value, counted))
         return Evaluation(tuple(scores), primary=-min(wall))
+
+
+def _by_prompt(
+    encoder: TextEncoder, task_of_text: Mapping[str, TextTask]
+) -> list[tuple[TextEncoder, list[str]]]:
+    """Return the encoder with the prompt of each task, and the texts that have it."""
+    tasks = dict.fromkeys(task_of_text.values())
+    encoders = {task: encoder.for_task(task) for task in tasks}
+    texts_of: dict[int, tuple[TextEncoder, list[str]]] = {}
+    for text, task in task_of_text.items():
+        with_prompt = encoders[task]
+        _, texts = texts_of.setdefault(id(with_prompt), (with_prompt, []))
+        texts.append(text)
+    return list(texts_of.values())
+
+
+def _encode(parts: Sequence[tuple[TextEncoder, Sequence[str]]]) -> None:
+    for encoder, texts in parts:
+        encoder.encode(texts)
 
 
 def _computed(

@@ -43,6 +43,23 @@ _TALKATIVE = (
 """Loggers to silence: mteb's own and the noisier ones of its dependencies."""
 
 
+TASK_TYPES = (
+    "BitextMining",
+    "Classification",
+    "Clustering",
+    "InstructionReranking",
+    "InstructionRetrieval",
+    "MultilabelClassification",
+    "PairClassification",
+    "Regression",
+    "Reranking",
+    "Retrieval",
+    "STS",
+    "Summarization",
+)
+"""MTEB's types of tasks of texts, in release 2.26."""
+
+
 @attrs.frozen
 class MTEB(Evaluator):
     """Tasks of the Massive Text Embedding Benchmark, run by the library `mteb` (the extra `mteb`).
@@ -59,6 +76,7 @@ class MTEB(Evaluator):
     """
 
     name: ClassVar[str] = "mteb"
+    task_types = TASK_TYPES
     traits = EvaluatorTraits(cites=("muennighoff2023mteb",))
 
     tasks: tuple[str, ...] = ()

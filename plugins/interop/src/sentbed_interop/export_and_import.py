@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +85,12 @@ def import_encoder(
     from_: str | None = None,
     overrides: Sequence[str] = (),
     plugins: Plugins | None = None,
+    say: Callable[[str], object] | None = None,
 ) -> Encoder:
     """Import an encoder of another library, save it in a new directory, and return it.
 
-    The importer is the one in `from_`, or the only one that recognises `source`.
+    The importer is the one in `from_`, or the only one that recognises `source`. `say` is called with each
+    sentence on what the encoder lacks of `source`; by default they are logged as warnings.
 
     Raises:
         RunError: if `output` is not new, or the name or an option is wrong.
@@ -108,6 +111,9 @@ def import_encoder(
     importer: Importer = _component(_From, "--from", name, overrides, plugins)
     encoder: Encoder = importer.read(path)
     encoder.save(target)
+    say = say or logging.getLogger("sentbed").warning
+    for note in importer.notes(path):
+        say(note)
     return encoder
 
 

@@ -54,5 +54,8 @@ def import_(
     """Make an encoder of what another library wrote to SOURCE, in the new directory OUTPUT."""
     from sentbed_interop.export_and_import import import_encoder
 
-    import_encoder(source, output, from_, overrides)
+    def say(note: str) -> None:
+        echo(f"note: {note}", err=True)
+
+    import_encoder(source, output, from_, overrides, say=say)
     echo(f"{output}: try `sentbed encode {output} --input FILE --output vectors.npy`")

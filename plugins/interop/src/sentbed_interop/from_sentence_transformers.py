@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,8 +11,8 @@ from attrs.validators import ge, optional
 from sentbed import ModelError
 from sentbed.errors import listed
 from sentbed.helpers import read_file
-from sentbed.protocols import Importer
-from sentbed.tools import INSTRUCTION, MASK, TEXT
+from sentbed.protocols import Importer, TextTask
+from sentbed.tools import INSTRUCTION, MASK, TEXT, Prompt
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -49,9 +49,10 @@ class FromSentenceTransformers(Importer):
     folder that `sentbed export` wrote, prompt and `max_length` are those of the encoder.
 
     A folder's default prompt becomes the template, and its other prompts `task_prompts`: those of `query`,
-    `document` (or `passage`) and of MTEB's tasks, as far as they can be templates. A template strips white
-    space from both ends of the whole and is never cut, so under a prompt texts that are empty or end in white
-    space have other vectors here, and texts that are cut may keep a token more or less.
+    `document` (or `passage`) and of MTEB's tasks, as far as they can be templates; `sentbed import` says which
+    cannot. A template strips white space from both ends of the whole, so under a prompt texts that are empty
+    or end in white space have other vectors here. Under the default prompt texts that are cut may keep a
+    token more or less.
     """
 
     name: ClassVar[str] = "sentence-transformers"
@@ -107,8 +108,6 @@ class FromSentenceTransformers(Importer):
         }
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
-        if modules.include_prompt and (task_prompts := _task_prompts(prompts, default)):
-            table["task_prompts"] = task_prompts
         record = _prompt_record(source)
         if record is None:
             encoder = encoder_of(table, source)
@@ -121,6 +120,9 @@ class FromSentenceTransformers(Importer):
             limit = self.max_length or _limit(settings, config, model)
             max_length = _left_for_sentence(encoder, limit, source)
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=max_length)
+        if modules.include_prompt:
+            # An input has its full length only now, and they have to leave tokens of it for texts.
+            _set_task_prompts(encoder, _task_prompts(prompts, default))
 
         module: Any = encoder.placed.module
         if modules.mlp is not None:
@@ -132,6 +134,22 @@ class FromSentenceTransformers(Importer):
             set_linear(linear, *dense_weights(dense.directory))
         encoder.placed.weights_changed()  # type: ignore[attr-defined]
         return encoder
+
+    def notes(self, source: Path) -> Iterator[str]:
+        """Yield which prompts of the folder an encoder cannot have, and why."""
+        from sentbed_interop._torch.sentence_transformers_modules import read_modules
+
+        prompts, default = self._prompts(source)
+        if read_modules(source).include_prompt:
+            reasons = _left_out(prompts, default)
+        else:
+            reason = "`Pooling` leaves prompts out of the mean (`include_prompt`)"
+            reasons = {name: reason for name, prompt in prompts.items() if prompt}
+        for name, reason in reasons.items():
+            yield (
+                f"the prompt `{name}` of `{source}` is left out: {reason}; where it matters, put it before "
+                "the texts yourself"
+            )
 
     def _prompts(self, source: Path) -> tuple[dict[str, Any], str | None]:
         """Return the folder's prompts by name, and the name of that for all texts, or None."""
@@ -191,33 +209,65 @@ def _default_prompt(
     return prompt
 
 
-def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, Any]:
+def _task_prompts(prompts: Mapping[str, Any], default: str | None) -> dict[str, Prompt]:
     """Return the prompts that take the place of the default for queries, documents and tasks."""
     by_name = dict(prompts)
     passage = by_name.pop("passage", None)
     by_name.setdefault("document", passage)
 
+    left_out = _left_out(prompts, default)
     task_prompts = {}
-    keys: set[str] = set()
     for name, prompt in by_name.items():
-        if name == default or name.lower() in keys or not _fits(prompt):
-            continue
-        keys.add(name.lower())
-        task_prompts[name] = {"template": f"{prompt}{{text}}"}
+        if prompt and name != default and name not in left_out:
+            task_prompts[name] = Prompt(f"{prompt}{{text}}")
     if default is None:
         return task_prompts
     for side in ("query", "document"):
         # sentence-transformers puts nothing before the texts of such a side, its default neither.
         if side != default and not by_name.get(side):
-            task_prompts[side] = {"template": "{text}"}
+            task_prompts[side] = Prompt("{text}")
     return task_prompts
 
 
-def _fits(prompt: Any) -> bool:
-    """Whether a prompt can be the beginning of a template."""
-    if not isinstance(prompt, str) or not prompt or len(prompt) > LONGEST_PROMPT:
-        return False
-    return prompt == prompt.lstrip() and not any(place in prompt for place in _PLACES)
+def _left_out(prompts: Mapping[str, Any], default: str | None) -> dict[str, str]:
+    """Return the prompts that are not among those of `_task_prompts` -> why."""
+    reasons = {}
+    names: dict[str, str] = {}
+    for name, prompt in prompts.items():
+        if not prompt or name == default:
+            continue
+        first = names.setdefault(name.lower(), name)
+        reason = _why_no_template(prompt)
+        if not reason and first != name:
+            reason = f"an encoder takes it for `{first}`"
+        elif not reason and name == "passage" and "document" in prompts:
+            reason = "documents have the prompt `document`"
+        if reason:
+            reasons[name] = reason
+    return reasons
+
+
+def _why_no_template(prompt: Any) -> str:
+    """Return why a prompt cannot be the beginning of a template; empty if it can."""
+    if not isinstance(prompt, str):
+        return "it is no text"
+    if len(prompt) > LONGEST_PROMPT:
+        return f"it has {len(prompt):,} characters, and at most {LONGEST_PROMPT:,} are taken"
+    if prompt != prompt.lstrip():
+        return "it begins with white space, which a template loses"
+    for place in _PLACES:
+        if place in prompt:
+            return f"it has `{place}`, which means something in a template"
+    return ""
+
+
+def _set_task_prompts(encoder: Encoder, task_prompts: Mapping[str, Prompt]) -> None:
+    """Give an encoder prompts of tasks. Raises `ModelError` if one leaves no tokens for texts."""
+    if not task_prompts:
+        return
+    encoder.recipe = attrs.evolve(encoder.recipe, task_prompts=task_prompts)
+    for key in task_prompts:
+        encoder.for_task(TextTask(key))
 
 
 def _head(modules: Any) -> dict[str, Any]:

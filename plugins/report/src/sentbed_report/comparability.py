@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,6 +22,12 @@ def evaluation_protocol(score: Score) -> dict[str, Any]:
     Scores that agree in it are comparable even if the encoders' parts differ.
     """
     return _plain(score.evaluator_protocol)
+
+
+def protocol_hash(protocol: Mapping[str, Any]) -> str:
+    """Return what two protocols of evaluation share only if they are equal."""
+    canonical = json.dumps(protocol, sort_keys=True, default=str)
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
 def encoder_protocol(score: Score) -> dict[str, Any]:

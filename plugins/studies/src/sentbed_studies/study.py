@@ -23,6 +23,8 @@ from sentbed.tools import (
     structure_recipe,
 )
 from sentbed_report.formatting import count
+from sentbed_report.study.published_number_config import Reference
+from sentbed_report.study.published_scores import PublishedSystem
 
 from sentbed_studies.axes import (
     Axis,
@@ -38,6 +40,7 @@ from sentbed_studies.axes import (
 )
 from sentbed_studies.deciding_data import cannot_decide
 from sentbed_studies.override_axis_conflicts import refused_overrides, with_overrides
+from sentbed_studies.published_results import read_published
 from sentbed_studies.study_config import StudyTable
 from sentbed_studies.study_prompts import StudyPrompt, read_prompts
 
@@ -102,6 +105,8 @@ class Study:
     """Parsed file, with bases and overrides applied."""
     remarks: tuple[Remark, ...] = ()
     """Problems of cells that are not to be run now."""
+    published: tuple[PublishedSystem, ...] = ()
+    """Systems whose numbers are read from the `results` of references."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -266,6 +271,9 @@ def expand(
         _require_none(cannot_decide(table, list(evaluators.values()), document))
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
+    if look:
+        published = read_published(table.references, document)
+        study = attrs.evolve(study, published=published)
     return study
 
 
@@ -559,18 +567,33 @@ def _unknown_cells(study: Study) -> Iterator[Problem]:
                 )
     for system, reference in study.table.references.items():
         place = ("study", "references", system)
-        if reference.cell and reference.scores:
-            message = "the reference has both `cell` and `scores`"
-        elif not reference.cell and not reference.scores:
-            message = "the reference has neither `cell` nor `scores`"
-        else:
-            if reference.cell and reference.cell not in cells:
-                yield problem(unknown_cell(reference.cell, cells), (*place, "cell"))
-            continue
-        yield problem(
-            f"{message}; give it the `cell` that computes it, or published `scores`",
-            place,
+        for message in _faults_of_reference(reference):
+            yield problem(message, place)
+        if reference.cell and reference.cell not in cells:
+            yield problem(unknown_cell(reference.cell, cells), (*place, "cell"))
+
+
+def _faults_of_reference(reference: Reference) -> Iterator[str]:
+    """Yield what is wrong with the keys of a reference."""
+    sources = {
+        "cell": reference.cell,
+        "scores": reference.scores,
+        "results": reference.results,
+    }
+    present = [f"`{key}`" for key, value in sources.items() if value]
+    if len(present) != 1:
+        yield (
+            f"the reference has {' and '.join(present) or 'no numbers'}; give it one of these: the `cell` that "
+            "computes it, published `scores`, or files of `results`"
         )
+    of_results = {
+        "models": reference.models,
+        "tasks": reference.tasks,
+        "unit": reference.unit,
+    }
+    for key, value in of_results.items():
+        if value and reference.results is None:
+            yield f"`{key}` is of `results`, which the reference has not; name them, or take `{key}` out"
 
 
 def unknown_cell(name: str, names: Sequence[str]) -> str:

@@ -61,8 +61,9 @@ class StudyTable(RecipeTable):
     """Name of a table or figure -> its published numbers: `cells` (cell -> score -> number), and optionally
     `tolerance`, `source`, `hardware`, `hours` and `note`."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
-    """Name of another system -> its published `scores` (key of a score -> number) with a `source`, or the
-    `cell` of the study that computes it: a dashed line in the plots of scores, and a row of the tables."""
+    """Name of another system -> its published `scores` (key of a score -> number) with a `source`, the files
+    of `results` that have them, or the `cell` of the study that computes it: a dashed line in the plots of
+    scores, and a row of the tables."""
     threads: int = attrs.field(default=1, validator=ge(1))
     """Threads of a run on a processor, unless `[runtime]` sets them. They can change a score, and so do not
     follow from the number of workers."""

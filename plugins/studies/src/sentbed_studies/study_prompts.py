@@ -218,7 +218,9 @@ def _problems_with_axes(
             if _is_replaced(path, prompts, document):
                 message = (
                     f"the axis sets `{path}`, and so do the `prompts` of the study, which are the same in "
-                    "all cells; take it out of one of the two"
+                    "all cells, as cells are compared prompt by prompt: take it out of the axis, or, for "
+                    "prompts of a cell's own, take `prompts` out and give the axis a label for each; tests "
+                    "then compare these labels, and count no prompts as a source of chance"
                 )
                 yield document.problem(message, ("study", "axes", axis.name))
                 break

@@ -169,7 +169,12 @@ def _record(study: Study, work: Work) -> StudyRecord:
         baseline=study.baseline,
         excluded=tuple((cell.name, cell.reasons) for cell in study.excluded),
         expected=table.expected,
-        references=table.references,
+        references={
+            name: reference
+            for name, reference in table.references.items()
+            if reference.results is None
+        },
+        published=study.published,
         order=table.order,
         ranks=table.ranks,
         colour=table.colour,

@@ -134,10 +134,15 @@ def _revision(encoder: Encoder | TextEncoder) -> str:
     """Return a hash that two encoders share only if they give the same vectors.
 
     mteb caches results by name and revision: with equal revisions, one encoder would get another's. The hash
-    is over everything that determines the vectors if the encoder knows it, else over some vectors.
+    is over everything that determines the vectors if the encoder knows it, else over some vectors and the
+    prompts of tasks.
     """
-    if isinstance(encoder, Encoder) and (space := fingerprint_of(encoder)) is not None:
-        return space.name
-    return hashlib.sha256(
-        require_finite(encoder.encode(_PROBES), _PROBES).tobytes()
-    ).hexdigest()
+    prompts = ""
+    if isinstance(encoder, Encoder):
+        space = fingerprint_of(encoder)
+        if space is not None:
+            return space.name
+        if encoder.recipe.task_prompts:
+            prompts = repr(sorted(encoder.recipe.task_prompts.items()))
+    vectors = require_finite(encoder.encode(_PROBES), _PROBES)
+    return hashlib.sha256(vectors.tobytes() + prompts.encode()).hexdigest()

@@ -208,6 +208,8 @@ def _scores(
         "similarity": "cosine",
         "seed": task.seed,
     }
+    if task.is_aggregate:
+        shared["of"] = [part.metadata.name for part in _parts(task)]
     parts = [
         (split, result) for split, subsets in results.items() for result in subsets
     ]

@@ -8,6 +8,7 @@ import attrs
 from sentbed.protocols import ExpectedRow
 
 from sentbed_report.study.published_number_config import Published, Reference
+from sentbed_report.study.published_results import with_published_results
 from sentbed_report.study.study_data import StudyData
 from sentbed_report.study.summary_row import SummaryRow
 from sentbed_report.study.summary_tables import ReferenceRow, Summary
@@ -39,7 +40,7 @@ def with_published(
         )
         references = tuple(_references(data, summaries, summary))
         published.append(attrs.evolve(with_numbers, references=references))
-    return tuple(published)
+    return tuple(with_published_results(data.published, published))
 
 
 def published_numbers(

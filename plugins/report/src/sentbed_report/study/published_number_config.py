@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, optional
+from sentbed import FilePath
 
 
 @attrs.frozen
@@ -41,7 +43,8 @@ class Published:
 class Reference:
     """`[study.references."SYSTEM"]`: a system that cells are compared with, drawn as a dashed line.
 
-    Its numbers are published ones (`scores`), or those of a cell of the study (`cell`).
+    Its numbers are published ones (`scores`), those of a cell of the study (`cell`), or those of models in
+    files of results (`results`), a row each.
     """
 
     scores: Mapping[str, float] = attrs.field(factory=dict)
@@ -50,5 +53,18 @@ class Reference:
     a number of each of its tasks besides, so that it is known to be over the same."""
     cell: str = ""
     """Cell of the study: its own score is the line, and it is no point of the plots over numbers."""
+    results: FilePath | None = None
+    """Results that `sentbed audit` reads: a folder, archive or file of MTEB's results, a directory of a run
+    or study, a file of lm-eval, or a CSV with the columns model, task and score. They stand in the columns of
+    their task, metric, split and subset, and are tested against nothing."""
+    models: tuple[str, ...] = ()
+    """Models of `results` that become rows: `NAME`, or `NAME@REVISION` for one of its revisions. By default
+    the only one."""
+    tasks: Mapping[str, str] = attrs.field(factory=dict)
+    """Task in `results` -> the study's task, where they are called otherwise, and behind `@` its split, where
+    that is: `{ STSBenchmark = "STSB", "SICK-R" = "SICKR-all@train+dev+test" }`."""
+    unit: Literal["share", "per cent"] | None = None
+    """What a score in `results` is: `share`, of 1, shown as per cent, or `per cent`. It is known for results
+    of MTEB and lm-eval (`share`) and for ours; a CSV needs it."""
     source: str = ""
     """Where the numbers are published."""

@@ -72,6 +72,7 @@ def read_data(directory: str | Path) -> StudyData:
             recipe=_recipe(place),
             directory=place,
             references=record.references,
+            published=record.published,
             ranks=record.ranks,
             colour=record.colour,
             cost=record.cost,

@@ -144,7 +144,13 @@ def select(data: StudyData, summaries: Sequence[Summary]) -> Selection | None:
         confidence = CONFIDENCE
         cell = attrs.evolve(cell, runs=fresh)
         alone = attrs.evolve(
-            data, cells=(cell,), baseline=None, groups=False, expected={}, references={}
+            data,
+            cells=(cell,),
+            baseline=None,
+            groups=False,
+            expected={},
+            references={},
+            published=(),
         )
         summaries = summarise(alone)
         selection = attrs.evolve(selection, fresh_seeds=fresh_seeds)

@@ -14,6 +14,7 @@ from sentbed_report.run_cost import RecordedCost
 from sentbed_report.study.deciding_score import Decide
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.published_number_config import Published, Reference
+from sentbed_report.study.published_scores import PublishedSystem
 
 CellStatus: TypeAlias = Literal[
     "waiting", "running", "finished", "failed", "interrupted"
@@ -195,6 +196,8 @@ class StudyData:
     """Directory of the study, to which the runs' directories are relative."""
     references: Mapping[str, Reference] = attrs.field(factory=dict)
     """Name of another system -> its numbers; see `StudyTable.references`."""
+    published: tuple[PublishedSystem, ...] = ()
+    """Systems whose numbers were read from files of results, in the recipe's order."""
     ranks: tuple[str, ...] | None = None
     """Axes within whose labels numbers have ranks in their column, `()` for all cells; None for no ranks."""
     colour: str = ""

@@ -35,6 +35,14 @@ class ReferenceRow:
     """Cell whose numbers they are; empty for published ones."""
     values: tuple[float | None, ...]
     """One number per column; None where there is none that can be compared."""
+    model: str = ""
+    """Model whose results were read from files."""
+    revision: str = ""
+    """Revision of that model."""
+    software: tuple[str, ...] = ()
+    """Names and versions of what computed the results that were read."""
+    same_protocol: tuple[bool, ...] = ()
+    """Of results that were read, for each column, whether protocol and revisions are those of the study."""
 
 
 @attrs.frozen(repr=False)
@@ -62,6 +70,8 @@ class Summary:
     """Every seed that has a score here, in the study's order."""
     references: tuple[ReferenceRow, ...] = ()
     """Systems with a number in a column, in the recipe's order."""
+    reference_notes: tuple[str, ...] = ()
+    """Sentences on published results: how they relate to the study's, and what could not be matched."""
     ranks: tuple[str, ...] | None = None
     """Axes within whose labels numbers are ranked; see `StudyData.ranks`."""
     looks: int = 1
@@ -313,8 +323,11 @@ class Summary:
             labels[0] = reference.name
         cells = tuple(Estimate(value=value) for value in reference.values)
         tags = (reference.source or "published",)
+        status = "published"
+        if reference.source:
+            status += f": {reference.source.removeprefix('published, ')}"
         return Row(
-            (reference.name, "", "published", *labels), cells, tags, is_reference=True
+            (reference.name, "", status, *labels), cells, tags, is_reference=True
         )
 
     def _notes(self) -> Iterator[str]:
@@ -337,6 +350,7 @@ class Summary:
             )
         yield from self.protocol_notes
         yield from self._comparisons_left_out()
+        yield from self.reference_notes
 
     def _comparisons_left_out(self) -> Iterator[str]:
         """Yield which seeds the tests leave out, and what was not compared."""

@@ -19,9 +19,8 @@ def to_csv(table: Table) -> str:
     Empty is what was not measured or not compared; `nan` and `inf` are numbers that are not finite. A text
     that a spreadsheet would take for a formula has an apostrophe before it.
     """
-    rows = [row for row in table.rows if not row.is_reference]
     columns = [
-        [row.cells[place] for row in rows] for place in range(len(table.columns))
+        [row.cells[place] for row in table.rows] for place in range(len(table.columns))
     ]
     quantities = [_quantities(cells) for cells in columns]
     heading: list[object] = [header.name for header in table.headers]
@@ -30,7 +29,7 @@ def to_csv(table: Table) -> str:
             column.full_heading
         ]
     lines = [heading]
-    for row in rows:
+    for row in table.rows:
         line: list[object] = [*row.headers]
         for cell, names in zip(row.cells, quantities, strict=True):
             if isinstance(cell, Estimate):
@@ -54,13 +53,12 @@ def to_long_csv(tables: Sequence[Table]) -> str:
     for table in tables:
         names = [header.name for header in table.headers]
         for row, column, estimate in table.numbers():
-            if not row.is_reference:
-                labels = dict(zip(names, row.headers, strict=True))
-                about = [labels.get(name) for name in headers]
-                numbers = [value(estimate) for value in quantities.values()]
-                lines.append(
-                    [table.name, *about, column.task_and_part, column.metric, *numbers]
-                )
+            labels = dict(zip(names, row.headers, strict=True))
+            about = [labels.get(name) for name in headers]
+            numbers = [value(estimate) for value in quantities.values()]
+            lines.append(
+                [table.name, *about, column.task_and_part, column.metric, *numbers]
+            )
     return csv_text(lines)
 
 

@@ -1,0 +1,34 @@
+"""Choice of one of an encoder's `task_prompts` for the texts of a command."""
+
+from __future__ import annotations
+
+from sentbed import Encoder
+from sentbed.errors import RunError, suggest
+from sentbed.protocols import TextTask
+from sentbed.tools import EncoderRecipe
+
+
+def require_prompt(recipe: EncoderRecipe, key: str) -> None:
+    """Raise `RunError` if an encoder has no prompt of that key; an empty one stands for its own prompt."""
+    keys = list(recipe.task_prompts or {})
+    if not key or key.lower() in map(str.lower, keys):
+        return
+    if not keys:
+        raise RunError(
+            f"found the prompt `{key}`, but the encoder has no `task_prompts`; leave it out"
+        )
+    raise RunError(f"the encoder has no prompt `{key}`.{suggest(key, keys)}")
+
+
+def under_prompt(encoder: Encoder, key: str, instruction: str = "") -> Encoder:
+    """Return the encoder with the prompt of a key in the place of its own, and an instruction in it.
+
+    Raises:
+        RunError: if it has none of that key.
+        SentbedError: if the prompt needs an instruction, and there is none.
+        ModelError: if it leaves no tokens for a text.
+    """
+    require_prompt(encoder.recipe, key)
+    if not key:
+        return encoder
+    return encoder.for_task(TextTask(key, instruction=instruction))

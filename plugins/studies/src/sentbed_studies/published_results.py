@@ -1,0 +1,263 @@
+"""Results of others for a study's tables: what `results` of `[study.references]` name, as published rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sentbed import locate
+from sentbed.errors import (
+    DataError,
+    Problem,
+    RecipeError,
+    listed,
+    printable,
+    suggest,
+)
+from sentbed.tools import Document, KeyPath
+from sentbed_report.formatting import count, first_names
+from sentbed_report.study.published_number_config import Reference
+from sentbed_report.study.published_scores import PublishedScore, PublishedSystem
+
+if TYPE_CHECKING:
+    from sentbed_audit.score_rows import ScoreRow
+
+OURS = "sentbed"
+"""Layout of the scores of our own runs and studies."""
+
+_SHARES = ("mteb 1.0", "mteb 1.11", "lm-eval")
+"""Layouts whose scores are shares of 1."""
+
+MOST_LEFT_OUT = 3
+"""Scores that are named with the reason why they are left out; the others are counted."""
+
+_UNNAMED = ("main_score", "score")
+"""Metrics that are called after what they are for."""
+
+
+def read_published(
+    references: Mapping[str, Reference], document: Document
+) -> tuple[PublishedSystem, ...]:
+    """Return the models that the references name, with their scores in the unit of ours.
+
+    Raises:
+        RecipeError: with every path, model and task that is wrong.
+    """
+    systems: list[PublishedSystem] = []
+    problems: list[Problem] = []
+    for name, reference in references.items():
+        if reference.results is None:
+            continue
+        place = ("study", "references", name)
+        try:
+            systems += _systems(name, reference, document, place)
+        except RecipeError as error:
+            problems += error.problems
+    if problems:
+        raise RecipeError(problems)
+    return tuple(systems)
+
+
+def _systems(
+    name: str, reference: Reference, document: Document, place: KeyPath
+) -> list[PublishedSystem]:
+    """Return the models of one reference, a row each. Raises `RecipeError`."""
+    # Audit reads runs and studies too, and so imports what a recipe without results does not need.
+    from sentbed_audit.read_results import read_rows
+
+    assert reference.results is not None, "the caller has looked"
+    try:
+        path = locate(reference.results)
+        rows, unreadable = read_rows([path])
+    except DataError as error:
+        problem = document.problem(str(error), (*place, "results"))
+        raise RecipeError([problem]) from error
+
+    notes = []
+    if unreadable:
+        notes.append(
+            f"{count(len(unreadable), 'file')} of {path.name} cannot be read: "
+            f"{unreadable[0].file}: {unreadable[0].reason}."
+        )
+    by_model = _rows_by_model(rows)
+    chosen = _chosen(by_model, reference, document, place)
+    problems = list(_faults(chosen, reference, document, place))
+    if problems:
+        raise RecipeError(problems)
+    systems = []
+    for model, revision in chosen:
+        row_name = name
+        if len(chosen) > 1:
+            row_name = f"{name}: {model}"
+            if len([other for other, _ in chosen if other == model]) > 1:
+                row_name += f"@{revision[:12] or 'unknown'}"
+        scores, left_out = _scores(chosen[model, revision], reference)
+        of_system = [f"{row_name}: {sentence}" for sentence in left_out[:MOST_LEFT_OUT]]
+        more = len(left_out) - MOST_LEFT_OUT
+        if more > 0:
+            of_system.append(f"{row_name}: {count(more, 'more score')} left out.")
+        systems.append(
+            PublishedSystem(
+                row_name,
+                model,
+                revision,
+                reference.source or path.name,
+                tuple(scores),
+                # Names of files may be a stranger's.
+                tuple(map(printable, (*notes, *of_system))),
+            )
+        )
+    return systems
+
+
+def _rows_by_model(
+    rows: Sequence[ScoreRow],
+) -> dict[tuple[str, str], list[ScoreRow]]:
+    """Return the scores of each model and revision."""
+    by_model: dict[tuple[str, str], list[ScoreRow]] = {}
+    for row in rows:
+        by_model.setdefault((row.model, row.revision), []).append(row)
+    return by_model
+
+
+def _chosen(
+    by_model: Mapping[tuple[str, str], list[ScoreRow]],
+    reference: Reference,
+    document: Document,
+    place: KeyPath,
+) -> dict[tuple[str, str], list[ScoreRow]]:
+    """Return the scores of the models that a reference names, in its order. Raises `RecipeError`."""
+    names = list(dict.fromkeys(model for model, _ in by_model))
+    if not reference.models and len(names) > 1:
+        message = (
+            f"there are results of {len(names)} models, and a row is one: {first_names(names)}; choose with "
+            "`models = [...]`"
+        )
+        raise RecipeError([document.problem(message, (*place, "results"))])
+
+    chosen: dict[tuple[str, str], list[ScoreRow]] = {}
+    problems = []
+    for number, written in enumerate(reference.models or names):
+        model, _, revision = written.rpartition("@")
+        if written in names:
+            model, revision = written, ""
+        fitting = {}
+        for key, rows in by_model.items():
+            if key[0] == model and key[1].startswith(revision):
+                fitting[key] = rows
+        if not fitting:
+            revisions = [key[1] for key in by_model if key[0] == model]
+            message = (
+                f"there are no results of a model `{written}`.{suggest(written, names)}"
+            )
+            if revisions:
+                message = (
+                    f"`{model}` has no revision that begins with `{revision}`; choose among "
+                    f"{listed(revisions)}"
+                )
+            problems.append(document.problem(message, (*place, "models", number)))
+        chosen |= fitting
+    if problems:
+        raise RecipeError(problems)
+    return chosen
+
+
+def _faults(
+    chosen: Mapping[tuple[str, str], Sequence[ScoreRow]],
+    reference: Reference,
+    document: Document,
+    place: KeyPath,
+) -> Iterator[Problem]:
+    """Yield the tasks that no chosen model has, and a table whose unit is not known."""
+    tasks = {row.task for rows in chosen.values() for row in rows}
+    for task in reference.tasks:
+        if task not in tasks:
+            message = f"there are no results of a task `{task}`.{suggest(task, sorted(tasks))}"
+            yield document.problem(message, (*place, "tasks", task))
+        elif "@" in reference.tasks[task]:
+            splits = {row.split for row in _rows_of_task(chosen, task)}
+            if len(splits) > 1:
+                message = (
+                    f"`{task}` has results on the splits {listed(sorted(splits))}, and `@` renames one; take "
+                    "it out"
+                )
+                yield document.problem(message, (*place, "tasks", task))
+    layouts = {row.layout for rows in chosen.values() for row in rows}
+    if "table" in layouts and reference.unit is None:
+        message = (
+            'a CSV does not say what its scores are; set `unit = "share"` where they are shares of 1, or '
+            '`unit = "per cent"`'
+        )
+        yield document.problem(message, (*place, "results"))
+    if OURS in layouts and reference.unit is not None:
+        message = "the unit of our own scores is known; take `unit` out"
+        yield document.problem(message, (*place, "unit"))
+
+
+def _rows_of_task(
+    chosen: Mapping[tuple[str, str], Sequence[ScoreRow]], task: str
+) -> Iterator[ScoreRow]:
+    for rows in chosen.values():
+        yield from (row for row in rows if row.task == task)
+
+
+def _scores(
+    rows: Sequence[ScoreRow], reference: Reference
+) -> tuple[list[PublishedScore], list[str]]:
+    """Return the scores of a model in the unit of ours, and sentences on those that are left out.
+
+    Seeds and items of one score are averaged.
+    """
+    by_score: dict[tuple[str, ...], list[ScoreRow]] = {}
+    left_out = []
+    for row in rows:
+        where = f"{row.task} ({row.split}) in {row.file}"
+        if not math.isfinite(row.score):
+            left_out.append(f"{where} is left out: its score is no finite number.")
+        elif _is_share(row, reference) and abs(row.score) > 1:
+            left_out.append(
+                f"{where} is left out: its score is {row.score:g}, expected a share of 1."
+            )
+        else:
+            key = (row.task, row.split, row.subset, row.metric)
+            by_score.setdefault(key, []).append(row)
+
+    scores = []
+    for of_score in by_score.values():
+        first = of_score[0]
+        values = [row.score for row in of_score]
+        if first.layout in _SHARES and len(set(values)) > 1:
+            files = first_names([row.file for row in of_score])
+            left_out.append(
+                f"{first.task} ({first.split}) is left out: its files have different scores, {files}."
+            )
+            continue
+        value = sum(values) / len(values)
+        if _is_share(first, reference):
+            value *= 100
+        scores.append(_published(first, value, reference))
+    return scores, left_out
+
+
+def _is_share(row: ScoreRow, reference: Reference) -> bool:
+    if reference.unit is None:
+        return row.layout in _SHARES
+    return reference.unit == "share"
+
+
+def _published(row: ScoreRow, value: float, reference: Reference) -> PublishedScore:
+    metrics = [row.metric]
+    if row.metric in _UNNAMED:
+        metrics = row.metric_names.split()
+    task, _, split = reference.tasks.get(row.task, row.task).partition("@")
+    return PublishedScore(
+        task,
+        tuple(metrics),
+        split or row.split,
+        row.subset,
+        value,
+        row.software,
+        row.data_revision,
+        row.layout == OURS,
+    )
