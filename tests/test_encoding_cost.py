@@ -13,11 +13,12 @@ from random_encoders import random_encoder
 from sentbed import Encoder
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
-from sentbed.protocols import Runtime, TokenIds, Tokenizer
-from sentbed_common import OutlineContext
+from sentbed.protocols import BuildContext, Runtime, TokenIds, Tokenizer
 from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.sts import STS
 from sentbed_studies import load_study
+from sentbed_workbench._torch.module_costs import backbone_size
+from sentbed_workbench.module_sizes import Lengths
 from sentbed_workbench.vector_cache import VectorCache
 
 EOL, COT = {"template": "prompt-eol"}, {"template": "pretended-cot"}
@@ -127,9 +128,11 @@ def test_operations_are_those_that_a_plan_has_for_the_batches(
     encoder.backbone.tokenizer = Words()
     found = costs(encoder, STS(str(file)))
     assert found["padding"] == 0
-    context = OutlineContext(encoder.recipe.pooler.traits.needs, training=False)
-    outline = encoder.recipe.backbone.outline(context)
-    planned = outline.forward.of(1, found["tokens"]) / 1e9
+    needs = encoder.recipe.pooler.traits.needs
+    context = BuildContext(tuple, needs=needs, shapes_only=True)
+    size = backbone_size(encoder.recipe.backbone, context, "fp32", "cpu", False)
+    tokens = found["tokens"]
+    planned = size.forward.of(Lengths(1, tokens, tokens**2)) / 1e9
     # A random model has as many words as its tokenizer, the plan as many as it may; they decide no product.
     assert found["operations"] == pytest.approx(planned, rel=1e-6)
 

@@ -151,3 +151,25 @@ def test_a_rate_far_outside_what_encoders_are_trained_with_is_remarked(
         assert remark.startswith(
             f"`lr = {rate:g}` of the optimiser `adamw` is outside 1e-07 to 0.02: "
         )
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [AdamW(lr=0.1), Adafactor(), Adafactor(scale_parameter=False)],
+    ids=lambda optimizer: optimizer.name,
+)
+def test_the_state_has_as_many_bytes_as_the_optimizer_says(optimizer: Any) -> None:
+    shapes = {"embeddings": (50, 6), "bias": (9,), "kernel": (3, 4, 5), "scale": ()}
+    parameters = []
+    for name, shape in shapes.items():
+        parameter = torch.nn.Parameter(torch.ones(shape))
+        parameter.grad = torch.ones(shape)
+        parameters.append((name, parameter))
+    real = optimizer.build(parameters)
+    real.step()
+    held = 0
+    for state in real.state.values():
+        for value in state.values():
+            if torch.is_tensor(value):
+                held += value.nbytes
+    assert optimizer.state_bytes(shapes) == held

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed._registry.registry import load_plugins
-from sentbed_common import Device
 from sentbed_report.run_cost import RecordedCost, RunCost
 from sentbed_studies import study_plan
 from sentbed_studies.added_evaluations import keys_of
@@ -21,7 +20,9 @@ from sentbed_studies.shared_work_plan import Task, Work, plan_work
 from sentbed_studies.study import read_study
 from sentbed_studies.study_plan import StudyPlan, workers_for
 from sentbed_studies.time_left import RUN, START, Range, TimeLeft, time_left
-from sentbed_workbench.resource_plan import Plan, Planner, StagePlan
+from sentbed_workbench.plan_records import Plan, StagePlan
+from sentbed_workbench.planned_device import Device
+from sentbed_workbench.resource_plan import Planner
 from toy_plugin import TOWERS, Toy, quicken
 
 Put = Callable[[str, str], Path]
@@ -194,11 +195,9 @@ class Known(Planner):
 
     def plan(self, recipe: Any) -> Plan:
         stages = [
-            StagePlan(s.name, (), (), 4, None, 1, steps=10, seconds=(10.0, 20.0))
-            for s in recipe.stage
+            StagePlan(s.name, steps=10, seconds=(10.0, 20.0)) for s in recipe.stage
         ]
-        device = Device("cpu", "abacus", "fp32")
-        return Plan("p", device, "", (), tuple(stages), {"weights": 10**9}, None)
+        return Plan(Device("cpu"), {}, tuple(stages), {"weights": 10**9})
 
     def evaluation(
         self, recipe: Any, entry: Any, name: str

@@ -84,6 +84,10 @@ class BuildContext:
     template: tuple[str, str] | None = None
     """Text before and after the sentence in the encoder's only prompt, with `{mask}` for the mask token; None
     without a prompt or with several."""
+    shapes_only: bool = False
+    """Whether only shapes are wanted, for `sentbed plan`. The backbone is built on torch's device `meta`: no
+    weights need to be read or fetched. Its tokenizer may be None if it is not on this machine. A parameter that
+    is held in fewer bytes than its `dtype` says has their number in its attribute `held_bytes`."""
 
 
 class BuiltBackbone:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import attrs
 from attrs.validators import ge
 from sentbed.protocols import BuildContext, BuiltBackbone
-from sentbed_common import Outline, OutlineContext, import_heavy
+from sentbed_common import import_heavy
 
 from sentbed_backbones.transformer_base import TEMPLATE_ALONE, Transformer
 
@@ -42,19 +42,8 @@ class Bert(Transformer):
         """
         import_heavy("transformers.modeling_utils")
         from sentbed_backbones._torch.bert import BertFamily
-        from sentbed_backbones._torch.loading import build
+        from sentbed_backbones._torch.build_backbone import build
 
         family = BertFamily(self, context.needs, context.readings)
         family.template = context.template
         return build(self, family, context)
-
-    def outline(self, context: OutlineContext) -> Outline:
-        """Return the outline that the configuration gives, without reading weights.
-
-        Raises:
-            ModelError: if no configuration is available.
-        """
-        from sentbed_backbones._torch.bert import BertFamily
-        from sentbed_backbones._torch.size_and_cost_from_config import outline
-
-        return outline(self, BertFamily(self, context.needs, context.readings), context)

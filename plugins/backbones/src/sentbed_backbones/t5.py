@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import attrs
 from attrs.validators import ge
 from sentbed.protocols import BuildContext, BuiltBackbone
-from sentbed_common import Outline, OutlineContext, import_heavy
+from sentbed_common import import_heavy
 
 from sentbed_backbones.transformer_base import Transformer
 
@@ -46,18 +46,7 @@ class T5(Transformer):
             ModelError: if weights are missing or incomplete, or need code that is not trusted.
         """
         import_heavy("transformers.modeling_utils")
-        from sentbed_backbones._torch.loading import build
+        from sentbed_backbones._torch.build_backbone import build
         from sentbed_backbones._torch.t5 import T5Family
 
         return build(self, T5Family(self, context.needs, context.readings), context)
-
-    def outline(self, context: OutlineContext) -> Outline:
-        """Return the outline that the configuration gives, without reading weights.
-
-        Raises:
-            ModelError: if no configuration is available.
-        """
-        from sentbed_backbones._torch.size_and_cost_from_config import outline
-        from sentbed_backbones._torch.t5 import T5Family
-
-        return outline(self, T5Family(self, context.needs, context.readings), context)

@@ -10,8 +10,7 @@ import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
 from sentbed.helpers import read_file
-from sentbed.protocols import BackboneTraits, Intervention, InterventionTraits
-from sentbed_common import PlannedBackbone
+from sentbed.protocols import Backbone, BackboneTraits, Intervention, InterventionTraits
 
 from sentbed_backbones.adaptation import (
     Freeze,
@@ -38,7 +37,7 @@ def _not_empty(_: Any, __: Any, value: Layers) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class Transformer(PlannedBackbone):
+class Transformer(Backbone):
     """The source and precision of weights, the layers to read and the parts to train."""
 
     papers: ClassVar[tuple[str, ...]] = ()

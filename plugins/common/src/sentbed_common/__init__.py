@@ -53,15 +53,6 @@ if TYPE_CHECKING:
     from sentbed_common.pickled_weights import in_safetensors, pickled_files
     from sentbed_common.progress_bar import progress_bars
     from sentbed_common.repeated_texts import first_of_equal, text_digest
-    from sentbed_common.resource_planning import (
-        Cost,
-        Device,
-        Outline,
-        OutlineContext,
-        PlannedBackbone,
-        PlannedRuntime,
-        Sketch,
-    )
     from sentbed_common.source_code_hashes import code_of
     from sentbed_common.task_pool_protocol import (
         OnDeath,

@@ -8,15 +8,14 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import Engine, RuntimeTraits
+from sentbed.protocols import Engine, Runtime, RuntimeTraits
 from sentbed_common import import_heavy
 
 from sentbed_hardware.distributed_base import Distributed
-from sentbed_hardware.resource_planning import PlannedProcessor
 
 
 @attrs.frozen(kw_only=True)
-class Cpu(Distributed, PlannedProcessor):
+class Cpu(Distributed, Runtime):
     """PyTorch on the host's processor, in one process or in several.
 
     In `bf16`, encoding runs on bf16 weights and training under autocast with fp32 weights; sentence vectors,

@@ -7,17 +7,14 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed import RuntimeUnavailableError
-from sentbed.protocols import Engine
+from sentbed.protocols import Engine, Runtime
 from sentbed_common import import_heavy
 
 from sentbed_hardware.distributed_base import Distributed
-from sentbed_hardware.peak_rates import CUDA, Peak
-from sentbed_hardware.resource_planning import PlannedAccelerator
 
 
 @attrs.frozen(kw_only=True)
-class Cuda(Distributed, PlannedAccelerator):
+class Cuda(Distributed, Runtime):
     """PyTorch on an NVIDIA GPU, or on several.
 
     A process uses the first GPU that it sees (`CUDA_VISIBLE_DEVICES` selects them); of several processes on a
@@ -51,29 +48,6 @@ class Cuda(Distributed, PlannedAccelerator):
         from sentbed_hardware.cuda_presence import reason_without_cuda
 
         return reason_without_cuda()
-
-    def peaks(self) -> tuple[Peak, ...]:
-        """Return NVIDIA's published GPUs."""
-        return CUDA
-
-    def peak_flops(self, peak: Peak, precision: str) -> float | None:
-        """Return the TFLOP/s of a GPU in this precision, or None if it lacks it."""
-        if precision == "fp16":
-            return peak.flops.get("fp16", peak.flops.get("bf16"))
-        return peak.flops.get(
-            "tf32" if precision == "fp32" and self.tf32 else precision
-        )
-
-    def device_here(self) -> tuple[str, int | None]:
-        """Return name and bytes of memory of the first GPU; raises `RuntimeUnavailableError` without one."""
-        import torch
-
-        if not torch.cuda.is_available():
-            raise RuntimeUnavailableError(
-                "there is no CUDA device here; name one with `--on`, such as `--on H100`"
-            )
-        properties = torch.cuda.get_device_properties(0)
-        return properties.name, int(properties.total_memory)
 
     def build(self) -> Engine:
         """Claim the GPU and return the engine.

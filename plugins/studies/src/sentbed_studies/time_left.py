@@ -13,7 +13,8 @@ from sentbed_report.formatting import duration, share
 from sentbed_report.report_json import read_record
 from sentbed_report.run_cost import recorded_cost
 from sentbed_report.study.read_cell_run import REPORT
-from sentbed_workbench.resource_plan import Planner, StagePlan, number_of_looks
+from sentbed_workbench.plan_records import StagePlan, number_of_looks
+from sentbed_workbench.resource_plan import Planner
 
 from sentbed_studies.added_evaluations import KeptRun, kept_runs
 from sentbed_studies.confirmation import Confirmation

@@ -9,19 +9,13 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len, optional
-from sentbed import RuntimeUnavailableError
-from sentbed.protocols import OF_MACHINE, Engine, RuntimeTraits
-from sentbed_common import Device
+from sentbed.protocols import OF_MACHINE, Engine, Runtime, RuntimeTraits
 from sentbed_hardware.distributed_base import Distributed
-from sentbed_hardware.peak_rates import Peak
-from sentbed_hardware.resource_planning import PlannedAccelerator
 from sentbed_hardware.torchrun_environment import is_first
-
-from sentbed_tpu.peak_rates import PASSES, TPU
 
 
 @attrs.frozen
-class Tpu(PlannedAccelerator):
+class Tpu(Runtime):
     """JAX and XLA on TPUs, through torchax: the same torch modules, compiled.
 
     Every batch shape is compiled once, so batches are padded to few shapes: a length of `lengths`, and a
@@ -71,29 +65,6 @@ class Tpu(PlannedAccelerator):
     def traits(self) -> RuntimeTraits:
         """The number of processes of a run."""
         return RuntimeTraits(processes=self.machines.traits.processes)
-
-    def outline(self, on: str | None = None) -> Device:
-        """Return the TPU that is named; raises `RuntimeUnavailableError` if none is, as none can be asked."""
-        if self.platform == "cpu":
-            raise RuntimeUnavailableError(
-                "the platform `cpu` is there to try the path out, not to be fast"
-            )
-        return super().outline(on)
-
-    def peaks(self) -> tuple[Peak, ...]:
-        """Return the published TPUs."""
-        return TPU
-
-    def peak_flops(self, peak: Peak, precision: str) -> float:
-        """Return the TFLOP/s of a TPU in this precision."""
-        bf16 = peak.flops["bf16"]
-        return bf16 if precision == "bf16" else bf16 / PASSES
-
-    def device_here(self) -> tuple[str, int]:
-        """Raise `RuntimeUnavailableError`: a plan claims no TPU."""
-        raise RuntimeUnavailableError(
-            "there is no TPU that can be asked here; name one with `--on`, such as `--on v5e`"
-        )
 
     def launch(self, command: Sequence[str]) -> int | None:
         """Start the process of this machine among several; see `Distributed.launch`."""

@@ -1,204 +1,87 @@
-"""Plan of a recipe's needs without loading anything: parameters, memory, steps, time.
+"""Plan of a recipe's needs without loading weights: parameters, memory, steps, time.
 
-Components say what they know (`sentbed_common.resource_planning`); here it is put together, stage by stage.
-Where a part does not say, or what it needs is not on this machine, the number is None and `problems` has the
-reason.
+Modules are built on the device `meta` and run on tensors without content (`_torch.module_costs`), texts are
+sampled (`text_lengths`), and the device is measured or published (`planned_device`). Where a part cannot be
+counted, or what it needs is not on this machine, the number is None and `problems` has the reason.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import attrs
-from sentbed.errors import SentbedError
-from sentbed.protocols import Backbone, Head, Runtime
-from sentbed.tools import (
-    EncoderRecipe,
-    Evaluate,
-    Recipe,
-    Stage,
-    Validate,
-    Watch,
-    unstructure,
-)
-from sentbed_common import (
-    Device,
-    Outline,
-    OutlineContext,
-    PlannedBackbone,
-    PlannedRuntime,
-    Sketch,
-)
+from sentbed.errors import ModelError, SentbedError, foreign
+from sentbed.protocols import BuildContext, Component
+from sentbed.tools import Evaluate, Recipe, Stage, Validate, Watch
 
-from sentbed_workbench.step_cost_estimates import (
-    Costs,
-    Parts,
-    encoding,
-    fits,
-    numbers,
-    unsaid,
+from sentbed_workbench.module_sizes import BackboneSize, Lengths, LossSize
+from sentbed_workbench.plan_records import (
+    EncoderPlan,
+    Plan,
+    Shapes,
+    StagePlan,
+    count,
+    number_of_looks,
 )
-from sentbed_workbench.workload_estimates import (
-    Listed,
+from sentbed_workbench.planned_device import Device, device_of
+from sentbed_workbench.text_lengths import (
     Texts,
-    encoded,
-    listed,
-    sample_text_lengths,
+    evaluation_texts,
+    mean_lengths,
+    stage_texts,
+    training_texts,
 )
 
 T = TypeVar("T")
-
-LENGTH = 32
-"""Length in tokens of the texts for which the speed of encoding is given."""
-
-PRECISIONS = ("fp32", "bf16", "fp16")
-"""Precisions whose cost backbones know; that of another one, such as an engine's own int8, is taken for the
-highest of them, fp32's."""
-
-
-@attrs.frozen
-class EncoderPlan:
-    """Plan of an encoder."""
-
-    name: str
-    backbone: str
-    source: str = ""
-    parameters: int | None = None
-    """Number of parameters of backbone, pooler and head."""
-    trainable: int | None = None
-    at_most: str = ""
-    """Clause on why the real numbers may be lower."""
-    width: int | None = None
-    """Dimension of its vectors."""
-    layers: int | None = None
-    hidden: int | None = None
-    """Dimension of a token state."""
-    inner: int | None = None
-    heads: int | None = None
-    vocabulary: int | None = None
-    positions: int | None = None
-    weight_bytes: int | None = None
-    copy_bytes: int | None = None
-    """Size in bytes of the copy of the weights for encoding."""
-    tokens_a_second: tuple[float, float] | None = None
-    """Range of tokens per second for encoding texts of 32 tokens on one device."""
-    problem: str = ""
-    """Why the numbers are unknown."""
+FILLED = 0.8
+"""Share of memory that a plan may fill: allocators kept up to 28 % more than was used, in short runs."""
+TRAFFIC = 44
+"""Approximate bytes that a step moves for each trained weight: gradient, weight and two moments."""
+BLOCKS_AT_WORK = 2
+"""Number of blocks whose gradients are in memory during the backward pass, beside what the forward pass kept."""
+STATES_A_TOKEN, INNER_STATES_A_TOKEN = 6, 2
+"""Approximate number of token states, and of states between the layers of a block, that a pass without gradient
+holds."""
+PADDING = 1.1
+"""Approximate number of tokens, with padding, that are computed for each token of a batch."""
+LARGEST = 1.1
+"""Approximate activations of the largest batch, for those of a mean one."""
+TRAINING_ONLY = ("gradients", "activations", "temporary", "loss")
+"""Parts of the memory that are released before a validation."""
 
 
-@attrs.frozen
-class StagePlan:
-    """Plan of a stage."""
-
-    name: str
-    trained: tuple[str, ...]
-    frozen: tuple[str, ...]
-    batch_size: int
-    micro_batch: int | None
-    epochs: int | None
-    rows: int | None = None
-    steps: int | None = None
-    validations: int | None = None
-    """Number of validations, with those before the first and after the last step."""
-    negatives: int | None = None
-    """Maximum number of negatives per anchor in a full batch."""
-    tokens_a_text: float | None = None
-    tokens_a_step: float | None = None
-    lengths: str = ""
-    """Source of the lengths of the texts."""
-    trained_parameters: int | None = None
-    flops_a_step: float | None = None
-    """Floating-point operations per step on all devices."""
-    memory: Mapping[str, int] = attrs.field(factory=dict)
-    """Memory in bytes of one device during training, by part; see docs/machine.md."""
-    evaluating: Mapping[str, int] = attrs.field(factory=dict)
-    """Memory in bytes of one device during validation, by part."""
-    peak: int | None = None
-    fits: bool | None = None
-    advice: str = ""
-    seconds: tuple[float, float] | None = None
-    """Range of the duration in seconds, without validations."""
-    remarks: tuple[str, ...] = ()
-    """The loss's remarks on fields that have no effect on this number of rows."""
-    problems: tuple[str, ...] = ()
-
-
-@attrs.frozen
-class Plan:
-    """Plan of a recipe."""
-
-    name: str
-    device: Device
-    device_problem: str
-    encoders: tuple[EncoderPlan, ...]
-    stages: tuple[StagePlan, ...]
-    encoding: Mapping[str, int]
-    """Memory in bytes of one device for evaluations outside of stages, by part."""
-    encoding_fits: bool | None
-
-
-def plan(recipe: Recipe, on: str | None = None) -> Plan:
-    """Return the plan of a recipe on its runtime; `on` names another device."""
-    return Planner(on).plan(recipe)
+def plan(recipe: Recipe, on: str | None = None, measure: bool = False) -> Plan:
+    """Return the plan of a recipe on its runtime; `on` and `measure` as in `device_of`."""
+    return Planner(on, measure).plan(recipe)
 
 
 @attrs.define(eq=False)
 class Planner:
-    """Plans recipes, such as the cells of a study; what several have in common is computed once.
+    """Plans recipes, such as the cells of a study.
 
-    A device is timed, a backbone outlined, texts counted and a loss sketched once for all recipes that agree
-    in what decides the answer.
+    A device, a backbone, texts and a loss are counted once for all recipes that agree in what decides the answer.
     """
 
     on: str | None = None
     """Name of another device than this machine's."""
+    measure: bool = False
+    """Whether to measure this machine again."""
     unusable: list[str] = attrs.field(factory=list, init=False)
     """What is wrong with the data of the recipes that were planned, so that they cannot be run."""
     _results: dict[str, Any] = attrs.field(factory=dict, init=False)
 
     def plan(self, recipe: Recipe) -> Plan:
         """Return the plan of a recipe."""
-        device, problem = self.device(recipe.runtime)
-        encoders = self.encoders(recipe, device)
-        encoder_plans = [
-            _encoder_plan(name, encoder, device) for name, encoder in encoders.items()
-        ]
-        stage_plans = [
+        device = self._device(recipe)
+        encoders = self._encoders(recipe, device)
+        stages = tuple(
             self._stage_plan(recipe, index, encoders, device)
             for index in range(len(recipe.stage))
-        ]
-        encoding_memory = encoding(encoders, list(encoders), device)
-        encoding_fits = None
-        if encoding_memory:
-            encoding_fits = fits(sum(encoding_memory.values()), device)
-        return Plan(
-            name=recipe.run.name,
-            device=device,
-            device_problem=problem,
-            encoders=tuple(encoder_plans),
-            stages=tuple(stage_plans),
-            encoding=encoding_memory,
-            encoding_fits=encoding_fits,
         )
-
-    def device(self, runtime: Runtime) -> tuple[Device, str]:
-        """Return the runtime's device, and why its speed is unknown, or an empty string."""
-        return self.once(("device", runtime), lambda: _device(runtime, self.on))
-
-    def encoders(self, recipe: Recipe, device: Device) -> dict[str, Parts]:
-        """Return what is known of each encoder of a recipe."""
-        trained: set[str] = set()
-        for stage in recipe.stage:
-            trained.update(recipe.trained(stage))
-        encoders = {}
-        for name, encoder in recipe.encoders.items():
-            encoders[name] = self._encoder(
-                encoder, recipe.runtime, device, name in trained
-            )
-        return encoders
+        encoding = encoding_memory(encoders, list(encoders), device)
+        return Plan(device, encoders, stages, encoding)
 
     def evaluation(
         self, recipe: Recipe, entry: Evaluate | Validate | Watch, name: str
@@ -207,33 +90,31 @@ class Planner:
 
         `name` is the encoder's. Reading of data and training of classifiers on the vectors come on top.
         """
-        device, problem = self.device(recipe.runtime)
-        # In evaluations an encoder is as it is for training, but for the backward pass.
-        parts = self.encoders(recipe, device)[name]
-        texts = self.once(("listed", entry.with_), lambda: listed(entry.with_))
-        self._note(texts)
-        if parts.outline is None or device.flops is None or texts.problem:
-            return (
-                texts.problem
-                or parts.problem
-                or problem
-                or "the speed of the device is unknown"
-            )
-        outline, encoder = parts.outline, recipe.encoders[name]
-        flops = self.once(
-            (
-                "encoded",
-                id(texts),
-                id(outline),
-                encoder.max_length,
-                encoder.resolved_prompts,
-            ),
-            lambda: encoded(texts, encoder, outline, device.token_budget),
+        device = self._device(recipe)
+        encoder = self._encoders(recipe, device)[name]
+        texts = self._once(
+            ("evaluation", entry.with_), lambda: evaluation_texts(entry.with_)
         )
-        slow_share, fast_share = device.share
-        return flops / (device.flops * fast_share), flops / (device.flops * slow_share)
+        self._note(texts)
+        problem = texts.problem or encoder.problem or device.problem
+        if problem or device.rates is None:
+            return problem
 
-    def once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
+        def count_flops() -> float:
+            flops = 0.0
+            for number, sample in texts.lists:
+                lengths = mean_lengths(encoder.recipe, encoder.size, sample)
+                flops += encoder.known.forward.of(lengths * number)
+            return flops
+
+        prompts, max_length = encoder.recipe.resolved_prompts, encoder.recipe.max_length
+        flops = self._once(
+            ("encoding", id(texts), id(encoder.size), max_length, prompts), count_flops
+        )
+        slow, fast = device.rates
+        return flops / fast, flops / slow
+
+    def _once(self, key: tuple[Any, ...], find: Callable[[], T]) -> T:
         """Return what `find` returned for a key of the same `repr` before, or call it."""
         # Components hold mappings and cannot be hashed.
         typed_key = repr([(type(part), part) for part in key])
@@ -242,232 +123,376 @@ class Planner:
         result: T = self._results[typed_key]
         return result
 
-    def _note(self, data: Texts | Listed) -> None:
+    def _note(self, texts: Texts) -> None:
         """Note the problem of data that cannot be used, once."""
-        if data.unusable and data.problem not in self.unusable:
-            self.unusable.append(data.problem)
+        if texts.unusable and texts.problem not in self.unusable:
+            self.unusable.append(texts.problem)
+
+    def _device(self, recipe: Recipe) -> Device:
+        runtime = recipe.runtime
+        return self._once(
+            ("device", runtime), lambda: device_of(runtime, self.on, self.measure)
+        )
+
+    def _encoders(self, recipe: Recipe, device: Device) -> dict[str, EncoderPlan]:
+        trained: set[str] = set()
+        for stage in recipe.stage:
+            trained.update(recipe.trained(stage))
+        encoders = {}
+        for name in recipe.encoders:
+            encoders[name] = self._encoder(recipe, name, device, name in trained)
+        return encoders
 
     def _encoder(
-        self, recipe: EncoderRecipe, runtime: Runtime, device: Device, training: bool
-    ) -> Parts:
-        context = OutlineContext(
-            recipe.needs, device.precision, device.kind, training, recipe.readings
+        self, recipe: Recipe, name: str, device: Device, trained: bool
+    ) -> EncoderPlan:
+        encoder = recipe.encoders[name]
+        backbone, pooler = encoder.backbone, encoder.pooler
+        context = BuildContext(
+            lambda: training_texts(recipe, name),
+            needs=encoder.needs,
+            readings=encoder.readings,
+            shapes_only=True,
         )
-        needs = sorted(context.needs)
-        backbone = self.once(
-            (
-                "outline",
-                recipe.backbone,
-                needs,
-                context.readings,
-                device.precision,
-                device.kind,
-                training,
-            ),
-            lambda: _outline(recipe.backbone, context),
-        )
-        if isinstance(backbone, str):
-            return Parts(recipe, problem=backbone)
-        width = backbone.width
-        sketch = self.once(
-            ("pooler", runtime, recipe.pooler, width),
-            lambda: _sketch(runtime, recipe, width),
-        )
-        if isinstance(sketch, str):
-            return Parts(recipe, problem=sketch)
 
-        shapes = {f"pooler.{name}": shape for name, shape in sketch.trained.items()}
-        pooled_width = recipe.pooler.trained_width(width)
-        shapes |= _head_shapes(recipe.head, pooled_width)
-        encoded_width = recipe.head.projection or pooled_width
-        return Parts(recipe, backbone, shapes, encoded_width * recipe.joined)
+        def count_backbone() -> BackboneSize:
+            from sentbed_workbench._torch.module_costs import backbone_size
+
+            return backbone_size(
+                backbone, context, device.precision, device.kind, trained
+            )
+
+        key = (sorted(encoder.needs), encoder.readings, device.precision, device.kind)
+        size = self._once(
+            ("backbone", backbone, *key, trained),
+            lambda: _counted(backbone, count_backbone),
+        )
+        if isinstance(size, str):
+            return EncoderPlan(encoder, problem=size)
+
+        def count_head() -> Shapes:
+            from sentbed_workbench._torch.module_costs import head_shapes
+
+            return head_shapes(pooler, encoder.head, size.width)
+
+        head = self._once(
+            ("head", pooler, encoder.head, size.width),
+            lambda: _counted(pooler, count_head),
+        )
+        if isinstance(head, str):
+            return EncoderPlan(encoder, problem=head)
+        return EncoderPlan(encoder, size, head)
 
     def _stage_plan(
-        self, recipe: Recipe, index: int, encoders: Mapping[str, Parts], device: Device
+        self,
+        recipe: Recipe,
+        index: int,
+        encoders: Mapping[str, EncoderPlan],
+        device: Device,
     ) -> StagePlan:
         stage = recipe.stage[index]
         towers = recipe.towers(stage)
-        texts = self._texts(recipe, index, encoders)
+        texts = self._stage_texts(recipe, index, encoders)
         self._note(texts)
         steps = stage.steps
         if steps is None and texts.batches_an_epoch is not None:
             steps = texts.batches_an_epoch * (stage.epochs or 1)
-
-        problems = []
-        if texts.problem:
-            problems.append(texts.problem)
-        unknown = [
-            name
-            for name in dict.fromkeys(towers.values())
-            if encoders[name].outline is None
-        ]
-        for name in unknown:
-            problems.append(f"the encoder `{name}` is not known")
-        fields: dict[str, Any] = {}
-        if not unknown:
-            costs = Costs(recipe, stage, encoders, device, texts, self.once)
-            problems += costs.problems
-            fields = costs.fields(steps)
-
+        validations = None
+        if stage.validate is not None and steps is not None:
+            validations = number_of_looks(stage.validate.every, steps)
         remarks: tuple[str, ...] = ()
         if steps is not None and texts.rows is not None:
             remarks = tuple(stage.loss.without_effect(stage.rows_taken(texts.rows)))
-        rows_in_batch = min(stage.batch_size, texts.rows or stage.batch_size)
-        return StagePlan(
+        problems = [texts.problem] if texts.problem else []
+        rows = min(stage.batch_size, texts.rows or stage.batch_size)
+        if rows < stage.batch_size:
+            problems.append(
+                f"a batch of {stage.batch_size:,} is more than the data has: {rows:,} rows"
+            )
+        row = sum(texts.lengths.values(), Lengths())
+        planned = StagePlan(
             name=stage.name,
-            trained=recipe.trained(stage),
-            frozen=tuple(stage.freeze),
-            batch_size=stage.batch_size,
-            micro_batch=stage.micro_batch,
-            epochs=stage.epochs,
             rows=texts.rows,
             steps=steps,
-            validations=_validations(stage, steps),
-            negatives=stage.loss.negatives(
-                rows_in_batch, frozenset(stage.columns_used)
-            ),
-            remarks=remarks,
-            tokens_a_text=float(
-                sum(values.mean() for values in texts.lengths.values()) / len(towers)
-            ),
+            validations=validations,
+            negatives=stage.loss.negatives(rows, frozenset(stage.columns_used)),
+            tokens_a_text=row.tokens / row.texts,
+            tokens_a_step=rows * row.tokens,
             lengths=texts.source,
+            remarks=remarks,
+        )
+        unknown = [name for name in towers.values() if encoders[name].size is None]
+        if unknown:
+            problems.append(f"the encoder `{unknown[0]}` is not known")
+            return attrs.evolve(planned, problems=tuple(problems))
+
+        loss = self._loss(stage, encoders[recipe.trained(stage)[0]], rows)
+        if isinstance(loss, str):
+            problems.append(loss)
+            loss = LossSize()
+        step = _Step(recipe, stage, encoders, device, texts, rows, loss)
+        shapes = step.shapes()
+        optimizer_bytes = stage.optimizer.state_bytes(shapes)
+        if optimizer_bytes is None:
+            name = stage.optimizer.name
+            problems.append(f"the optimiser's state: `{name}` has no `state_bytes`")
+        memory = step.memory(count(shapes), optimizer_bytes or 0)
+        evaluating = step.evaluating(memory)
+        peak = max(sum(memory.values()), sum(evaluating.values()))
+        fits = fits_on(peak, device)
+        flops = step.flops()
+        return attrs.evolve(
+            planned,
+            trained_parameters=count(shapes),
+            flops_a_step=device.count * flops,
+            memory=memory,
+            evaluating=evaluating,
+            peak=peak,
+            fits=fits,
+            advice="" if fits is not False else step.advice(memory),
+            seconds=step.seconds(steps, flops, count(shapes)),
             problems=tuple(problems),
-            **fields,
         )
 
-    def _texts(
-        self, recipe: Recipe, index: int, encoders: Mapping[str, Parts]
+    def _stage_texts(
+        self, recipe: Recipe, index: int, encoders: Mapping[str, EncoderPlan]
     ) -> Texts:
-        """Return the lengths of a stage's texts, sampled once for stages that read and tokenise alike."""
+        """Return a stage's texts, sampled once for stages that read and tokenise alike."""
         stage = recipe.stage[index]
         # Learning rate, schedule, validation and what the loss computes change neither texts nor batches.
-        read = (
-            stage.data,
-            stage.columns_used,
-            stage.batch_size,
-            stage.distinct,
-            stage.shuffle_buffer,
-        )
-        tokenised = []
+        key: list[Any] = ["texts", stage.data, stage.columns_used, stage.batch_size]
+        key += [stage.distinct, stage.shuffle_buffer]
+        key += [stage.max_length, stage.normalize_text]
         for column, name in recipe.towers(stage).items():
             encoder = recipe.encoders[name]
-            tokenised.append(
-                (column, encoder.backbone, encoder.max_length, encoder.resolved_prompts)
-            )
+            prompts = encoder.resolved_prompts
+            key += [column, encoder.backbone, encoder.max_length, prompts]
+        sizes = {name: encoder.size for name, encoder in encoders.items()}
+        return self._once(tuple(key), lambda: stage_texts(recipe, index, sizes))
 
-        outlines = {name: encoder.outline for name, encoder in encoders.items()}
-        return self.once(
-            ("texts", *read, stage.max_length, stage.normalize_text, tokenised),
-            lambda: sample_text_lengths(recipe, index, outlines),
+    def _loss(self, stage: Stage, encoder: EncoderPlan, rows: int) -> LossSize | str:
+        loss, columns = stage.loss, stage.columns_used
+        if loss.traits.predicts:
+            what = "how many tokens it predicts is known only in training"
+            return f"the loss `{loss.name}`: {what}; memory and time of their logits are left out"
+        width = encoder.width(training=True)
+
+        def count_loss() -> LossSize:
+            from sentbed_workbench._torch.module_costs import loss_size
+
+            return loss_size(loss, width, rows, columns)
+
+        return self._once(
+            ("loss", _sized(loss), width, rows, columns),
+            lambda: _counted(loss, count_loss),
         )
 
 
-def number_of_looks(every: int, steps: int) -> int:
-    """Return how often a stage is looked at: before its first step, every few steps, after its last one."""
-    return 1 + math.ceil(steps / every)
+@attrs.frozen(eq=False)
+class _Step:
+    """One step of a stage on one device, for known encoders."""
+
+    recipe: Recipe
+    stage: Stage
+    encoders: Mapping[str, EncoderPlan]
+    device: Device
+    texts: Texts
+    rows: int
+    """Rows of a batch, on all devices."""
+    loss: LossSize
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        return self.recipe.trained(self.stage)
+
+    @property
+    def device_rows(self) -> int:
+        return math.ceil(self.rows / self.device.count)
+
+    @property
+    def shard(self) -> int:
+        """Number of devices among which FSDP splits trained weights."""
+        return self.device.count if self.device.parallel == "fsdp" else 1
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = {f"loss.{key}": shape for key, shape in self.loss.trained.items()}
+        for name in self.trained:
+            for key, shape in self.encoders[name].trained.items():
+                shapes[f"{name}.{key}"] = shape
+        return shapes
+
+    def lengths(self, tower: str, keys: bool) -> Lengths:
+        """Return the lengths of a tower's texts in a batch: those of its momentum encoder, or the others."""
+        traits = self.stage.loss.traits
+        total = Lengths()
+        for column, name in self.recipe.towers(self.stage).items():
+            is_key = traits.momentum is not None and column in traits.keys
+            if name == tower and is_key == keys:
+                total += self.texts.lengths[column]
+        return total * (PADDING * self.device_rows)
+
+    def flops(self) -> float:
+        flops = self.loss.flops
+        # Gradient caching takes each pass forward twice.
+        is_cached = (self.stage.micro_batch or self.rows) < self.device_rows
+        for name in self.trained:
+            size, lengths = self.encoders[name].known, self.lengths(name, keys=False)
+            flops += (1 + is_cached) * size.forward.of(lengths)
+            flops += size.backward.of(lengths)
+            flops += size.forward.of(self.lengths(name, keys=True))
+        for name in self.stage.freeze:
+            lengths = self.lengths(name, keys=False) + self.lengths(name, keys=True)
+            of_frozen = self.encoders[name].known.forward.of(lengths)
+            if self.stage.cache_frozen:
+                # With vectors cached on disk, texts are encoded in the first epoch only.
+                of_frozen /= self.stage.epochs or 1
+            flops += of_frozen
+        return flops
+
+    def activations(self) -> tuple[float, float]:
+        """Return the bytes that passes keep whatever the rows, and those that they keep of a batch."""
+        once = batch = 0.0
+        for name in self.trained:
+            cost = self.encoders[name].known.activations
+            once += cost.once
+            of_batch = cost.of(self.lengths(name, keys=False)) - cost.once
+            batch += LARGEST * of_batch
+        return once, batch
+
+    def memory(self, trained: int, optimizer_bytes: int) -> dict[str, int]:
+        towers = self.recipe.towers(self.stage)
+        weights = 4 * count(self.loss.trained)
+        averages = 0
+        for name, encoder in self.encoders.items():
+            if encoder.size is None:
+                continue
+            if name not in self.trained:
+                weights += encoder.weight_bytes
+                continue
+            weights += encoder.weight_bytes // self.shard
+            has_momentum = self.lengths(name, keys=True).texts > 0
+            copies = has_momentum + (self.stage.ema is not None)
+            averages += copies * 4 * count(encoder.trained) // self.shard
+        frozen_copies = 0
+        for name in self.stage.freeze:
+            frozen_copies += self.encoders[name].known.copy_bytes
+
+        once, batch = self.activations()
+        rows = min(self.stage.micro_batch or self.rows, self.device_rows)
+        activations = once + batch * rows / self.device_rows
+        blocks = max(self.encoders[name].known.blocks for name in self.trained)
+        width = self.encoders[self.trained[0]].width(training=True)
+        vectors = 2 * 4 * self.rows * width * len(towers)
+        parts = {
+            "weights": weights,
+            "gradients": 4 * trained // self.shard,
+            "optimizer": optimizer_bytes // self.shard,
+            "averages": averages,
+            "activations": round(activations),
+            "temporary": round(activations * BLOCKS_AT_WORK / blocks),
+            "loss": self.loss.activation_bytes + vectors,
+            "queue": self.loss.state_bytes,
+            "frozen copies": frozen_copies,
+            "libraries": self.device.libraries,
+        }
+        return _without_zeros(parts)
+
+    def evaluating(self, memory: Mapping[str, int]) -> dict[str, int]:
+        """Return the memory in bytes during validation, by part; empty without validation."""
+        names: set[str] = set()
+        for validation in (self.stage.validate, *self.stage.watch):
+            if validation is not None:
+                names.add(validation.encoder or self.trained[0])
+                names.update(filter(None, [validation.second]))
+        if not names or any(self.encoders[name].size is None for name in names):
+            return {}
+        parts = dict(memory)
+        for name in TRAINING_ONLY:
+            parts.pop(name, None)
+        others = sorted(names - set(self.stage.freeze))
+        return {**encoding_memory(self.encoders, others, self.device), **parts}
+
+    def advice(self, memory: Mapping[str, int]) -> str:
+        """Return advice for a step or a validation that does not fit."""
+        room = FILLED * (self.device.memory or 0)
+        if sum(memory.values()) <= room:
+            return "training fits, a validation beside it does not; hold the weights in a smaller `dtype`"
+        once, batch = self.activations()
+        activations = memory.get("activations", 0)
+        # Temporary memory grows with the activations.
+        working = activations + memory.get("temporary", 0)
+        room -= sum(memory.values()) - working
+        rows = 0.0
+        if batch:
+            share = (room * activations / working - once) / batch
+            rows = min(share, 1) * self.device_rows
+        if rows >= 1:
+            micro_batch = 2 ** int(math.log2(rows))
+            return f"set `micro_batch = {micro_batch}` in the stage"
+        advice = "train less of the model (`lora` or `freeze` of the backbone)"
+        if self.device.step_seconds:
+            advice = f'set `parallel = "fsdp"` and more `devices` in the runtime, or {advice}'
+        return f"{advice}, with `micro_batch = 1`"
+
+    def seconds(
+        self, steps: int | None, flops: float, trained: int
+    ) -> tuple[float, float] | None:
+        device = self.device
+        if device.rates is None or steps is None:
+            return None
+        waiting = device.step_seconds
+        if device.bandwidth is not None:
+            waiting += TRAFFIC * trained / self.shard / device.bandwidth
+        slow, fast = device.rates
+        return steps * (flops / fast + waiting), steps * (flops / slow + waiting)
 
 
-def _validations(stage: Stage, steps: int | None) -> int | None:
-    """Return how often a stage is validated; None if never, or if its steps are unknown."""
-    if stage.validate is None or steps is None:
+def fits_on(size: int, device: Device) -> bool | None:
+    """Return whether `size` bytes fit on a device, or None if its memory is unknown."""
+    if device.memory is None:
         return None
-    return number_of_looks(stage.validate.every, steps)
+    return size <= FILLED * device.memory
 
 
-def _device(runtime: Runtime, on: str | None) -> tuple[Device, str]:
-    try:
-        if not isinstance(runtime, PlannedRuntime):
-            raise unsaid(runtime, "outline")
-        return runtime.outline(on), ""
-    except SentbedError as error:
-        problem = str(error)
-
-    table = unstructure(runtime)
-    precision = table.get("precision", "fp32")
-    if precision == "auto":
-        precision = "bf16"
-    elif precision not in PRECISIONS:
-        precision = "fp32"
-    count = (table.get("devices") or 1) * table.get("nodes", 1)
-    parallel = table.get("parallel", "ddp")
-    return Device(
-        runtime.name, "unknown", precision, count=count, parallel=parallel
-    ), problem
-
-
-def _outline(backbone: Backbone, context: OutlineContext) -> Outline | str:
-    """Return the outline of a backbone, or why there is none."""
-    try:
-        if not isinstance(backbone, PlannedBackbone):
-            raise unsaid(backbone, "outline")
-        return backbone.outline(context)
-    except SentbedError as error:
-        return str(error)
-
-
-def _sketch(runtime: Runtime, recipe: EncoderRecipe, width: int) -> Sketch | str:
-    """Return the sketch of an encoder's pooler, or why there is none."""
-    try:
-        if not isinstance(runtime, PlannedRuntime):
-            raise unsaid(runtime, "sketch_pooler")
-        return runtime.sketch_pooler(recipe.pooler, width)
-    except SentbedError as error:
-        return str(error)
-
-
-def _encoded_width(recipe: EncoderRecipe, states_width: int) -> int:
-    """Return the dimension of a vector when encoding, before a transform or a choice of dimensions."""
-    return (
-        recipe.head.projection or recipe.pooler.output_width(states_width)
-    ) * recipe.joined
-
-
-def _encoder_plan(name: str, encoder: Parts, device: Device) -> EncoderPlan:
-    outline = encoder.outline
-    if outline is None:
-        return EncoderPlan(name, encoder.recipe.backbone.name, problem=encoder.problem)
-    speed = None
-    if device.flops is not None:
-        tokens_at_peak = device.flops / outline.forward.of(1, LENGTH) * LENGTH
-        low, high = device.share
-        speed = low * tokens_at_peak, high * tokens_at_peak
-    return EncoderPlan(
-        name=name,
-        backbone=encoder.recipe.backbone.name,
-        source=outline.source,
-        parameters=outline.parameters + numbers(encoder.after),
-        trainable=numbers(encoder.trained),
-        at_most=outline.at_most,
-        width=_encoded_width(encoder.recipe, outline.width),
-        layers=outline.layers,
-        hidden=outline.width,
-        inner=outline.inner,
-        heads=outline.heads,
-        vocabulary=outline.vocabulary,
-        positions=outline.max_length,
-        weight_bytes=encoder.weight_bytes,
-        copy_bytes=outline.copy_bytes,
-        tokens_a_second=speed,
-    )
-
-
-def _head_shapes(head: Head, pooled_width: int) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the projection's weights, by name."""
-    if head.projection is None:
+def encoding_memory(
+    encoders: Mapping[str, EncoderPlan], names: Sequence[str], device: Device
+) -> dict[str, int]:
+    """Return the memory in bytes of one device for encoding, by part; empty if an encoder is unknown."""
+    if any(encoders[name].size is None for name in names):
         return {}
-    # Activations are numbered among the layers.
-    step = 2
-    if head.activation == "none":
-        step = 1
-    shapes: dict[str, tuple[int, ...]] = {}
-    for number, (before, width) in enumerate(
-        pairwise([pooled_width, *head.hidden, head.projection])
-    ):
-        name = "projection"
-        if head.hidden:
-            name = f"projection.{step * number}"
-        shapes[f"{name}.weight"] = (width, before)
-        if head.bias:
-            shapes[f"{name}.bias"] = (width,)
+    copies, buffers = 0, [0]
+    for name in names:
+        size = encoders[name].known
+        states = STATES_A_TOKEN * size.width + INNER_STATES_A_TOKEN * size.inner
+        buffers.append(4 * device.token_budget * states)
+        copies += size.copy_bytes
+    parts = {
+        "weights": sum(encoders[name].weight_bytes for name in names),
+        "encoding copies": copies,
+        "encoding buffers": max(buffers),
+        "libraries": device.libraries,
+    }
+    return _without_zeros(parts)
 
-    return shapes
+
+def _without_zeros(parts: Mapping[str, int]) -> dict[str, int]:
+    return {name: size for name, size in parts.items() if size}
+
+
+def _counted(component: Component, find: Callable[[], T]) -> T | str:
+    """Return what is counted of a component, or why it cannot be."""
+    what = f"`{component.name}` cannot be counted without weights"
+    try:
+        with foreign(ModelError, what, "a run may use it all the same"):
+            return find()
+    except SentbedError as error:
+        return str(error)
+
+
+def _sized(component: Any) -> tuple[type, Any]:
+    """Return the fields that may decide shapes and operations: of a float only whether it is 0."""
+
+    def serialise(_: type, __: attrs.Attribute[Any] | None, value: Any) -> Any:
+        return value != 0 if isinstance(value, float) else value
+
+    return type(component), attrs.asdict(component, value_serializer=serialise)

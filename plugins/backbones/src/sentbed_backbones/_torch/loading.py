@@ -67,7 +67,7 @@ WHOLE_NUMBERS = frozenset(
 """Names that safetensors has for types of whole numbers."""
 
 
-def build(
+def load(
     parameters: Transformer, family: Family, context: BuildContext
 ) -> BuiltTransformer:
     """Load or initialise a backbone.

@@ -1,0 +1,161 @@
+"""A backbone with its weights, or its shapes alone, which follow from the configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from sentbed import ModelError, SentbedError, locate
+from sentbed.protocols import BuildContext, BuiltBackbone
+from sentbed_common import hub_errors
+from transformers.pytorch_utils import Conv1D
+
+from sentbed_backbones._torch.built_transformer import Family, base_of, quiet
+from sentbed_backbones._torch.loading import _adapt, _initialise, _set_dropout, load
+from sentbed_backbones._torch.tokenizer import BulkTokenizer
+from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
+from sentbed_backbones.hub_models import directory_fetched_before, hub_answers
+from sentbed_backbones.model_file_checks import TOKENIZERS, is_local, problems_of
+from sentbed_backbones.transformer_base import Transformer
+
+QUANTISED_BLOCK, ABSMAX_BLOCK, TABLES = 64, 256, 1092
+"""NF4 with double quantisation (Dettmers et al., 2023): weights per scale, scales per second-level scale, and
+bytes of the tables of a layer."""
+
+
+def build(
+    parameters: Transformer, family: Family, context: BuildContext
+) -> BuiltBackbone:
+    """Load or initialise a backbone, or build its shapes.
+
+    Raises:
+        ModelError: if weights or the configuration are missing, or need code that is not trusted.
+    """
+    if not context.shapes_only:
+        return load(parameters, family, context)
+    with quiet(), torch.device("meta"):
+        return BuiltShapes(parameters, family)
+
+
+class BuiltShapes(BuiltBackbone):
+    """A model on the device `meta`; nothing is read but its configuration, and its tokenizer if that is here."""
+
+    def __init__(self, parameters: Transformer, family: Family) -> None:
+        if parameters.adapter is not None:
+            raise ModelError(
+                "an `adapter` is only read with its weights; take `lora` with its rank to count it"
+            )
+        self.tokenizer: Any = None
+        if parameters.model is None:
+            size = parameters.vocab_size  # type: ignore[attr-defined]  # every one of them has it
+            config = family.config(_Vocabulary(size))
+            self.origin = {
+                "init": "random",
+                "size": parameters.size,  # type: ignore[attr-defined]  # every one of them has it
+                "vocabulary": f"at most {size:,} tokens, fewer if it is trained on few texts",
+            }
+        else:
+            directory, place = _configuration(parameters)
+            config = _read_config(parameters, family, directory)
+            self.tokenizer = _read_tokenizer(parameters, directory)
+            self.origin = {"model": parameters.model, "config.json": place}
+        _set_dropout(config, parameters.dropout)
+
+        model = _initialise(
+            family.loader(), config, parameters.trust_remote_code, parameters
+        )
+        if parameters.quantization is not None:
+            _mark_four_bits(model)
+        model = _adapt(model, parameters, None, {})
+        every_layer = "layers" in family.needs or any(
+            numbers != (-1,) for numbers in family.readings
+        )
+        self.module = family.states(model, every_layer)
+        self.width = family.width(config)
+        self.max_length = family.max_length(base_of(model))
+        self.dispatched = parameters.device_map is not None
+
+
+class _Vocabulary:
+    """A stand-in for a tokenizer that is not trained yet."""
+
+    pad_token_id, bos_token_id, eos_token_id = 0, 1, 2
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def _mark_four_bits(model: Any) -> None:
+    """Freeze a model, and note the bytes that the weights of its linear layers take in NF4."""
+    model.requires_grad_(False)
+    for layer in model.modules():
+        if not isinstance(layer, torch.nn.Linear | Conv1D):
+            continue
+        count = layer.weight.numel()
+        scales = -(-count // QUANTISED_BLOCK)
+        second_scales = -(-scales // ABSMAX_BLOCK)
+        packed = -(-count // 2)
+        held: Any = layer.weight
+        held.held_bytes = packed + scales + 4 * second_scales + TABLES
+
+
+def _read_config(parameters: Transformer, family: Family, directory: Path) -> Any:
+    """Return the configuration of a model; raises `ModelError` if it is another architecture's."""
+    trust = parameters.trust_remote_code
+    for problem in problems_of(directory, False, trust):
+        if "no tokenizer" not in problem:
+            raise ModelError(problem)
+    try:
+        config = transformers.AutoConfig.from_pretrained(
+            directory, trust_remote_code=trust
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"the configuration in `{directory}` cannot be read: {error}"
+        ) from error
+    if misfit := family.problem(config):
+        raise ModelError(
+            f"the model in `{directory}` is a `{config.model_type}`; {misfit}"
+        )
+    return config
+
+
+def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer | None:
+    """Return the tokenizer of a model, or None if it is not there or cannot be read."""
+    # Only the configuration of a hub id may be cached, and transformers would then invent a tokenizer.
+    if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
+        return None
+    try:
+        return BulkTokenizer(load_tokenizer(directory, parameters.trust_remote_code))
+    except (OSError, ValueError, KeyError, SentbedError):
+        return None
+
+
+def _configuration(parameters: Transformer) -> tuple[Path, str]:
+    """Return the directory of the configuration, and where that is."""
+    assert parameters.model is not None
+    if is_local(parameters.model):
+        return locate(parameters.model), "on this machine"
+    import huggingface_hub
+
+    model, revision = parameters.model, parameters.revision
+    with hub_errors(ModelError, "model", model, revision):
+        cached = huggingface_hub.try_to_load_from_cache(
+            model, "config.json", revision=revision
+        )
+        if isinstance(cached, str):
+            return Path(cached).parent, "on this machine"
+        fetched = directory_fetched_before(model, revision)
+        if fetched is not None:
+            return fetched, "on this machine"
+        if not hub_answers():
+            raise ConnectionError("no connection")
+        file = huggingface_hub.hf_hub_download(
+            model, "config.json", revision=revision, etag_timeout=5
+        )
+    return Path(file).parent, "from the hub"

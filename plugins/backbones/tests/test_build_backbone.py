@@ -1,0 +1,180 @@
+"""Shapes that are built from a configuration alone are those of the backbone that is loaded."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+from huggingface_hub.errors import LocalEntryNotFoundError
+from sentbed import ModelError
+from sentbed.protocols import BuildContext
+from sentbed_backbones._torch import tokenizer_loading
+from sentbed_backbones.adaptation import Freeze, LoRA
+from sentbed_backbones.bert import Bert
+from sentbed_backbones.causal import Causal
+from sentbed_backbones.hub_models import hub_answers
+from sentbed_backbones.opt import Opt
+from sentbed_backbones.t5 import T5
+
+NOTHING: frozenset[str] = frozenset()
+DECODER = frozenset({"decoder"})
+
+
+def shapes_of(backbone: Any, needs: frozenset[str] = NOTHING) -> Any:
+    with torch.device("meta"):
+        return backbone.build(BuildContext(tuple, needs=needs, shapes_only=True))
+
+
+def trained(module: Any) -> list[tuple[int, ...]]:
+    return [tuple(p.shape) for p in module.parameters() if p.requires_grad]
+
+
+def held_bytes(module: Any) -> int:
+    return sum(getattr(p, "held_bytes", p.nbytes) for p in module.parameters())
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "needs"),
+    [
+        ("bert", Bert, NOTHING),
+        ("bert", lambda model: Bert(model=model, init="random"), NOTHING),
+        (
+            "bert",
+            lambda model: Bert(model=model, freeze=Freeze(embeddings=True, layers=1)),
+            NOTHING,
+        ),
+        ("t5", T5, NOTHING),
+        ("t5", T5, DECODER),
+        ("opt", lambda model: Opt(model=model, lora=LoRA(r=3)), NOTHING),
+        ("llama-grouped", lambda model: Causal(model=model, dtype="bf16"), NOTHING),
+    ],
+    ids=["bert", "random", "frozen", "t5", "decoder", "lora", "bf16"],
+)
+def test_shapes_are_those_of_the_model_that_is_loaded(
+    kind: str,
+    make: Callable[..., Any],
+    needs: frozenset[str],
+    save_model: Callable[..., Path],
+) -> None:
+    directory = save_model(kind)
+    backbone = make(model=str(directory))
+    loaded = backbone.build(BuildContext(tuple, needs=needs))
+    (directory / "model.safetensors").write_bytes(b"no weight is read")
+    shapes = shapes_of(backbone, needs)
+    assert trained(shapes.module) == trained(loaded.module)
+    assert held_bytes(shapes.module) == held_bytes(loaded.module)
+    assert (shapes.width, shapes.max_length) == (loaded.width, loaded.max_length)
+    texts = ["A test."]
+    expected = loaded.tokenizer.encode(texts, 16).ids.tolist()
+    assert shapes.tokenizer.encode(texts, 16).ids.tolist() == expected
+
+
+@pytest.mark.slow
+def test_four_bits_take_what_bitsandbytes_takes(
+    save_model: Callable[..., Path],
+) -> None:
+    pytest.importorskip("bitsandbytes")
+    model = str(
+        save_model("opt", hidden_size=128, ffn_dim=512, word_embed_proj_dim=128)
+    )
+    backbone = Opt(model=model, dtype="bf16", quantization="nf4", lora=LoRA(r=2))
+    loaded = backbone.build(BuildContext(tuple)).module
+    held = held_bytes(loaded)
+    for parameter in loaded.parameters():
+        if (state := getattr(parameter, "quant_state", None)) is not None:
+            second = state.state2
+            tables = (state.absmax, state.code, state.offset, second.absmax)
+            held += sum(table.nbytes for table in (*tables, second.code))
+    shapes = shapes_of(backbone).module
+    assert held_bytes(shapes) == pytest.approx(held, rel=0.01)
+    assert trained(shapes) == trained(loaded)
+
+
+@pytest.mark.slow
+def test_a_random_model_has_at_most_the_largest_vocabulary(
+    sentences: tuple[str, ...],
+) -> None:
+    backbone = Bert(init="random", vocab_size=200)
+    shapes = shapes_of(backbone)
+    loaded = backbone.build(BuildContext(lambda: sentences))
+    missing = 200 - loaded.model.config.vocab_size
+    assert missing > 0
+    counts = [
+        sum(parameter.numel() for parameter in built.module.parameters())
+        for built in (shapes, loaded)
+    ]
+    assert counts[0] - missing * 128 == counts[1]
+    assert "at most 200" in shapes.origin["vocabulary"]
+    assert shapes.tokenizer is None
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_hub_id_that_is_nowhere_is_an_error_with_advice(
+    reachable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def refuse(*_: object, **__: object) -> None:
+        asked.append(True)
+        raise LocalEntryNotFoundError("no such model")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if not reachable:
+            server.close()
+        monkeypatch.setattr(urllib.request, "getproxies", dict)
+        monkeypatch.setattr(
+            huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{port}"
+        )
+        monkeypatch.setattr(
+            huggingface_hub, "try_to_load_from_cache", lambda *_, **__: None
+        )
+        monkeypatch.setattr(huggingface_hub, "hf_hub_download", refuse)
+        hub_answers.cache_clear()
+        with pytest.raises(
+            ModelError,
+            match=r"no model `some/model`: .* does not answer.*local directory",
+        ):
+            shapes_of(Bert(model="some/model"))
+        hub_answers.cache_clear()
+    # Where nobody answers, the library is not let loose: it would try again and again.
+    assert bool(asked) == reachable
+
+
+def test_of_a_hub_id_the_configuration_is_enough(
+    save_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = save_model()
+    for file in directory.iterdir():
+        if file.name != "config.json":
+            file.unlink()
+    config = str(directory / "config.json")
+    monkeypatch.setattr(
+        huggingface_hub, "try_to_load_from_cache", lambda *_, **__: config
+    )
+    shapes = shapes_of(Bert(model="some/model"))
+    assert trained(shapes.module)
+    assert shapes.tokenizer is None
+    assert shapes.origin["config.json"] == "on this machine"
+
+
+def test_a_tokenizer_that_cannot_be_read_leaves_the_rest(
+    save_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizer_loading, "LARGEST_JSON", 100)
+    shapes = shapes_of(Bert(model=str(save_model())))
+    assert shapes.tokenizer is None
+    assert trained(shapes.module)
+
+
+def test_another_architecture_is_refused_as_when_it_is_loaded(
+    save_model: Callable[..., Path],
+) -> None:
+    with pytest.raises(ModelError, match="takes T5"):
+        shapes_of(T5(model=str(save_model("bert"))))

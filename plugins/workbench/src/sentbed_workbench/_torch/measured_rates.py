@@ -1,0 +1,80 @@
+"""Rates of this machine's processor, measured with blocks of transformers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
+"""Instruction sets any of which makes bf16 faster than fp32."""
+WIDTHS = (384, 768)
+"""Widths of the timed blocks: those of MiniLM and of BERT base."""
+HEAD = 64
+"""Width of an attention head."""
+TEXTS, LENGTH = 48, 24
+"""Texts in the batch of a timed block, and their length in tokens."""
+COPIED = 2**26
+"""Bytes that are copied to time the memory: more than a processor's cache."""
+SECONDS = 0.3
+"""Seconds of each timing."""
+
+
+def has_bf16() -> bool:
+    """Whether this processor has instructions for bf16."""
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name) for name in BF16_INSTRUCTIONS)
+
+
+def processor_name() -> str:
+    """Return the processor's name, as far as PyTorch knows it."""
+    return str(torch.cpu.get_capabilities().get("cpu_name", "processor"))
+
+
+def measured_rates(threads: int, precision: str) -> list[float]:
+    """Return the operations a second of each block in training, then the bytes a second of copies."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            rates = [_rate_of_block(width, precision) for width in WIDTHS]
+        return [*rates, _rate_of_copies()]
+    finally:
+        torch.set_num_threads(before)
+
+
+def _rate_of_block(width: int, precision: str) -> float:
+    block = torch.nn.TransformerEncoderLayer(
+        width, width // HEAD, 4 * width, activation="gelu", batch_first=True
+    )
+    states = torch.randn(TEXTS, LENGTH, width)
+
+    def step() -> None:
+        block.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, precision == "bf16"):
+            output = block(states)
+        output.float().sum().backward()
+
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return float(counter.get_total_flops() / _shortest(step))
+
+
+def _rate_of_copies() -> float:
+    source = torch.ones(COPIED // 4)
+    target = torch.empty_like(source)
+    return 2 * COPIED / _shortest(lambda: target.copy_(source))
+
+
+def _shortest(call: Callable[[], object]) -> float:
+    """Return the seconds of the shortest of several calls, of processor time: other programs hardly count."""
+    call()
+    durations: list[float] = []
+    end = time.perf_counter() + SECONDS
+    while not durations or time.perf_counter() < end:
+        start = time.process_time()
+        call()
+        durations.append(time.process_time() - start)
+    return min(durations) / torch.get_num_threads()

@@ -1,0 +1,280 @@
+"""Sizes and costs of modules that are built on the device `meta` and run on tensors without content.
+
+Three lengths determine how a cost grows with the length of a text: attention makes it a polynomial of degree
+two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from sentbed.errors import ModelError
+from sentbed.helpers import returned
+from sentbed.protocols import (
+    LABEL,
+    PROGRESS,
+    Backbone,
+    BuildContext,
+    BuiltBackbone,
+    Head,
+    Loss,
+    Pooler,
+)
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
+
+from sentbed_workbench.module_sizes import BackboneSize, Cost, LossSize
+
+LENGTHS = (8, 16, 24)
+"""Lengths of the texts in the trial passes, in tokens."""
+TEXTS = 2
+"""Texts in a trial pass; a second pass has one more. With a single text, some copies would be views."""
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    return int(sdpa_flop_count(query, key, value))  # type: ignore[no-untyped-call]  # torch has no types for it
+
+
+def _attention_gradient(
+    gradient: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any
+) -> int:
+    flops = sdpa_backward_flop_count(gradient, query, key, value)  # type: ignore[no-untyped-call]  # as above
+    return int(flops)
+
+
+FUSED = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_gradient,
+}
+"""Operations that torch's counter does not know."""
+
+
+def backbone_size(
+    backbone: Backbone,
+    context: BuildContext,
+    precision: str,
+    device: str,
+    trained: bool,
+) -> BackboneSize:
+    """Return the size of a backbone, and the cost of its passes.
+
+    Args:
+        backbone: it need not heed `BuildContext.shapes_only`.
+        context: how it is built.
+        precision: that of computation, a key of `DTYPES`; trained weights are fp32.
+        device: `cuda` for the attention of GPUs, which keeps no matrix of scores.
+        trained: whether to count the backward pass too.
+    """
+    with torch.device("meta"):
+        built = returned(backbone.build(context), BuiltBackbone, backbone, "build")
+    module: Any = built.module
+    if not isinstance(module, torch.nn.Module):
+        raise ModelError(f"its module is a `{type(module).__name__}`, not PyTorch's")
+    parameters = list(module.parameters())
+    count = sum(parameter.numel() for parameter in parameters)
+    is_copied = not built.dispatched and all(
+        parameter.dtype == torch.float32 for parameter in parameters
+    )
+    weight_bytes = sum(
+        getattr(parameter, "held_bytes", parameter.nbytes) for parameter in parameters
+    )
+    shapes = trained_shapes(module)
+    # Autocast does not support the device `meta`.
+    with FakeTensorMode():
+        _replace_tensors(module)
+        forward, backward, activations = _costs(
+            module.train(), DTYPES[precision], device, trained
+        )
+    inner = []
+    blocks = [1]
+    for part in module.modules():
+        if isinstance(part, torch.nn.Linear):
+            inner.append(part.out_features)
+        elif isinstance(part, torch.nn.ModuleList):
+            blocks.append(len(part))
+    return BackboneSize(
+        parameters=count,
+        trained=shapes,
+        weight_bytes=weight_bytes,
+        copy_bytes=is_copied * count * DTYPES[precision].itemsize,
+        width=built.width,
+        inner=max(inner, default=4 * built.width),
+        blocks=max(blocks),
+        max_length=built.max_length,
+        forward=forward,
+        backward=backward,
+        activations=activations,
+        origin=dict(built.origin),
+        tokenizer=built.tokenizer,
+    )
+
+
+def trained_shapes(module: Any) -> Mapping[str, tuple[int, ...]]:
+    """Return the shapes of the trained parameters of a module, by name."""
+    return {
+        name: tuple(parameter.shape)
+        for name, parameter in module.named_parameters()
+        if parameter.requires_grad
+    }
+
+
+def head_shapes(
+    pooler: Pooler, head: Head, width: int
+) -> Mapping[str, tuple[int, ...]]:
+    """Return the shapes of the trained parameters of pooler and projection over states of this width."""
+    layers = torch.nn.ModuleList()
+    with torch.device("meta"):
+        layers.append(pooler.build(width))
+        if head.projection is not None:
+            widths = [pooler.trained_width(width), *head.hidden, head.projection]
+            for before, after in pairwise(widths):
+                layers.append(torch.nn.Linear(before, after, bias=head.bias))
+    return trained_shapes(layers)
+
+
+def loss_size(loss: Loss, width: int, rows: int, columns: Collection[str]) -> LossSize:
+    """Return the size of a loss, and the cost of its step over `rows` rows of vectors of this width."""
+    state = {}
+    with FakeTensorMode(), torch.device("cpu"):
+        module = loss.build(width).train()
+        inputs = dict(_loss_inputs(loss, width, rows, columns))
+        arguments = [inputs]
+        if loss.traits.stateful:
+            state = module.initial_state()
+            arguments.append(state)
+        not_kept = map(_storage, (*inputs.values(), *state.values()))
+        forward, backward, kept = _count(lambda: module(*arguments).loss, set(not_kept))
+        shapes = trained_shapes(module)
+    state_bytes = sum(tensor.nbytes for tensor in state.values())
+    return LossSize(shapes, state_bytes, kept, forward + backward)
+
+
+def _loss_inputs(
+    loss: Loss, width: int, rows: int, columns: Collection[str]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    if loss.traits.scheduled:
+        yield PROGRESS, torch.tensor(0.0)
+    for column in sorted(columns):
+        if column == LABEL:
+            yield column, torch.zeros(rows, dtype=torch.int64)
+        elif column in loss.traits.numbers:
+            yield column, torch.zeros(rows)
+        else:
+            yield column, torch.zeros(rows, width, requires_grad=True)
+            if loss.traits.compares_texts:
+                yield f"{column}.id", torch.zeros(rows, dtype=torch.int64)
+
+
+def _replace_tensors(module: torch.nn.Module) -> None:
+    """Replace the tensors on `meta` by fake tensors on the processor; tied weights stay tied."""
+    replaced: dict[Any, Any] = {}
+    for part in module.modules():
+        for tensors in (part._parameters, part._buffers):
+            for name, tensor in tensors.items():
+                if tensor is None:
+                    continue
+                if tensor not in replaced:
+                    fake = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+                    if isinstance(tensor, torch.nn.Parameter):
+                        fake = torch.nn.Parameter(fake, tensor.requires_grad)
+                    replaced[tensor] = fake
+                tensors[name] = replaced[tensor]
+
+
+def _count(
+    forward: Callable[[], Any], not_kept: Collection[int]
+) -> tuple[int, int, int]:
+    """Run a pass forward and, where a gradient is wanted, backward from its scalar.
+
+    Returns:
+        Floating-point operations of both, and the bytes that autograd keeps in between, without those of the
+        storages in `not_kept`.
+    """
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if _storage(tensor) not in not_kept:
+            # Kept alive: the number of a freed storage would be used again.
+            kept[_storage(tensor)] = tensor.untyped_storage()
+        return tensor
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        FlopCounterMode(display=False, custom_mapping=FUSED) as first,
+    ):
+        output = forward()
+    with FlopCounterMode(display=False, custom_mapping=FUSED) as second:
+        if output.requires_grad:
+            output.backward()
+    kept_bytes = sum(storage.nbytes() for storage in kept.values())
+    return first.get_total_flops(), second.get_total_flops(), kept_bytes
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _costs(
+    module: torch.nn.Module, dtype: torch.dtype, device: str, trained: bool
+) -> list[Cost]:
+    """Return operations forward and backward, and the bytes that autograd keeps, of passes over texts."""
+    weights = set(map(_storage, module.parameters()))
+
+    def step(texts: int, length: int) -> tuple[int, int, int]:
+        def forward() -> torch.Tensor:
+            ids = torch.zeros(texts, length, dtype=torch.long)
+            with torch.autocast("cpu", dtype, dtype != torch.float32):
+                states = module(ids, None)
+            # A scalar that depends on everything a pooler reads.
+            read = [*(states.layers or ()), states.last_hidden_state]
+            if states.decoder_state is not None:
+                read[-1] = states.decoder_state
+            return torch.stack([part.float().sum() for part in read]).sum()
+
+        counted = _count(forward, weights)
+        module.zero_grad(set_to_none=True)
+        return counted
+
+    with ExitStack() as stack:
+        if device == "cuda":
+            stack.enter_context(_AttentionOfGPU())
+        if not trained:
+            stack.enter_context(torch.no_grad())
+        counted = [step(TEXTS, length) for length in LENGTHS]
+        one_more = step(TEXTS + 1, LENGTHS[-1])
+
+    costs = []
+    for values, more in zip(zip(*counted, strict=True), one_more, strict=True):
+        # What a pass keeps once, such as copies of weights, is the same for all lengths, or nearly so.
+        once = max(0, values[-1] - TEXTS * (more - values[-1]))
+        of_a_text = [(value - once) / TEXTS for value in values]
+        pair, token, text = np.linalg.solve(np.vander(LENGTHS).astype(float), of_a_text)
+        costs.append(Cost(once, float(text), float(token), float(pair)))
+    return costs
+
+
+class _AttentionOfGPU(TorchFunctionMode):
+    """Attention that keeps no matrix of scores: kernels of GPUs draw its dropout again in the backward pass."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = dict(kwargs or {})
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            named["dropout_p"] = 0.0
+        return func(*args, **named)

@@ -1,0 +1,92 @@
+"""Sizes and costs of modules, as `sentbed plan` counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+from sentbed.protocols import Tokenizer
+
+
+@attrs.frozen
+class Lengths:
+    """Lengths of texts in tokens, added up."""
+
+    texts: float = 0.0
+    tokens: float = 0.0
+    squares: float = 0.0
+    """Sum of the squared lengths."""
+
+    def __add__(self, other: Lengths) -> Lengths:
+        return Lengths(
+            self.texts + other.texts,
+            self.tokens + other.tokens,
+            self.squares + other.squares,
+        )
+
+    def __mul__(self, factor: float) -> Lengths:
+        return Lengths(self.texts * factor, self.tokens * factor, self.squares * factor)
+
+
+@attrs.frozen
+class Cost:
+    """Cost of a pass: `once`, and for each text `text + token * length + pair * length**2`."""
+
+    once: float = 0.0
+    text: float = 0.0
+    token: float = 0.0
+    pair: float = 0.0
+
+    def of(self, lengths: Lengths) -> float:
+        """Return the cost of a pass over texts of these lengths, without padding."""
+        return (
+            self.once
+            + self.text * lengths.texts
+            + self.token * lengths.tokens
+            + self.pair * lengths.squares
+        )
+
+
+@attrs.frozen(eq=False)
+class BackboneSize:
+    """Size of a backbone, and the cost of its passes."""
+
+    parameters: int
+    """Number of parameters, including adapters; shared weights count once."""
+    trained: Mapping[str, tuple[int, ...]]
+    """Shapes of the trained parameters, by name."""
+    weight_bytes: int
+    copy_bytes: int
+    """Size in bytes of the copy for encoding; 0 if weights that are not fp32 are used as they are."""
+    width: int
+    """Dimension of a token state."""
+    inner: int
+    """Width between the layers of a block."""
+    blocks: int
+    max_length: int
+    """Maximum length in tokens."""
+    forward: Cost
+    """Floating-point operations of a forward pass, two per multiply-add."""
+    backward: Cost
+    """Floating-point operations of the backward pass; zero if it is not trained."""
+    activations: Cost
+    """Bytes kept for the backward pass; `once` is for copies of weights in another precision."""
+    origin: Mapping[str, Any]
+    """Source of the shapes."""
+    tokenizer: Tokenizer | None
+    """None if it is not on this machine."""
+
+
+@attrs.frozen
+class LossSize:
+    """Size of a loss, and the cost of its step."""
+
+    trained: Mapping[str, tuple[int, ...]] = attrs.field(factory=dict)
+    """Shapes of the parameters, by name."""
+    state_bytes: int = 0
+    """Size in bytes of its state between steps."""
+    activation_bytes: int = 0
+    """Bytes kept for the backward pass."""
+    flops: float = 0.0
+    """Floating-point operations of its forward and backward pass."""

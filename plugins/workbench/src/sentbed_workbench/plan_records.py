@@ -1,0 +1,120 @@
+"""Plans of a recipe, of its encoders and of its stages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import attrs
+from sentbed.tools import EncoderRecipe
+
+from sentbed_workbench.module_sizes import BackboneSize, Lengths
+from sentbed_workbench.planned_device import Device
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+LENGTH = 32
+"""Length in tokens of the texts for which the speed of encoding is given."""
+
+
+@attrs.frozen(eq=False)
+class EncoderPlan:
+    """Plan of an encoder."""
+
+    recipe: EncoderRecipe
+    size: BackboneSize | None = None
+    """None if it is unknown."""
+    head: Shapes = attrs.field(factory=dict)
+    """Shapes of the parameters of pooler and head, by name."""
+    problem: str = ""
+    """Why it is unknown."""
+
+    @property
+    def known(self) -> BackboneSize:
+        """The size of the backbone, which must be known."""
+        assert self.size is not None
+        return self.size
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters of backbone, pooler and head."""
+        return self.known.parameters + count(self.head)
+
+    @property
+    def trained(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the trained parameters, by name."""
+        return {**self.known.trained, **self.head}
+
+    @property
+    def weight_bytes(self) -> int:
+        """Size of all weights in bytes."""
+        return self.known.weight_bytes + 4 * count(self.head)
+
+    def tokens_a_second(self, device: Device) -> tuple[float, float] | None:
+        """Return the range of tokens per second for encoding texts of 32 tokens on a device."""
+        if device.rates is None:
+            return None
+        flops = self.known.forward.of(Lengths(1, LENGTH, LENGTH**2)) / LENGTH
+        slow, fast = device.rates
+        return slow / flops, fast / flops
+
+    def width(self, training: bool = False) -> int:
+        """Return the dimension of a vector, before a transform or a choice of dimensions."""
+        pooled = self.recipe.pooler.output_width(self.known.width)
+        if training:
+            pooled = self.recipe.pooler.trained_width(self.known.width)
+        return (self.recipe.head.projection or pooled) * self.recipe.joined
+
+
+@attrs.frozen
+class StagePlan:
+    """Plan of a stage."""
+
+    name: str
+    rows: int | None = None
+    """Number of rows of its data; None if unknown."""
+    steps: int | None = None
+    validations: int | None = None
+    """Number of validations, with those before the first and after the last step."""
+    negatives: int | None = None
+    """Maximum number of negatives per anchor in a full batch."""
+    tokens_a_text: float | None = None
+    tokens_a_step: float | None = None
+    lengths: str = ""
+    """Source of the lengths of the texts."""
+    trained_parameters: int | None = None
+    flops_a_step: float | None = None
+    """Floating-point operations per step on all devices."""
+    memory: Mapping[str, int] = attrs.field(factory=dict)
+    """Memory in bytes of one device during training, by part; see docs/machine.md."""
+    evaluating: Mapping[str, int] = attrs.field(factory=dict)
+    """Memory in bytes of one device during validation, by part."""
+    peak: int | None = None
+    fits: bool | None = None
+    advice: str = ""
+    seconds: tuple[float, float] | None = None
+    """Range of the duration in seconds, without validations."""
+    remarks: tuple[str, ...] = ()
+    """The loss's remarks on fields that have no effect on this number of rows."""
+    problems: tuple[str, ...] = ()
+
+
+@attrs.frozen(eq=False)
+class Plan:
+    """Plan of a recipe."""
+
+    device: Device
+    encoders: Mapping[str, EncoderPlan]
+    stages: tuple[StagePlan, ...]
+    encoding: Mapping[str, int]
+    """Memory in bytes of one device for evaluations outside of stages, by part."""
+
+
+def count(shapes: Shapes) -> int:
+    """Return the total number of elements of tensors of these shapes."""
+    return sum(map(math.prod, shapes.values()))
+
+
+def number_of_looks(every: int, steps: int) -> int:
+    """Return how often a stage is looked at: before its first step, every few steps, after its last one."""
+    return 1 + math.ceil(steps / every)

@@ -1,0 +1,216 @@
+"""The device of a plan, with its speed: this machine's processor, measured once, or a published accelerator."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from contextlib import suppress
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import Any
+
+import attrs
+from sentbed.errors import SentbedError
+from sentbed.helpers import physical_memory, read_json, usable_cores, write_atomic
+from sentbed.protocols import Runtime
+from sentbed_common import cache_root, memory_limit
+
+ACCELERATORS = "accelerators.tsv"
+"""Table of this package with the makers' figures, without sparsity: GB of memory, TB/s of its bandwidth, TFLOP/s
+of matrix products by precision. From NVIDIA's data sheets and Google's system architecture pages; a v3 is one
+core, and a product in fp32 takes six passes of a TPU's units."""
+RATES = "rates.json"
+"""File in the cache directory with the rates that were measured on this machine."""
+SHARE = (0.3, 0.6)
+"""Share of an accelerator's published speed that training steps are assumed to reach."""
+STEP_SECONDS = 0.03
+"""Approximate minimum of a step on an accelerator: a thousand kernels or more are launched one by one."""
+PROCESSOR_LIBRARIES, ACCELERATOR_LIBRARIES = 500_000_000, 2**29
+"""Bytes that Python, PyTorch and transformers take, measured in a run of a tiny model; about those of CUDA."""
+PROCESSOR_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
+"""Tokens per batch for encoding, where the runtime has no `token_budget`."""
+
+
+@attrs.frozen
+class Device:
+    """Device of a plan."""
+
+    kind: str
+    """Name of the runtime."""
+    name: str = "unknown"
+    precision: str = "fp32"
+    """Precision in effect: `fp32`, `bf16` or `fp16`."""
+    count: int = 1
+    """Total number of devices on all machines."""
+    parallel: str = "ddp"
+    """`ddp` (every device holds all weights) or `fsdp` (each holds a share)."""
+    memory: int | None = None
+    """Memory in bytes of one device, or of the machine for a processor; None if unknown."""
+    libraries: int = ACCELERATOR_LIBRARIES
+    """Memory in bytes used before anything is built."""
+    rates: tuple[float, float] | None = None
+    """Lowest and highest floating-point operations per second that a step reaches; None if unknown."""
+    bandwidth: float | None = None
+    """Memory bandwidth of one device in bytes per second; None if unknown."""
+    source: str = ""
+    """Source of `rates` and `bandwidth`."""
+    step_seconds: float = 0.0
+    """Minimum duration of a step in seconds."""
+    token_budget: int = PROCESSOR_TOKENS
+    """Tokens per batch for encoding."""
+    problem: str = ""
+    """Why the speed is unknown."""
+
+
+def device_of(runtime: Runtime, on: str | None = None, measure: bool = False) -> Device:
+    """Return the device of a runtime, or the accelerator that `on` names.
+
+    A runtime that is neither `cuda` nor `tpu` is taken to use this machine's processor. `measure` has that
+    measured again.
+    """
+    settings: Any = runtime
+    devices = getattr(settings, "devices", None) or 1
+    device = Device(
+        runtime.name,
+        count=devices * getattr(settings, "nodes", 1),
+        parallel=getattr(settings, "parallel", "ddp"),
+    )
+    if on is None and find_spec("torch") is None:
+        problem = "PyTorch is not installed, which measures and counts; `pip install 'sentbed-workbench[plan]'`"
+        return attrs.evolve(device, problem=problem)
+    if runtime.name in ("cuda", "tpu"):
+        return _accelerator(device, settings, on)
+    if on is not None:
+        problem = (
+            f"the runtime `{runtime.name}` is planned for this machine's processor, which is no `{on}`; leave "
+            "out `--on`, or plan another runtime: `--set runtime.use=cuda`"
+        )
+        return attrs.evolve(
+            device, precision=_precision(settings, True), problem=problem
+        )
+    return _processor(device, settings, devices, measure)
+
+
+def _precision(settings: Any, has_bf16: bool) -> str:
+    """Return the precision for which to count: fp32, the highest, for one that only an engine knows."""
+    precision: str = getattr(settings, "precision", "fp32")
+    if precision == "auto" and has_bf16:
+        return "bf16"
+    if precision in ("bf16", "fp16"):
+        return precision
+    return "fp32"
+
+
+def accelerators(kind: str) -> dict[str, dict[str, float]]:
+    """Return name -> figures of the published accelerators of a kind, as far as they have them."""
+    lines = (files("sentbed_workbench") / ACCELERATORS).read_text("utf-8").splitlines()
+    published = {}
+    for row in csv.DictReader(lines, delimiter="\t"):
+        if row.pop("kind") == kind:
+            name = row.pop("name")
+            published[name] = {key: float(value) for key, value in row.items() if value}
+    return published
+
+
+def _words(name: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
+    name, memory = on, None
+    if name is None and device.kind == "cuda":
+        import torch
+
+        if torch.cuda.is_available():
+            properties = torch.cuda.get_device_properties(0)
+            name, memory = properties.name, int(properties.total_memory)
+
+    published = accelerators(device.kind)
+    figures: dict[str, float] = {}
+    problem = (
+        f"the speed of a `{name}` is not known, only those of {', '.join(published)}"
+    )
+    if name is None:
+        problem = "there is no device here that can be asked; name one with `--on`, such as `--on H100`"
+    for published_name, row in published.items():
+        if not figures and name is not None and _words(published_name) <= _words(name):
+            figures, problem = row, ""
+
+    device = attrs.evolve(
+        device,
+        name=name or "unknown",
+        precision=_precision(settings, not figures or "bf16" in figures),
+        memory=memory,
+        step_seconds=STEP_SECONDS,
+        token_budget=settings.token_budget or ACCELERATOR_TOKENS,
+        problem=problem,
+    )
+    if not figures:
+        return device
+    precision = device.precision
+    if precision == "fp32" and getattr(settings, "tf32", False):
+        precision = "tf32"
+    device = attrs.evolve(
+        device,
+        memory=memory or int(figures["memory"] * 1e9),
+        bandwidth=figures["bandwidth"] * 1e12,
+    )
+    if precision not in figures:
+        return attrs.evolve(device, problem=f"it does not compute in {precision}")
+    flops = figures[precision]
+    low, high = SHARE
+    return attrs.evolve(
+        device,
+        rates=(low * flops * 1e12, high * flops * 1e12),
+        source=f"{low:.0%} to {high:.0%} of its maker's {flops:g} TFLOP/s, assumed",
+    )
+
+
+def _processor(device: Device, settings: Any, devices: int, measure: bool) -> Device:
+    # As in the runtime `cpu`, for a process that then runs the recipe; it is read when PyTorch is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    from sentbed_workbench._torch.measured_rates import has_bf16, processor_name
+
+    precision = _precision(settings, has_bf16())
+    threads = getattr(settings, "threads", None) or usable_cores()
+    name = f"{processor_name()}, {threads} thread{'s' * (threads != 1)}"
+    *rates, bandwidth = _rates(name, threads, precision, measure)
+    memory = memory_limit() or physical_memory()
+    if memory is not None:
+        # Processes on one machine share its memory.
+        memory //= devices
+    return attrs.evolve(
+        device,
+        name=name,
+        precision=precision,
+        memory=memory,
+        libraries=PROCESSOR_LIBRARIES,
+        rates=(min(rates), max(rates)),
+        bandwidth=bandwidth,
+        source="measured here: blocks of widths 384 and 768 in training",
+    )
+
+
+def _rates(name: str, threads: int, precision: str, measure: bool) -> list[float]:
+    """Return the rates of blocks, then of copies, from the cache if they were measured before."""
+    import torch
+
+    from sentbed_workbench._torch.measured_rates import measured_rates
+
+    file = cache_root() / RATES
+    key = f"{name}, {precision}, torch {torch.__version__}"
+    cached: dict[str, Any] = {}
+    # Nothing was measured yet, or the file is damaged.
+    with suppress(OSError, ValueError, TypeError, KeyError, SentbedError):
+        cached = dict(read_json(file))
+        if not measure:
+            return [float(rate) for rate in cached[key]]
+
+    rates = measured_rates(threads, precision)
+    # A plan goes without a cache.
+    with suppress(OSError, SentbedError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(file, json.dumps({**cached, key: rates}, indent=2) + "\n")
+    return rates

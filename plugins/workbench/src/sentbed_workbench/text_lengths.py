@@ -1,0 +1,197 @@
+"""Lengths of the texts that a stage or an evaluation encodes, from a sample."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import attrs
+from sentbed.errors import DataError, SentbedError
+from sentbed.helpers import reason_of, returned
+from sentbed.protocols import Dataset, Evaluator, Preparation, Prepared
+from sentbed.tools import EncoderRecipe, PromptTokenizer, Recipe, Sampler, unstructure
+
+from sentbed_workbench.module_sizes import BackboneSize, Lengths
+
+SAMPLE = 2000
+"""Number of texts, or rows of texts, that are sampled."""
+TOKENS_A_WORD = 1.3
+"""Approximate tokens per English word, used without a tokenizer."""
+SPECIAL = 2
+"""Approximate number of special tokens per text."""
+FIRST_IDEOGRAM = 0x2E80
+"""Code point from which each character counts as a token."""
+LARGE = 500_000_000
+"""Bytes of an evaluation's data beyond which a plan does not read it."""
+
+
+@attrs.frozen
+class Texts:
+    """Texts of a stage or an evaluation."""
+
+    lengths: Mapping[str, Lengths] = attrs.field(factory=dict)
+    """Lengths in a row of a stage, under all prompts, by column: the mean over sampled rows."""
+    lists: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """Number of distinct texts of each list of an evaluation, and some of them."""
+    source: str = ""
+    """Source of the lengths."""
+    rows: int | None = None
+    """Number of rows of a stage's data; None if unknown."""
+    batches_an_epoch: int | None = None
+    problem: str = ""
+    """Why the texts are unknown."""
+    unusable: bool = False
+    """Whether that is because the data cannot be used, which a run would find too."""
+
+
+def stage_texts(
+    recipe: Recipe, index: int, sizes: Mapping[str, BackboneSize | None]
+) -> Texts:
+    """Sample the texts of a stage; each has `max_length` tokens if its data cannot be read."""
+    import numpy as np
+
+    stage = recipe.stage[index]
+    towers = recipe.towers(stage)
+    longest = {}
+    for column, tower in towers.items():
+        encoder = recipe.encoders[tower]
+        length = stage.max_length or encoder.max_length
+        longest[column] = Lengths(1, length, length**2) * len(encoder.prompts)
+    unread = Texts(longest, source="taken to be as long as `max_length` allows")
+    if stage.data.traits.fetches:
+        problem = "the data would have to be fetched from the hub"
+        return attrs.evolve(unread, problem=problem)
+    try:
+        data = returned(stage.data.open(), Dataset, stage.data, "open")
+        sampler = Sampler(
+            data,
+            stage.columns_used,
+            stage.batch_size,
+            (recipe.run.seed, index),
+            distinct=stage.distinct,
+            shuffle_buffer=stage.shuffle_buffer,
+        )
+        numbers = np.linspace(0, len(data) - 1, min(SAMPLE, len(data)))
+        texts = data.rows(numbers.astype(np.int64).tolist())
+    except SentbedError as error:
+        is_unusable = isinstance(error, DataError)
+        return attrs.evolve(unread, problem=str(error), unusable=is_unusable)
+
+    lengths = {}
+    for column, tower in towers.items():
+        encoder = attrs.evolve(
+            recipe.encoders[tower],
+            max_length=stage.max_length or recipe.encoders[tower].max_length,
+        )
+        lengths[column] = mean_lengths(
+            encoder, sizes[tower], texts[column], stage.normalize_text
+        )
+    source = f"tokenised, {len(numbers):,} rows"
+    if not all(_has_tokenizer(sizes[tower]) for tower in towers.values()):
+        source = f"guessed from {len(numbers):,} rows: {TOKENS_A_WORD} tokens a word"
+    return Texts(
+        lengths,
+        source=source,
+        rows=len(data),
+        batches_an_epoch=sampler.batches_an_epoch,
+    )
+
+
+def training_texts(recipe: Recipe, name: str) -> Iterator[str]:
+    """Yield the texts of a recipe's stages for an encoder, as far as they are on this machine."""
+    for stage in recipe.stage:
+        towers = recipe.towers(stage)
+        columns = [column for column, tower in towers.items() if tower == name]
+        if columns and not stage.data.traits.fetches:
+            yield from stage.data.open().texts(columns)
+
+
+def mean_lengths(
+    encoder: EncoderRecipe,
+    size: BackboneSize | None,
+    texts: Sequence[str],
+    normalize: bool = True,
+) -> Lengths:
+    """Return the mean lengths of texts under all prompts of an encoder, each of which is a pass."""
+    total = Lengths()
+    for prompt in encoder.prompts:
+        encoder_pass = attrs.evolve(encoder, prompt=prompt, ensemble="mean")
+        for length in _lengths(encoder_pass, size, texts, normalize):
+            total += Lengths(1, float(length), float(length) ** 2)
+    return total * (1 / len(texts))
+
+
+def _has_tokenizer(size: BackboneSize | None) -> bool:
+    return size is not None and size.tokenizer is not None
+
+
+def _lengths(
+    encoder: EncoderRecipe,
+    size: BackboneSize | None,
+    texts: Sequence[str],
+    normalize: bool,
+) -> list[int]:
+    """Return the tokens of each text under the only prompt, guessed from its words without a tokenizer."""
+    prompt = encoder.resolved_prompt
+    tokenizer = None if size is None else size.tokenizer
+    if size is not None and tokenizer is not None and prompt is not None:
+        tokenizer = PromptTokenizer(tokenizer, prompt, size.max_length, normalize)
+    if tokenizer is not None:
+        # A prompt that is too long is reported by the run, not by the plan.
+        with suppress(SentbedError):
+            return list(tokenizer.encode(texts, encoder.max_length).lengths)
+    template = SPECIAL
+    if prompt is not None:
+        template += _tokens(prompt.apply("", normalize))
+    return [min(_tokens(text), encoder.max_length) + template for text in texts]
+
+
+def _tokens(text: str) -> int:
+    """Return about how many tokens a text has: each ideogram is one, a word is more than one."""
+    ideograms = sum(ord(character) >= FIRST_IDEOGRAM for character in text)
+    words = text.split()
+    if ideograms:
+        words = [word for word in words if word.isascii()]
+    return max(1, round(TOKENS_A_WORD * len(words)) + ideograms)
+
+
+def evaluation_texts(evaluator: Evaluator) -> Texts:
+    """Read what an evaluator has encoded, unless it must be fetched or is large."""
+    values = [
+        value for value in unstructure(evaluator).values() if isinstance(value, str)
+    ]
+    if any(value.startswith("hub:") for value in values):
+        return Texts(problem="its data would have to be fetched from the hub")
+    try:
+        size = _bytes_below({*map(str, evaluator.files()), *values})
+        if size > LARGE:
+            problem = f"its data of {size / 1e6:,.0f} MB is read when it runs"
+            return Texts(problem=problem)
+        prepared = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
+    except (SentbedError, OSError) as error:
+        return Texts(problem=reason_of(error), unusable=isinstance(error, DataError))
+
+    if not isinstance(prepared, Prepared):
+        return Texts(problem="it drives the encoder itself")
+    lists = []
+    for texts in prepared.lists.values():
+        distinct = sorted(set(texts.both))
+        if distinct:
+            step = math.ceil(len(distinct) / SAMPLE)
+            lists.append((len(distinct), tuple(distinct[::step])))
+    return Texts(lists=tuple(lists))
+
+
+def _bytes_below(places: set[str]) -> int:
+    """Return the bytes of files, and of all files in directories, among these places."""
+    size = 0
+    for place in places:
+        if os.path.isfile(place):  # noqa: PTH113 - no error for a long text
+            size += Path(place).stat().st_size
+        elif os.path.isdir(place):  # noqa: PTH112 - no error for a long text
+            files = filter(Path.is_file, Path(place).rglob("*"))
+            size += sum(file.stat().st_size for file in files)
+    return size
