@@ -30,6 +30,7 @@ from sentbed.protocols import (
     RecipeTable,
     Runtime,
     Schedule,
+    Similarity,
     TextTask,
     Tracker,
 )
@@ -90,6 +91,9 @@ class EncoderRecipe:
     that fits, a task and a side, a task, a type of tasks and a side, a type, or a side: `SciFact-query`,
     `SciFact`, `Retrieval-query`, `STS`, `query`, `document`; the type is MTEB's, or the name of one of our
     evaluators. `{instruction}` in a template stands for what the task asks for."""
+    similarity: Similarity | None = None
+    """Similarity by which evaluators compare its texts, and for which losses train it; by default the cosine,
+    or what the evaluator or the loss says of itself."""
 
     def for_task(self, task: TextTask) -> EncoderRecipe:
         """Return the recipe with its prompt for the texts of a task, and without `task_prompts`.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ParameterSettings,
         Pooler,
         Schedule,
+        Similarity,
         Tracker,
     )
     from sentbed.protocols.engine import (
@@ -86,11 +87,13 @@ if TYPE_CHECKING:
     from sentbed.protocols.tokens import (
         BlockStates,
         Module,
+        RaggedVectors,
         Tensor,
         TokenBatch,
         TokenIds,
         Tokenizer,
         TokenStates,
+        TokenVectors,
     )
     from sentbed.protocols.traits import (
         BackboneTraits,
@@ -99,8 +102,10 @@ if TYPE_CHECKING:
         EvaluatorTraits,
         InterventionTraits,
         LossTraits,
+        Output,
         PoolerTraits,
         RuntimeTraits,
+        SimilarityTraits,
     )
 
 if not TYPE_CHECKING:
