@@ -375,7 +375,8 @@ class RaggedVectors:
     @property
     def width(self) -> int:
         """Dimension of a vector."""
-        return self.rows.shape[1]
+        width: int = self.rows.shape[1]
+        return width
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -27,7 +27,6 @@ from sentbed_evaluators.cosine_correlation import (
     correlate,
     levelled,
     require_varied,
-    zero_notes,
 )
 from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
@@ -42,9 +41,9 @@ from sentbed_evaluators.senteval_sts_files import (
 )
 from sentbed_evaluators.similarities import (
     encoded,
-    is_cosine,
     pairwise,
     similarity_name,
+    zero_remarks,
 )
 from sentbed_evaluators.task_suites import (
     missing_problems,
@@ -165,9 +164,8 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
                 pairwise(vectors.similarity, rows[start:middle], rows[middle:end])
             )
             start = end
-        zeros = []
-        if is_cosine(vectors.similarity):
-            zeros = zero_notes(rows, vectors.lists[task.name].both)
+        texts = vectors.lists[task.name].both
+        zeros = zero_remarks(vectors.similarity, rows, texts)
         scores += _score_task(task, similarities, zeros)
         scatters.append(
             Scatter(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sentbed import RunError
 from sentbed.protocols import Output, RaggedVectors, Similarity, Vectors
 from sentbed_common import in_blocks, nearest, unit_rows
 
-from sentbed_evaluators.cosine_correlation import cosines, dots, finite, nonzero
+from sentbed_evaluators.cosine_correlation import (
+    cosines,
+    dots,
+    finite,
+    nonzero,
+    zero_notes,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +38,15 @@ def similarity_name(similarity: Similarity | None) -> str:
     if similarity is None or is_cosine(similarity):
         return "cosine"
     return similarity.name
+
+
+def zero_remarks(
+    similarity: Similarity | None, rows: Encoded, texts: Sequence[str]
+) -> list[str]:
+    """Return a note on vectors that have no cosine, where it is the cosine that compares them."""
+    if not is_cosine(similarity) or isinstance(rows, RaggedVectors):
+        return []
+    return zero_notes(rows, texts)
 
 
 def encoded(vectors: Vectors, name: str) -> Encoded:
@@ -83,9 +98,9 @@ def most_similar(
     similarity of an encoder that names none.
     """
     formula = default if similarity is None else similarity.traits.formula
-    if formula is not None:
-        scale = unit_rows if formula == "cosine" else _as_they_are
-        return nearest(scale(queries), map(scale, documents), k).places
+    if similarity is None or formula is not None:
+        blocks = (_scaled(block, formula) for block in documents)
+        return nearest(_scaled(queries, formula), blocks, k).places
     from sentbed_evaluators._torch.similarities import best_documents
 
     return best_documents(similarity, queries, documents, k)
@@ -106,5 +121,7 @@ def searchable(vectors: Vectors, name: str, similarity: Similarity | None) -> En
     return encoded(vectors, name)
 
 
-def _as_they_are(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    return vectors
+def _scaled(vectors: Encoded, formula: str | None) -> NDArray[np.float32]:
+    """Return vectors whose dot products are the similarities."""
+    assert not isinstance(vectors, RaggedVectors), "no formula is of token vectors"
+    return unit_rows(vectors) if formula == "cosine" else vectors

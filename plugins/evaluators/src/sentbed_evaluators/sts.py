@@ -25,7 +25,6 @@ from sentbed_evaluators.cosine_correlation import (
     correlate,
     levelled,
     require_varied,
-    zero_notes,
 )
 from sentbed_evaluators.scored_pair_files import (
     ClusteredPairFile,
@@ -34,9 +33,9 @@ from sentbed_evaluators.scored_pair_files import (
 )
 from sentbed_evaluators.similarities import (
     encoded,
-    is_cosine,
     pairwise,
     similarity_name,
+    zero_remarks,
 )
 from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.whitening import (
@@ -144,8 +143,8 @@ class STS(Evaluator):
             "data": data,
         }
         notes = [result.note] if result.note else []
-        if is_cosine(vectors.similarity):
-            notes += zero_notes(rows, [*pairs.first, *pairs.second])
+        texts = [*pairs.first, *pairs.second]
+        notes += zero_remarks(vectors.similarity, rows, texts)
         gold = np.array(pairs.scores, np.float64)
         if pairs.clusters:
             clusters = identities((cluster,) for cluster in pairs.clusters)

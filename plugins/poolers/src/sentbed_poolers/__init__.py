@@ -30,10 +30,6 @@ def poolers() -> Mapping[str, Lazy]:
             "sentbed_poolers.mean_first_last:MeanFirstLast",
             "The mean of the first and last layer, averaged over the real tokens, special tokens included.",
         ),
-        "tokens": Lazy(
-            "sentbed_poolers.tokens:Tokens",
-            "The last layer's state of each real token, special tokens included, for late interaction (ColBERT).",
-        ),
         "weighted-mean": Lazy(
             "sentbed_poolers.weighted_mean:WeightedMean",
             "The mean of the last layer's states, weighted by position: later tokens have seen more.",
@@ -65,6 +61,10 @@ def poolers() -> Mapping[str, Lazy]:
         "prompt-eol": Lazy(
             "sentbed_poolers.prompt_eol:PromptEOL",
             "The state of the last token of a prompt that asks a causal model for the sentence in one word.",
+        ),
+        "tokens": Lazy(
+            "sentbed_poolers.tokens:Tokens",
+            "The last layer's state of each real token, special tokens included, for late interaction (ColBERT).",
         ),
     }
 

@@ -73,20 +73,22 @@ class MTEBModel:
         similarity = self._encoder.similarity
         if similarity is None:
             return cos_sim(embeddings1, embeddings2)
-        return similarity.similarity(
+        similarities: torch.Tensor = similarity.similarity(
             similarity.normalize(torch.as_tensor(embeddings1)),
             similarity.normalize(torch.as_tensor(embeddings2)),
         )
+        return similarities
 
     def similarity_pairwise(self, embeddings1: Array, embeddings2: Array) -> Array:
         """Return the similarities of corresponding rows, `(n,)`, by default cosines."""
         similarity = self._encoder.similarity
         if similarity is None:
             return pairwise_cos_sim(embeddings1, embeddings2)
-        return similarity.pairwise(
+        similarities: torch.Tensor = similarity.pairwise(
             similarity.normalize(torch.as_tensor(embeddings1)),
             similarity.normalize(torch.as_tensor(embeddings2)),
         )
+        return similarities
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:

@@ -11,6 +11,7 @@ from sentbed.protocols import TokenIds, TokenVectors
 
 from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.tower import Chunk, Tower
+from sentbed_hardware.engine_parts.component_output_checks import tensor_of
 
 
 class BatchTokenVectors(BatchVectors):
@@ -31,7 +32,7 @@ class BatchTokenVectors(BatchVectors):
         """Return the vectors of these texts from one pass."""
         output: TokenVectors = self.tower.forward(self.tokens, rows)
         self.counts[rows] = output.mask.sum(dim=1).cpu().numpy()
-        return output.vectors[output.mask]
+        return tensor_of(output)
 
     def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the vectors of all texts, in order, given those of each pass."""

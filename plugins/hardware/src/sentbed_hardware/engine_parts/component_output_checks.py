@@ -114,9 +114,10 @@ def origin_of_nan(
 
 def tensor_of(vectors: torch.Tensor | TokenVectors) -> torch.Tensor:
     """Return the vectors that an encoder or a pooler gives: of texts, or of the tokens that count."""
-    if isinstance(vectors, TokenVectors):
-        return vectors.vectors[vectors.mask]
-    return vectors
+    if not isinstance(vectors, TokenVectors):
+        return vectors
+    counting: torch.Tensor = vectors.vectors[vectors.mask]
+    return counting
 
 
 def host_arguments(

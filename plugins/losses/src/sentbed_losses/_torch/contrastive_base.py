@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 from sentbed.errors import RunError
-from sentbed.protocols import Similarity, TokenVectors
+from sentbed.protocols import Similarity, Tensor
 from torch.nn import functional
 
 from sentbed_losses._torch.similarity import Products
@@ -18,8 +18,8 @@ from sentbed_losses.columns import HARD_NEGATIVES
 class Texts(NamedTuple):
     """A column of a batch, or a memory."""
 
-    vectors: torch.Tensor | TokenVectors
-    """As the similarity's `normalize` returns them: `(n, width)`, fp32, or token vectors."""
+    vectors: Tensor
+    """As the similarity's `normalize` returns them: `(n, width)`, fp32, or `TokenVectors`."""
     ids: torch.Tensor | None = None
     """`(n,)`, equal for equal texts; None if texts are not compared."""
     empty: torch.Tensor | None = None
