@@ -30,7 +30,10 @@ from sentbed_evaluators.similarities import (
     ALL_OUTPUTS,
     is_cosine,
     most_similar,
+    number_of_vectors,
+    search_cost,
     searchable,
+    width_of,
 )
 from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.text_pair_files import TextPairFile
@@ -93,6 +96,9 @@ class Retrieval(Evaluator):
     """Text encoding of a file of pairs; BEIR's are UTF-8."""
     task: str | None = None
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
+    cost: bool = False
+    """Whether to report what exact search takes, too: `bytes-per-document`, and `operations-per-pair` of a query
+    and a document. A study plots other scores against them."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -145,7 +151,7 @@ class Retrieval(Evaluator):
         """
         similarity = vectors.similarity
         queries = searchable(vectors, "queries", similarity)
-        places = self._search(collection, queries, vectors)
+        places, stored = self._search(collection, queries, vectors)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         degenerate = ""
         if is_cosine(similarity) and not isinstance(queries, RaggedVectors):
@@ -154,6 +160,24 @@ class Retrieval(Evaluator):
             attrs.evolve(score, degenerate=degenerate)
             for score in self._scores(collection, ranking)
         ]
+        if self.cost:
+            of_query = number_of_vectors(queries) / len(collection.queries)
+            of_document = stored / len(collection.documents)
+            width = width_of(queries)
+            for metric, value in search_cost(
+                similarity, width, of_query, of_document
+            ).items():
+                protocol = {**self._protocol(collection), "unit": metric}
+                scores.append(
+                    Score(
+                        self._task,
+                        metric,
+                        value,
+                        protocol,
+                        direction="lower",
+                        axis="cost",
+                    )
+                )
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     @property
@@ -185,17 +209,24 @@ class Retrieval(Evaluator):
 
     def _search(
         self, collection: Collection, queries: Encoded, vectors: Vectors
-    ) -> NDArray[np.int64]:
-        """Return the documents `(queries, max(k))` at each rank, -1 where none is left."""
+    ) -> tuple[NDArray[np.int64], int]:
+        """Return the documents `(queries, max(k))` at each rank, and the number of vectors of all documents.
+
+        The place is -1 where no document is left.
+        """
         import numpy as np
 
         similarity = vectors.similarity
+        stored = 0
 
         def chunks() -> Iterator[Encoded]:
+            nonlocal stored
             done = 0
             for name in vectors.lists:
                 if name != "queries":
-                    yield searchable(vectors, name, similarity)
+                    block = searchable(vectors, name, similarity)
+                    stored += number_of_vectors(block)
+                    yield block
                     done += len(vectors.lists[name])
                     vectors.progress("search", done, len(collection.documents))
 
@@ -208,7 +239,15 @@ class Retrieval(Evaluator):
         ranked: NDArray[np.int64] = np.take_along_axis(
             np.where(excluded, -1, places), order, axis=1
         )
-        return ranked[:, : max(self.k)]
+        return ranked[:, : max(self.k)], stored
+
+    def _protocol(self, collection: Collection) -> dict[str, Any]:
+        """Return what the protocols of all scores have."""
+        return {
+            "queries": len(collection.queries),
+            "documents": len(collection.documents),
+            **collection.protocol,
+        }
 
     def _scores(self, collection: Collection, ranking: Ranking) -> Iterator[Score]:
         main = _MAIN if _MAIN in self.k else max(self.k)
@@ -220,10 +259,8 @@ class Retrieval(Evaluator):
             protocol: dict[str, Any] = {
                 "similarity": self.similarity,
                 "formula": FORMULAS[metric],
-                "queries": len(collection.queries),
-                "documents": len(collection.documents),
                 "ties": "the earlier document first",
-                **collection.protocol,
+                **self._protocol(collection),
             }
             yield Score(
                 task,

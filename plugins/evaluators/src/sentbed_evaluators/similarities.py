@@ -121,6 +121,28 @@ def searchable(vectors: Vectors, name: str, similarity: Similarity | None) -> En
     return encoded(vectors, name)
 
 
+def number_of_vectors(texts: Encoded) -> int:
+    """Return the number of vectors of some texts together."""
+    return len(texts.rows) if isinstance(texts, RaggedVectors) else len(texts)
+
+
+def width_of(texts: Encoded) -> int:
+    """Return the dimension of a vector."""
+    return texts.width if isinstance(texts, RaggedVectors) else int(texts.shape[1])
+
+
+def search_cost(
+    similarity: Similarity | None, width: int, of_query: float, of_document: float
+) -> dict[str, float]:
+    """Return the bytes of a document and the operations of a pair, given the mean number of their vectors."""
+    if similarity is None:
+        size, operations = 4 * width * of_document, 2 * width * of_query * of_document
+    else:
+        size = similarity.bytes_per_text(width, of_document)
+        operations = similarity.operations(width, of_query, of_document)
+    return {"bytes-per-document": float(size), "operations-per-pair": float(operations)}
+
+
 def _scaled(vectors: Encoded, formula: str | None) -> NDArray[np.float32]:
     """Return vectors whose dot products are the similarities."""
     assert not isinstance(vectors, RaggedVectors), "no formula is of token vectors"
