@@ -22,6 +22,8 @@ NO_LIMIT = 10**6
 """Tokens above which a tokenizer's limit means that it has none."""
 SETTINGS = "config_sentence_transformers.json"
 """File of a folder with its prompts."""
+SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+"""Similarities that sentence-transformers has, by the names that they have here; the first is its default."""
 LONGEST_PROMPT = 10_000
 """Characters of a folder's prompt, which is read with every text."""
 
@@ -109,6 +111,8 @@ class FromSentenceTransformers(Importer):
             table["prompt"] = {"template": f"{prompt}{{text}}"}
         if modules.include_prompt and (task_prompts := _task_prompts(prompts, default)):
             table["task_prompts"] = task_prompts
+        if (similarity := self._similarity(source)) is not None:
+            table["similarity"] = similarity
         record = _prompt_record(source)
         if record is None:
             encoder = encoder_of(table, source)
@@ -156,6 +160,18 @@ class FromSentenceTransformers(Importer):
         return prompts, self.prompt or read_setting(
             config, "default_prompt_name", str, file
         )
+
+    def _similarity(self, source: Path) -> str | None:
+        """Return the folder's similarity, which has the same name here, or None for the cosine."""
+        from sentbed_interop._torch.importer_common import read_json, read_setting
+
+        file = source / SETTINGS
+        if not file.is_file():
+            return None
+        name = read_setting(read_json(file), "similarity_fn_name", str, file)
+        if name is None or name == SIMILARITIES[0]:
+            return None
+        return str(name)
 
 
 def _default_prompt(

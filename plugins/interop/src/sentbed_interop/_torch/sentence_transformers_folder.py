@@ -29,6 +29,7 @@ from sentbed_interop._torch.sentence_transformers_names import (
     TOKENIZER,
 )
 from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
+from sentbed_interop.from_sentence_transformers import SIMILARITIES
 from sentbed_interop.merged_adapters import save_merged
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
         )
 
     _write_modules(directory, pooling, layers, encoder)
-    _write_settings(directory, written.max_seq_length, dtype, prompts)
+    similarity = similarity_of(encoder)
+    _write_settings(directory, written.max_seq_length, dtype, prompts, similarity)
     (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
     if verify:
         after_pooling = torch.nn.Sequential()
@@ -123,8 +125,25 @@ def _write_modules(
         _write_dense(directory / f"{number}_Dense", layer)
 
 
+def similarity_of(encoder: Encoder) -> str:
+    """Return the library's name of the similarity. Raises `ModelError` if it has none."""
+    if encoder.similarity is None:
+        return SIMILARITIES[0]
+    name = encoder.similarity.name
+    if name not in SIMILARITIES:
+        raise ModelError(
+            f"sentence-transformers has no similarity `{name}`, it has {', '.join(SIMILARITIES)}; take "
+            "`similarity` out of the encoder's recipe to export its vectors"
+        )
+    return name
+
+
 def _write_settings(
-    directory: Path, max_seq_length: int, dtype: str, prompts: Mapping[str, str]
+    directory: Path,
+    max_seq_length: int,
+    dtype: str,
+    prompts: Mapping[str, str],
+    similarity: str,
 ) -> None:
     """Write the settings of the transformer, and those of the whole."""
     transformer: dict[str, Any] = {
@@ -138,7 +157,7 @@ def _write_settings(
     whole: dict[str, Any] = {
         "prompts": dict(prompts),
         "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
+        "similarity_fn_name": similarity,
     }
     _write_json(directory / "config_sentence_transformers.json", whole)
 
