@@ -14,6 +14,8 @@ from sentbed.helpers import read_file
 from sentbed.protocols import Importer
 from sentbed.tools import INSTRUCTION, MASK, TEXT
 
+from sentbed_interop.similarity_names import COSINE
+
 if TYPE_CHECKING:
     from sentbed import Encoder
     from sentbed.protocols import TokenIds
@@ -22,8 +24,6 @@ NO_LIMIT = 10**6
 """Tokens above which a tokenizer's limit means that it has none."""
 SETTINGS = "config_sentence_transformers.json"
 """File of a folder with its prompts."""
-SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
-"""Similarities that sentence-transformers has, by the names that they have here; the first is its default."""
 LONGEST_PROMPT = 10_000
 """Characters of a folder's prompt, which is read with every text."""
 
@@ -169,7 +169,7 @@ class FromSentenceTransformers(Importer):
         if not file.is_file():
             return None
         name = read_setting(read_json(file), "similarity_fn_name", str, file)
-        if name is None or name == SIMILARITIES[0]:
+        if name is None or name == COSINE:
             return None
         return str(name)
 

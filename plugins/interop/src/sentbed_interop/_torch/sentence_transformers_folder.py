@@ -29,8 +29,8 @@ from sentbed_interop._torch.sentence_transformers_names import (
     TOKENIZER,
 )
 from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
-from sentbed_interop.from_sentence_transformers import SIMILARITIES
 from sentbed_interop.merged_adapters import save_merged
+from sentbed_interop.similarity_names import similarity_of
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -123,19 +123,6 @@ def _write_modules(
     _write_json(directory / "1_Pooling" / "config.json", pooling_config)
     for number, layer in enumerate(layers, 2):
         _write_dense(directory / f"{number}_Dense", layer)
-
-
-def similarity_of(encoder: Encoder) -> str:
-    """Return the library's name of the similarity. Raises `ModelError` if it has none."""
-    if encoder.similarity is None:
-        return SIMILARITIES[0]
-    name = encoder.similarity.name
-    if name not in SIMILARITIES:
-        raise ModelError(
-            f"sentence-transformers has no similarity `{name}`, it has {', '.join(SIMILARITIES)}; take "
-            "`similarity` out of the encoder's recipe to export its vectors"
-        )
-    return name
 
 
 def _write_settings(
