@@ -74,7 +74,7 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             ('encoder.head.transform={ use = "{name}", data = { use = "sample" } }',),
         ),
         "similarity": Template(
-            "similarity", (TORCH,), (), ("encoder.similarity={name}",)
+            "similarity", (), (TORCH,), ("encoder.similarity={name}",)
         ),
         "loss": Template(
             "loss",
