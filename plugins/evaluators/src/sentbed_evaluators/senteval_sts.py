@@ -65,7 +65,9 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SentEvalSTS(Evaluator):
-    """Spearman correlation of similarity and gold score, x 100: of the cosine, unless the encoder names another.
+    """Spearman correlation of cosine and gold score, x 100.
+
+    Where the encoder names another similarity, it is in the place of the cosine.
 
     A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
     reported by papers since Sentence-BERT), `spearman-mean` (mean over subsets) and `spearman-wmean` (mean

@@ -48,9 +48,9 @@ from sentbed_evaluators.whitening import (
 
 @attrs.frozen
 class STS(Evaluator):
-    """Spearman (`primary`) and Pearson correlation of similarity and gold score, x 100, on one file.
+    """Spearman (`primary`) and Pearson correlation of cosine and gold score, x 100, on one file.
 
-    The similarity is the one that the encoder names, by default the cosine.
+    Where the encoder names another similarity, it is in the place of the cosine.
 
     The suffix determines the format: `.csv` with RFC 4180 quoting, `.tsv` split at tabs without quoting,
     `.jsonl` with one object per line; `separator` reads any other text file, one pair per line without
