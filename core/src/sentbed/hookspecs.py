@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Run,
         Runtime,
         Schedule,
+        Similarity,
         StepResult,
         Tracker,
         Transform,
@@ -67,12 +68,17 @@ def interventions() -> Sequence[type[Intervention]] | Mapping[str, Lazy]:
 
 @hookspec
 def poolers() -> Sequence[type[Pooler]] | Mapping[str, Lazy]:
-    """Return pooler classes: token states -> one vector per sentence."""
+    """Return pooler classes: token states -> one vector per sentence, or a vector of each token."""
 
 
 @hookspec
 def transforms() -> Sequence[type[Transform]] | Mapping[str, Lazy]:
     """Return transform classes: sentence vectors -> others, by a map that is computed after training."""
+
+
+@hookspec
+def similarities() -> Sequence[type[Similarity]] | Mapping[str, Lazy]:
+    """Return similarity classes: two texts, as an encoder gives them -> how alike they are."""
 
 
 @hookspec

@@ -26,6 +26,8 @@ class Kind:
     """Name of the base class of its components, in `sentbed.protocols`."""
     example: str
     """Its position in a recipe or on the command line, with `{}` for its table or name."""
+    by_name: bool = False
+    """Whether a recipe may have a name in the place of a table with `use`."""
 
     @property
     def base(self) -> type[Component]:
@@ -69,6 +71,13 @@ _ALL = (
     Kind("pooler", "poolers", "Pooler", "[encoder]\npooler = {}"),
     Kind(
         "transform", "transforms", "Transform", "[encoder]\nhead = {{ transform = {} }}"
+    ),
+    Kind(
+        "similarity",
+        "similarities",
+        "Similarity",
+        "[encoder]\nsimilarity = {}",
+        by_name=True,
     ),
     Kind("loss", "losses", "Loss", "[[stage]]\nloss = {}"),
     Kind("data", "data_sources", "DataSource", "[[stage]]\ndata = {}"),

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from sentbed import Encoder, ModelError, locate
 from sentbed._cli.main import main
 from sentbed.protocols import PoolerTraits, TextTask
-from sentbed.tools import Prompt
+from sentbed.tools import Prompt, load_plugins
 from sentbed_interop._torch.sentence_transformers_modules import read_modules
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
@@ -357,6 +357,32 @@ def test_prompts_that_pooling_leaves_out_become_none(
     (note,) = FromSentenceTransformers().notes(source)
     assert "the prompt `query`" in note
     assert "`Pooling` leaves prompts out" in note
+
+
+@pytest.mark.parametrize("name", [None, "dot", "manhattan"])
+def test_the_similarity_is_exported_and_comes_back(
+    tiny_bert: Path, tmp_path: Path, name: str | None
+) -> None:
+    encoder = Encoder.load(tiny_bert)
+    similarity = None
+    if name is not None:
+        similarity = load_plugins().find("similarity", name).cls()
+    encoder.recipe = attrs.evolve(encoder.recipe, similarity=similarity)
+    (tmp_path / "folder").mkdir()
+    ToSentenceTransformers().write(encoder, tmp_path / "folder")
+    again = FromSentenceTransformers().read(tmp_path / "folder")
+    assert again.similarity == similarity
+
+
+def test_a_similarity_that_the_library_lacks_is_not_exported(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    encoder = Encoder.load(tiny_bert)
+    similarity = load_plugins().find("similarity", "maxsim").cls()
+    encoder.recipe = attrs.evolve(encoder.recipe, similarity=similarity)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ModelError, match="has no similarity `maxsim`"):
+        ToSentenceTransformers().write(encoder, tmp_path / "folder")
 
 
 def test_prompts_of_tasks_are_exported_and_come_back(

@@ -38,8 +38,8 @@ OF_THE_TOKENS = [
 """The poolers that read the attention mask."""
 
 
-def test_all_poolers_but_those_that_take_a_given_state_are_listed_here() -> None:
-    assert poolers().keys() - {"decoder", "mask", "mask-mlp"} == {
+def test_all_poolers_that_give_a_vector_of_the_tokens_are_listed_here() -> None:
+    assert poolers().keys() - {"decoder", "mask", "mask-mlp", "tokens"} == {
         p.name for p in OF_THE_TOKENS
     }
 

@@ -250,6 +250,8 @@ def _component(
     kind_info = kind_of(base)
     assert kind_info is not None, "the hook is for base classes of kinds"
     kind = kind_info.name
+    if kind_info.by_name and isinstance(value, str):
+        value = {"use": unlocated(value)}
     if not isinstance(value, dict):
         raise _fault(value, f'a table with `use = "..."` that names a {kind}')
     fields = dict(value)

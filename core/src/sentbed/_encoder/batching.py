@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from sentbed.protocols import PlacedEncoder, TokenIds, Tokenizer
+from sentbed.protocols import PlacedEncoder, RaggedVectors, TokenIds, Tokenizer
 from sentbed.protocols.tokens import pad
 
 if TYPE_CHECKING:
@@ -47,22 +47,10 @@ def encode_into(
     """
     import numpy as np
 
-    starts = range(0, len(texts), WINDOW)
-    windows: Iterator[_Window] = (
-        _Window.of(
-            texts[start : start + WINDOW], tokenizer, max_length, encoder.shares_prefix
-        )
-        for start in starts
-    )
-    if encoder.asynchronous:
-        windows = _made_ahead(windows)
-    for start, window in zip(starts, windows, strict=True):
+    start = 0
+    for window in _windows(texts, tokenizer, encoder, max_length):
         vectors = np.empty((len(window.tokens), output.shape[1]), np.float32)
-        lengths = window.tokens.lengths
-        planned = encoder.plan(lengths)
-        if planned is None:
-            planned = plan_batches(lengths, token_budget)
-        plan = list(planned)
+        plan = _plan(window, encoder, token_budget)
         batches = (pad(window.tokens, rows, tokenizer.pad_id) for rows in plan)
         for rows, batch_vectors in zip(
             plan, encoder.encode_batches(batches), strict=True
@@ -71,6 +59,57 @@ def encode_into(
             if progress is not None:
                 progress(int(window.counts[rows].sum()))
         output[start : start + len(window.inverse)] = vectors[window.inverse]
+        start += len(window.inverse)
+
+
+def encode_tokens(
+    width: int,
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    encoder: PlacedEncoder,
+    max_length: int,
+    token_budget: int,
+    progress: Progress | None = None,
+) -> RaggedVectors:
+    """Return the vectors of the tokens of each text, of this width, in the order of `texts`."""
+    import numpy as np
+
+    parts = [RaggedVectors.of([], width)]
+    for window in _windows(texts, tokenizer, encoder, max_length):
+        vectors = []
+        plan = _plan(window, encoder, token_budget)
+        for rows in plan:
+            batch = pad(window.tokens, rows, tokenizer.pad_id)
+            vectors.append(encoder.encode_tokens(batch))
+            if progress is not None:
+                progress(int(window.counts[rows].sum()))
+        places = np.argsort(np.concatenate(plan))
+        parts.append(RaggedVectors.join(vectors)[places[window.inverse]])
+    return RaggedVectors.join(parts)
+
+
+def _windows(
+    texts: Sequence[str], tokenizer: Tokenizer, encoder: PlacedEncoder, max_length: int
+) -> Iterator[_Window]:
+    """Yield the texts in windows, for an encoder."""
+    windows = (
+        _Window.of(
+            texts[start : start + WINDOW], tokenizer, max_length, encoder.shares_prefix
+        )
+        for start in range(0, len(texts), WINDOW)
+    )
+    return _made_ahead(windows) if encoder.asynchronous else windows
+
+
+def _plan(
+    window: _Window, encoder: PlacedEncoder, token_budget: int
+) -> list[NDArray[np.int64]]:
+    """Return the rows of each batch of a window."""
+    lengths = window.tokens.lengths
+    planned = encoder.plan(lengths)
+    if planned is None:
+        planned = plan_batches(lengths, token_budget)
+    return list(planned)
 
 
 @attrs.frozen(eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -15,7 +14,7 @@ import attrs
 from sentbed._component_faults import number, returned
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
-from sentbed._encoder.batching import Progress, encode_into
+from sentbed._encoder.batching import Progress, encode_into, encode_tokens
 from sentbed._files import (
     SUMS_FILE,
     read_file,
@@ -46,12 +45,15 @@ from sentbed.protocols import (
     Engine,
     Evaluation,
     Evaluator,
+    Output,
     PartProgress,
     PlacedEncoder,
     Preparation,
     Prepared,
+    RaggedVectors,
     Runtime,
     Score,
+    Similarity,
     TextEncoder,
     TextTask,
     Tokenizer,
@@ -212,8 +214,18 @@ class Encoder:
 
     @property
     def width(self) -> int:
-        """Dimension of a sentence vector."""
+        """Dimension of a sentence vector, or of a token's."""
         return self.placed.width * self.recipe.joined
+
+    @property
+    def output(self) -> Output:
+        """What it gives of a text: `vector`, `tokens` or `sparse`."""
+        return self.recipe.pooler.traits.output
+
+    @property
+    def similarity(self) -> Similarity | None:
+        """Similarity that its texts are compared by; None for the cosine."""
+        return self.recipe.similarity
 
     def require_positions(self, max_length: int) -> None:
         """Raise `ModelError` if texts of `max_length` tokens, plus the template, exceed the positions."""
@@ -324,6 +336,9 @@ class Encoder:
             facts["transform"] = settings | dict(self.placed.fitted_on)
         if self.recipe.joined > 1:
             facts["ensemble"] = self.recipe.ensemble
+        similarity = self.similarity
+        if similarity is not None and similarity.traits.formula != "cosine":
+            facts["similarity"] = unstructure(similarity)
         if prompts:
             facts["prompt"] = prompts[0] if len(prompts) == 1 else prompts
         return facts
@@ -344,11 +359,40 @@ class Encoder:
         import numpy as np
 
         _require_list(texts)
+        if self.output == "tokens":
+            raise SentbedError(
+                f"the pooler `{self.recipe.pooler.name}` gives a vector of each token, and here one vector "
+                "of each text is needed; call `encode_tokens`, or choose another pooler, such as `mean`"
+            )
         output = np.empty((len(texts), self.width), np.float32)
         self.encode_into(
             output, texts, progress, max_length=max_length, normalize=normalize
         )
         return output
+
+    def encode_tokens(
+        self,
+        texts: Sequence[str],
+        progress: Progress | None = None,
+        *,
+        max_length: int | None = None,
+        normalize: bool = True,
+    ) -> RaggedVectors:
+        """Return the vectors of the tokens of each text, in the order of `texts`; arguments as of `encode`.
+
+        For an encoder whose pooler gives token vectors (`output == "tokens"`).
+        """
+        _require_texts(texts)
+        if self.output != "tokens":
+            raise SentbedError(
+                f"the pooler `{self.recipe.pooler.name}` gives one vector of each text, not of each token; "
+                "call `encode`, or choose another pooler, such as `tokens`"
+            )
+        length, budget = max_length or self.recipe.max_length, self.engine.token_budget
+        tokenizer = self.tokenizer(normalize)
+        return encode_tokens(
+            self.width, texts, tokenizer, self.placed, length, budget, progress
+        )
 
     def encode_into(
         self,
@@ -446,8 +490,11 @@ class Encoder:
         """Whether weights and vectors are finite; they are not after training has diverged."""
         if self.placed.broken_weight() is not None:
             return False
+        import numpy as np
+
+        encode = self.encode_tokens if self.output == "tokens" else self.encode
         try:
-            return all(map(math.isfinite, self.encode(["a sentence"])[0].tolist()))
+            return bool(np.isfinite(encode(["a sentence"])[0]).all())
         except NotFiniteError:
             return False
 
@@ -645,6 +692,14 @@ class _Seen(TextEncoder):
     )
 
     @property
+    def output(self) -> Output:  # type: ignore[override]  # the encoder's, and read only
+        return self.encoder.output
+
+    @property
+    def similarity(self) -> Similarity | None:  # type: ignore[override]  # as `output`
+        return self.encoder.similarity
+
+    @property
     def device(self) -> str:
         return str(self.encoder.engine.device)
 
@@ -698,16 +753,26 @@ class _Seen(TextEncoder):
             max_length=self.max_length,
         )
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _counter(self, count: int) -> Progress:
+        """Return what is called with each number of texts that are finished, of `count`."""
         finished = 0
-        bar = self.bar or EncodeBar(len(texts))
+        bar = self.bar or EncodeBar(count)
 
-        def advance(count: int) -> None:
+        def advance(more: int) -> None:
             nonlocal finished
-            before, finished = finished, min(finished + count, len(texts))
+            before, finished = finished, min(finished + more, count)
             if finished > before:
-                self.progress("encode", bar.advance(finished, len(texts)), bar.total)
+                self.progress("encode", bar.advance(finished, count), bar.total)
 
+        return advance
+
+    def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
+        # A store keeps one vector a text.
+        advance = self._counter(len(texts))
+        return self.encoder.encode_tokens(texts, advance, max_length=self.max_length)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        advance = self._counter(len(texts))
         if self.store is None:
             return self.encoder.encode(texts, advance, max_length=self.max_length)
         _require_texts(texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, get_args, get_type_hints
 
@@ -14,6 +14,7 @@ from sentbed._recipe.component_compatibility import (
     beyond_positions,
     misfits,
     runtime_misfits,
+    unread_output,
 )
 from sentbed._recipe.recipe import (
     PRETRAINED,
@@ -136,14 +137,30 @@ def _check_use(
             messages = evaluator.misfits(backbone, part.pooler, part.head)
             for message in sentences(messages, evaluator, "misfits"):
                 add(message, misfit=True)
+        what = f"the evaluator `{evaluator.name}`"
+        problem = unread_output(part.pooler, what, evaluator.traits.reads)
+        if problem is not None:
+            add(problem, misfit=True)
     if second is None:
         return
-    _encoder_name(recipe, second, add, "second")
+    if _encoder_name(recipe, second, add, "second") and part is not None:
+        for what in unlike_parts([part, recipe.encoders[second]]):
+            message = f"the two encoders have different {what}, and cannot be compared; give both the same"
+            add(message, "second", misfit=True)
     if not evaluator.traits.two_sided:
         add(
             f"the evaluator `{evaluator.name}` has no use for a `second` encoder; take it out",
             "second",
         )
+
+
+def unlike_parts(encoders: Sequence[EncoderRecipe]) -> Iterator[str]:
+    """Yield in what encoders differ that must be alike where their texts are compared."""
+    if len({encoder.pooler.traits.output for encoder in encoders}) > 1:
+        yield "outputs (one vector, token vectors or sparse vectors)"
+    similarities = [encoder.similarity for encoder in encoders]
+    if any(similarity != similarities[0] for similarity in similarities):
+        yield "similarities"
 
 
 def problem_of_test_data(why: str, evaluator: Evaluator) -> str:
@@ -349,6 +366,25 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
         if reason := part.traits.untrainable:
             add(reason, misfit=True)
     used = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
+    for encoder in used:
+        what = f"the loss `{stage.loss.name}`"
+        problem = unread_output(encoder.pooler, what, stage.loss.traits.reads)
+        if problem is not None:
+            add(problem, "loss", misfit=True)
+    for name in stage.freeze:
+        pooler = recipe.encoders[name].pooler
+        problem = unread_output(
+            pooler, "a stage with frozen encoders", frozenset({"vector", "sparse"})
+        )
+        if problem is not None:
+            add(problem, "freeze", misfit=True)
+    compared = []
+    for column, tower in towers.items():
+        if column not in stage.loss.traits.targets:
+            compared.append(recipe.encoders[tower])
+    for what in unlike_parts(compared):
+        message = f"the encoders of the stage have different {what}, and the loss compares their texts"
+        add(f"{message}; give all the same", "train", misfit=True)
     if stage.normalize_text and not any(map(_has_text_rules, used)):
         add(
             "`normalize_text` is on, but the encoder's prompt has no text rules; "

@@ -20,7 +20,7 @@ from sentbed._recipe.prompts import (
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
 from sentbed.kinds import KINDS
-from sentbed.protocols import BackboneTraits, Runtime
+from sentbed.protocols import BackboneTraits, Output, Pooler, Runtime, SimilarityTraits
 
 if TYPE_CHECKING:
     from sentbed._recipe.recipe import EncoderRecipe
@@ -38,6 +38,15 @@ REASONS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Needs that a pooler may have of a backbone, with the reason; see `protocols.PoolerTraits`."""
+
+OUTPUTS: Mapping[Output, str] = MappingProxyType(
+    {
+        "vector": "one vector of each text",
+        "tokens": "a vector of each token",
+        "sparse": "a sparse vector of each text",
+    }
+)
+"""What poolers may give; see `protocols.Output`."""
 
 TEMPLATE = "template"
 """Need of a pooler that the recipe meets, not the backbone."""
@@ -78,6 +87,7 @@ def misfits(
         # Problems with the prompt do not matter if the pooler or backbone must change.
         return
     yield from _pooler_misfits(encoder)
+    yield from _output_misfits(encoder, plugins)
     for message in sentences(backbone.misfits(needs), backbone, "misfits"):
         yield "backbone", message
     if (transform := encoder.head.transform) is not None:
@@ -116,6 +126,61 @@ def misfits(
             yield "task_prompts", message
 
 
+def _output_misfits(
+    encoder: EncoderRecipe, plugins: Plugins | None
+) -> Iterator[tuple[str, str]]:
+    """Yield what does not fit to what the pooler gives."""
+    output, similarity = encoder.pooler.traits.output, encoder.similarity
+    if similarity is not None:
+        by, compares = f"the similarity `{similarity.name}`", similarity.traits.compares
+    else:
+        by, compares = "the cosine", frozenset[Output]({"vector", "sparse"})
+    if output not in compares:
+        others = similarities_of(output, plugins)
+        remedy = f"set `similarity` to {_either(others)}" if others else "name another"
+        yield (
+            "similarity",
+            f"the pooler `{encoder.pooler.name}` gives {OUTPUTS[output]}, which {by} does not compare; "
+            f"{remedy}",
+        )
+    if output != "tokens":
+        return
+    if len(encoder.prompts) > 1:
+        yield (
+            "prompt",
+            f"{len(encoder.prompts)} prompts give vectors of other tokens each, which cannot be joined; "
+            "give one",
+        )
+    if encoder.head.transform is not None:
+        yield (
+            "head",
+            "a transform is fitted to one vector of each text, and the pooler "
+            f"`{encoder.pooler.name}` gives {OUTPUTS[output]}; take it out",
+        )
+
+
+def similarities_of(output: Output, plugins: Plugins | None) -> list[str]:
+    """Return the names of the similarities that compare what a pooler gives."""
+    names = []
+    for info in () if plugins is None else plugins.importable("similarity"):
+        traits = KINDS["similarity"].traits_of(info.cls)
+        if isinstance(traits, SimilarityTraits) and output in traits.compares:
+            names.append(info.name)
+    return names
+
+
+def unread_output(pooler: Pooler, part: str, reads: frozenset[Output]) -> str | None:
+    """Return the message for a part of a recipe that does not read what a pooler gives, or None."""
+    output = pooler.traits.output
+    if output in reads:
+        return None
+    known = " or ".join(OUTPUTS[each] for each in OUTPUTS if each in reads)
+    return (
+        f"{part} reads {known}, and the pooler `{pooler.name}` gives {OUTPUTS[output]}; "
+        "use another of the two"
+    )
+
+
 def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
     """Yield why an encoder cannot run on a runtime, as this is set."""
     if encoder.backbone.traits.auxiliary is not None and not runtime.traits.auxiliary:
@@ -128,6 +193,13 @@ def runtime_misfits(runtime: Runtime, encoder: EncoderRecipe) -> Iterator[str]:
             f"the runtime `{runtime.name}`, as it is set, takes no prompt that hides tokens, chooses layers "
             "or has a placeholder; use another, such as `cpu`, or another prompt"
         )
+    problem = unread_output(
+        encoder.pooler,
+        f"the runtime `{runtime.name}`, as it is set,",
+        runtime.traits.outputs,
+    )
+    if problem is not None:
+        yield problem
     messages: list[str] = []
     for backbone in encoder.backbones:
         reasons = runtime.misfits(backbone, encoder.pooler, encoder.head)

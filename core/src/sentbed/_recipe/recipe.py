@@ -30,6 +30,7 @@ from sentbed.protocols import (
     RecipeTable,
     Runtime,
     Schedule,
+    Similarity,
     TextTask,
     Tracker,
 )
@@ -91,6 +92,9 @@ class EncoderRecipe:
     `SciFact`, `Retrieval-query`, `STS`, `query`, `document`; the type is MTEB's, or the name of one of our
     evaluators. `{instruction}` in a template stands for what the task asks for. Prompt and text are cut to
     `max_length` together."""
+    similarity: Similarity | None = None
+    """Similarity by which evaluators compare its texts, and for which losses train it; by default the cosine,
+    or what the evaluator or the loss says of itself."""
 
     def for_task(self, task: TextTask) -> EncoderRecipe:
         """Return the recipe with its prompt for the texts of a task, and without `task_prompts`.

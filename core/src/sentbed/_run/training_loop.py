@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn, cast
 
-from sentbed._component_faults import fault, sentences
+from sentbed._component_faults import fault, returned, sentences
 from sentbed._encoder.encoder import Encoder, pair_name
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._recipe.remarks import without_effect
@@ -21,6 +21,7 @@ from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import (
     Dataset,
     Engine,
+    Loss,
     Runtime,
     StepResult,
     TokenIds,
@@ -116,7 +117,7 @@ class _Loop:
         self.trainer = engine.trainer(
             {name: encoder.placed for name, encoder in self.trained.items()},
             Training(
-                loss=stage.loss,
+                loss=_loss_of(stage, list(self.trained.values())),
                 optimizer=stage.optimizer,
                 schedule=stage.schedule,
                 total_steps=self.total_steps,
@@ -291,6 +292,15 @@ class _Loop:
                     f"{self.total_steps} (batch {batch.number} of epoch {batch.epoch + 1}, "
                     f"rows {rows}{more}); {result.fault}{result.fault and '; '}{remedy}"
                 )
+
+
+def _loss_of(stage: Stage, trained: Sequence[Encoder]) -> Loss:
+    """Return the loss of a stage, with the similarity that the encoders name, which is the same in all."""
+    similarity = trained[0].recipe.similarity
+    if similarity is None:
+        return stage.loss
+    loss = stage.loss.compared_by(similarity)
+    return returned(loss, Loss, stage.loss, "compared_by")
 
 
 def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         ParameterSettings,
         Pooler,
         Schedule,
+        Similarity,
         Tracker,
     )
     from sentbed.protocols.engine import (
@@ -87,11 +88,13 @@ if TYPE_CHECKING:
     from sentbed.protocols.tokens import (
         BlockStates,
         Module,
+        RaggedVectors,
         Tensor,
         TokenBatch,
         TokenIds,
         Tokenizer,
         TokenStates,
+        TokenVectors,
     )
     from sentbed.protocols.traits import (
         BackboneTraits,
@@ -100,8 +103,10 @@ if TYPE_CHECKING:
         EvaluatorTraits,
         InterventionTraits,
         LossTraits,
+        Output,
         PoolerTraits,
         RuntimeTraits,
+        SimilarityTraits,
     )
 
 if not TYPE_CHECKING:

@@ -21,6 +21,7 @@ from sentbed.protocols.traits import (
     InterventionTraits,
     LossTraits,
     PoolerTraits,
+    SimilarityTraits,
 )
 
 
@@ -205,7 +206,7 @@ class Intervention(Component):
 
 
 class Pooler(Component):
-    """Token states -> one vector per sentence."""
+    """Token states -> one vector per sentence, or a vector of each token."""
 
     __slots__ = ()
 
@@ -218,7 +219,9 @@ class Pooler(Component):
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, output_width(width))`.
 
-        In training mode the vectors have the dimension `trained_width(width)`.
+        In training mode the vectors have the dimension `trained_width(width)`. If the traits have
+        `output = "tokens"`, the module returns `TokenVectors`: `(batch, length, output_width(width))`, and a
+        mask of the tokens that count. If they have `"sparse"`, most numbers of a vector are 0.
         """
 
     def output_width(self, width: int) -> int:
@@ -239,6 +242,54 @@ class Pooler(Component):
         several. Raises `ModelError` if they lack the weights.
         """
         raise NotImplementedError
+
+
+class Similarity(Component):
+    """Two texts, as an encoder gives them -> how alike they are: the higher, the more alike.
+
+    An encoder names it in its recipe. Evaluators compare its texts by it, and losses train for it, in the
+    place of the cosine. Its methods are functions of tensors, with gradient; nothing is kept between calls.
+    """
+
+    __slots__ = ()
+
+    @property
+    def traits(self) -> SimilarityTraits:
+        """Outputs of poolers that it compares, and other capabilities."""
+        return SimilarityTraits()
+
+    def normalize(self, vectors: Tensor) -> Tensor:
+        """Return what is compared of some texts; called once a text, such as to make vectors of length 1.
+
+        Argument and result are `(n, width)`, or `TokenVectors` if it compares tokens.
+        """
+        return vectors
+
+    @abstractmethod
+    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the similarity of each of `first` with each of `second`, `(n, m)`.
+
+        Both are as `normalize` returns them. Callers hand over blocks, so that the result fits into memory.
+        """
+
+    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the similarity of each of `first` with that in the same place of `second`, `(n,)`.
+
+        By default it is the diagonal of `similarity`, which takes n times the work; callers hand over few
+        at a time.
+        """
+        return self.similarity(first, second).diagonal()
+
+    def bytes_per_text(self, width: int, tokens: float = 1) -> float:
+        """Return the bytes of a text that is kept to be compared: by default `tokens` vectors of fp32."""
+        return 4 * width * tokens
+
+    def operations(self, width: int, first: float = 1, second: float = 1) -> float:
+        """Return how many multiplications and additions a pair takes: by default those of dot products.
+
+        `first` and `second` are the numbers of vectors of the two texts.
+        """
+        return 2 * width * first * second
 
 
 @attrs.frozen(eq=False)
@@ -296,10 +347,16 @@ class Loss(Component):
         `module(inputs, state)`: the `state` of its output is passed to the next step and saved with every
         checkpoint.
 
+        Of an encoder whose pooler has `output = "tokens"`, a column is a `TokenVectors`.
+
         If they have `predicts`, it has `corrupt(ids, special, head)`: int64 ids and a mask of special tokens,
         both `(total,)` -> ids that the encoder reads, and a mask of those to predict. `inputs` then has their
         fp32 logits `(predicted, tokens)` by column, and their ids as `COLUMN.id`.
         """
+
+    def compared_by(self, similarity: Similarity) -> Loss:
+        """Return the loss with the similarity that the trained encoder names; by default the loss itself."""
+        return self
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield a problem for each conflict between its fields and batches of `batch_size` rows.

@@ -19,7 +19,7 @@ from sentbed.protocols.components import (
     Pooler,
     Schedule,
 )
-from sentbed.protocols.tokens import Module, TokenBatch, TokenIds
+from sentbed.protocols.tokens import Module, RaggedVectors, TokenBatch, TokenIds
 from sentbed.protocols.traits import RuntimeTraits
 
 if TYPE_CHECKING:
@@ -129,6 +129,10 @@ class PlacedEncoder:
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`, in eval mode, without gradient."""
+        raise NotImplementedError
+
+    def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
+        """Return the vectors of the tokens of each text, if its pooler gives these, as `encode` does."""
         raise NotImplementedError
 
     def encode_batches(

@@ -18,9 +18,11 @@ from sentbed.protocols.components import (
     BuiltBackbone,
     Component,
     Pooler,
+    Similarity,
 )
 from sentbed.protocols.engine import Head, PlacedEncoder
-from sentbed.protocols.traits import EvaluatorTraits
+from sentbed.protocols.tokens import RaggedVectors
+from sentbed.protocols.traits import EvaluatorTraits, Output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,6 +69,10 @@ class TextEncoder(ABC):
 
     backbone: BuiltBackbone | None = None
     """Tokenizer and transformer, if it is an encoder of sentbed."""
+    output: Output = "vector"
+    """What it gives of a text. Of `tokens`, `encode_tokens` is called in the place of `encode`."""
+    similarity: Similarity | None = None
+    """Similarity that its texts are compared by; None for the cosine."""
 
     @property
     def second(self) -> TextEncoder | None:
@@ -89,6 +95,10 @@ class TextEncoder(ABC):
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one vector per text, `(n, width)`, in order."""
+
+    def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
+        """Return the vectors of the tokens of each text, in order, if `output` is `tokens`."""
+        raise NotImplementedError
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Report the progress of a part of the evaluation; `encode` reports its own."""
@@ -287,6 +297,16 @@ class Vectors:
     progress: PartProgress = _untold
     """Callback for the progress of a part of the evaluation; encoding reports its own."""
 
+    @property
+    def output(self) -> Output:
+        """What the encoder gives of a text. Of `tokens`, `tokens(name)` has the vectors."""
+        return self.encoder.output
+
+    @property
+    def similarity(self) -> Similarity | None:
+        """Similarity that the encoder's texts are compared by; None for the cosine."""
+        return self.encoder.similarity
+
     def __getitem__(self, name: str) -> NDArray[np.float32]:
         """Return one vector per text of a list, float32 `(texts, width)`: first side, then second.
 
@@ -294,25 +314,38 @@ class Vectors:
         """
         import numpy as np
 
+        parts = [encoder.encode(texts) for encoder, texts in self._passes(name)]
+        _require_equal_widths([np.shape(part)[-1] for part in parts])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def tokens(self, name: str) -> RaggedVectors:
+        """Return the vectors of the tokens of each text of a list: first side, then second.
+
+        Raises `RunError` if two encoders give vectors of different widths.
+        """
+        parts = [encoder.encode_tokens(texts) for encoder, texts in self._passes(name)]
+        _require_equal_widths([part.width for part in parts])
+        return RaggedVectors.join(parts)
+
+    def _passes(self, name: str) -> Iterator[tuple[TextEncoder, list[str]]]:
+        """Yield the encoders of a list, each with its texts."""
         texts = self.lists[name]
         if self.second is None:
-            return self.encoder.for_task(texts.task).encode(texts.both)
-        if not texts.second:
-            return self.encoder.for_task(texts.task).encode(list(texts.first))
-        if not texts.first:
-            return self.second.for_task(texts.task).encode(list(texts.second))
-        sides = (
-            self.encoder.for_task(texts.task).encode(list(texts.first)),
-            self.second.for_task(texts.task).encode(list(texts.second)),
+            yield self.encoder.for_task(texts.task), texts.both
+            return
+        if texts.first or not texts.second:
+            yield self.encoder.for_task(texts.task), list(texts.first)
+        if texts.second:
+            yield self.second.for_task(texts.task), list(texts.second)
+
+
+def _require_equal_widths(widths: Sequence[int]) -> None:
+    if widths[0] != widths[-1]:
+        raise RunError(
+            f"the encoder of the first sentences gives vectors of width {widths[0]}, that of the "
+            f"second ones of width {widths[-1]}, which cannot be compared; give both heads the "
+            "same `projection`"
         )
-        first_width, second_width = (np.shape(side)[-1] for side in sides)
-        if first_width != second_width:
-            raise RunError(
-                f"the encoder of the first sentences gives vectors of width {first_width}, that of the "
-                f"second ones of width {second_width}, which cannot be compared; give both heads the "
-                "same `projection`"
-            )
-        return np.concatenate(sides)
 
 
 @attrs.frozen(eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 import attrs
 
@@ -333,6 +333,113 @@ class TokenStates(NamedTuple):
     """`(batch, width)`, the state of the last mask token; for a pooler that needs `mask-token`. If it also
     needs `template-alone`, less that of the template without a sentence, whose second part has the positions
     that it has behind the sentence; with `template-alone-from-0`, the template's positions start at 0."""
+
+
+@attrs.frozen(eq=False)
+class TokenVectors:
+    """Vectors of the tokens of `n` texts, padded to one length; what a pooler of `tokens` gives."""
+
+    vectors: Tensor
+    """`(n, length, width)`; of a token that does not count, anything."""
+    mask: Tensor
+    """`(n, length)`, bool: whether a token counts."""
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def device(self) -> Any:
+        """Device of both tensors."""
+        return self.vectors.device
+
+    def detach(self) -> TokenVectors:
+        """Return the same vectors without gradient."""
+        return TokenVectors(self.vectors.detach(), self.mask)
+
+
+@attrs.frozen(eq=False)
+class RaggedVectors:
+    """Vectors of the tokens of `n` texts in NumPy: text `i` has `rows[offsets[i]:offsets[i + 1]]`.
+
+    `len`, an index, a slice, an array of indices and iteration are those of a list of texts.
+    """
+
+    rows: NDArray[np.float32]
+    """Vectors of all tokens, one after the other, `(total, width)`."""
+    offsets: NDArray[np.int64]
+    """Offsets into `rows`, `(n + 1,)`, starting at 0."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def width(self) -> int:
+        """Dimension of a vector."""
+        width: int = self.rows.shape[1]
+        return width
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Vectors per text, `(n,)`."""
+        result: NDArray[np.int64] = self.offsets[1:] - self.offsets[:-1]
+        return result
+
+    def __iter__(self) -> Iterator[NDArray[np.float32]]:
+        return (self[text] for text in range(len(self)))
+
+    @overload
+    def __getitem__(self, texts: int) -> NDArray[np.float32]: ...
+
+    @overload
+    def __getitem__(self, texts: slice | NDArray[np.int64]) -> RaggedVectors: ...
+
+    def __getitem__(
+        self, texts: int | slice | NDArray[np.int64]
+    ) -> NDArray[np.float32] | RaggedVectors:
+        """Return the vectors of a text, `(tokens, width)`, or of several texts."""
+        import numpy as np
+
+        if isinstance(texts, slice):
+            texts = np.arange(len(self))[texts]
+        if isinstance(texts, np.ndarray):
+            return RaggedVectors.of([self[int(text)] for text in texts], self.width)
+        if not -len(self) <= texts < len(self):
+            raise IndexError(
+                f"there are {len(self)} texts, and none has the index {texts}"
+            )
+        text = texts % len(self)
+        return self.rows[self.offsets[text] : self.offsets[text + 1]]
+
+    @classmethod
+    def of(cls, texts: Sequence[NDArray[np.float32]], width: int) -> RaggedVectors:
+        """Return the vectors of several texts, each `(tokens, width)`."""
+        import numpy as np
+
+        lengths = [len(text) for text in texts]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        empty = np.empty((0, width), np.float32)
+        return cls(np.concatenate([empty, *texts]), offsets)
+
+    @classmethod
+    def join(cls, parts: Sequence[RaggedVectors]) -> RaggedVectors:
+        """Concatenate the texts of all parts, at least one."""
+        import numpy as np
+
+        lengths = np.concatenate([part.lengths for part in parts])
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return cls(np.concatenate([part.rows for part in parts]), offsets)
+
+    def padded(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return vectors `(n, longest, width)`, 0 behind the last of a text, and a mask `(n, longest)`.
+
+        `longest` is 1 or more.
+        """
+        import numpy as np
+
+        mask = np.arange(self.lengths.max(initial=1)) < self.lengths[:, None]
+        vectors = np.zeros((*mask.shape, self.width), self.rows.dtype)
+        vectors[mask] = self.rows
+        return vectors, mask
 
 
 class BlockStates(NamedTuple):

@@ -15,6 +15,11 @@ Pooling: TypeAlias = Literal[
     "cls", "lasttoken", "max", "mean", "mean_sqrt_len_tokens", "weightedmean"
 ]
 
+Output: TypeAlias = Literal["vector", "tokens", "sparse"]
+"""What an encoder gives of a text: `vector`, one vector; `tokens`, a vector of each token; `sparse`, one vector
+with a number for each token of the vocabulary, most of them 0."""
+
+_OUTPUTS: Any = deep_iterable(in_(get_args(Output)), instance_of(frozenset))
 _WORDS: Any = deep_iterable(instance_of(str), instance_of(frozenset))
 _NAMES: Any = deep_iterable(instance_of(str), instance_of(tuple))
 _TEXT: Any = optional(instance_of(str))
@@ -104,6 +109,22 @@ class PoolerTraits(ComponentTraits):
     """Pooling mode of sentence-transformers that equals it in eval mode, without padding, for exporters."""
     dense: str | None = attrs.field(default=None, validator=_TEXT)
     """Attribute of its module with the linear layer after `pooling`, which is followed by tanh."""
+    output: Output = attrs.field(default="vector", validator=in_(get_args(Output)))
+    """What it gives of a text; see `Pooler.build`."""
+
+
+@attrs.frozen(kw_only=True)
+class SimilarityTraits(ComponentTraits):
+    """Traits of a similarity."""
+
+    compares: frozenset[Output] = attrs.field(
+        default=frozenset({"vector"}), validator=_OUTPUTS
+    )
+    """Outputs of poolers that it compares."""
+    formula: Literal["cosine", "dot"] | None = attrs.field(
+        default=None, validator=optional(in_(("cosine", "dot")))
+    )
+    """Whether it is the cosine or the dot product of two vectors, which evaluators compute in float64."""
 
 
 @attrs.frozen(kw_only=True)
@@ -139,6 +160,10 @@ class LossTraits(ComponentTraits):
     """Columns that only frozen encoders encode, whose vectors may have another width: a teacher's."""
     predicts: bool = False
     """Whether it trains predictions of tokens, and no sentence vectors; see `Loss.build`."""
+    reads: frozenset[Output] = attrs.field(
+        default=frozenset({"vector"}), validator=_OUTPUTS
+    )
+    """Outputs of poolers that it trains; see `Loss.build`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -160,6 +185,10 @@ class EvaluatorTraits(ComponentTraits):
     (`[search]`) or a checkpoint (`validate`)."""
     two_sided: bool = False
     """Whether it uses `TextEncoder.second`."""
+    reads: frozenset[Output] = attrs.field(
+        default=frozenset({"vector"}), validator=_OUTPUTS
+    )
+    """Outputs of poolers that it scores. Of `tokens`, `Vectors` gives `RaggedVectors`."""
 
 
 @attrs.frozen(kw_only=True)
@@ -175,3 +204,7 @@ class RuntimeTraits(ComponentTraits):
     prompt chooses, or a placeholder."""
     predicts: bool = False
     """Whether its engine trains predictions of tokens (`LossTraits.predicts`)."""
+    outputs: frozenset[Output] = attrs.field(
+        default=frozenset({"vector", "sparse"}), validator=_OUTPUTS
+    )
+    """Outputs of poolers that its engine encodes and trains."""

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
-from sentbed import DataError, FilePath, locate
+from sentbed import DataError, FilePath, RunError, locate
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -15,6 +15,7 @@ from sentbed.protocols import (
     Items,
     Prepared,
     Score,
+    Similarity,
     Texts,
     Vectors,
 )
@@ -23,6 +24,14 @@ from sentbed_common import Neighbours, in_blocks, nearest, unit_rows
 from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import equal_vectors
 from sentbed_evaluators.line_aligned_pairs import ParallelFiles
+from sentbed_evaluators.similarities import (
+    ALL_OUTPUTS,
+    encoded,
+    in_parts,
+    is_cosine,
+    most_similar,
+    similarity_name,
+)
 from sentbed_evaluators.text_lines import Hashes, read_lines
 
 if TYPE_CHECKING:
@@ -50,8 +59,9 @@ class Bitext(Evaluator):
     pairs: int | None = None
     """Number of first lines to use; default: all."""
     score: Literal["cosine", "margin"] = "cosine"
-    """Score that ranks translations: `cosine`, or `margin`, the ratio of Artetxe & Schwenk (2019): the cosine
-    divided by the mean of both sentences' mean cosine to their `neighbours`."""
+    """Score that ranks translations: `cosine`, in whose place another similarity is that the encoder names, or
+    `margin`, the ratio of Artetxe & Schwenk (2019): the cosine divided by the mean of both sentences' mean cosine
+    to their `neighbours`."""
     neighbours: int = 4
     """For `margin`: number of nearest lines by cosine on the other side, among which the best margin is
     chosen; 4 in the paper."""
@@ -70,6 +80,7 @@ class Bitext(Evaluator):
             cites=("artetxe2019margin",),
             development=self.split in ("train", "dev"),
             two_sided=True,
+            reads=ALL_OUTPUTS,
         )
 
     def check(self) -> Iterator[str]:
@@ -104,13 +115,18 @@ class Bitext(Evaluator):
 
         Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
-        sides = (
-            unit_rows(nonzero(vectors, "first")),
-            unit_rows(nonzero(vectors, "second")),
-        )
-        # Each side on its own: two encoders may have collapsed to different directions.
-        degenerate = equal_vectors(sides[0]) or equal_vectors(sides[1])
-        nearest_of_first, nearest_of_second = self._search(*sides)
+        similarity = vectors.similarity
+        degenerate = ""
+        if is_cosine(similarity) and vectors.output != "tokens":
+            sides = (
+                unit_rows(nonzero(vectors, "first")),
+                unit_rows(nonzero(vectors, "second")),
+            )
+            # Each side on its own: two encoders may have collapsed to different directions.
+            degenerate = equal_vectors(sides[0]) or equal_vectors(sides[1])
+            nearest_of_first, nearest_of_second = self._search(*sides)
+        else:
+            nearest_of_first, nearest_of_second = self._search_by(similarity, vectors)
         translations = set(zip(first, second, strict=True))
         forward = _flags(
             (text, second[place]) in translations
@@ -157,6 +173,23 @@ class Bitext(Evaluator):
         return ParallelFiles(
             *self.parallel, pairs, pairs, seed=0, encoding=self.encoding
         )
+
+    def _search_by(
+        self, similarity: Similarity | None, vectors: Vectors
+    ) -> tuple[list[int], list[int]]:
+        """Return what `_search` does, by another similarity than the cosine.
+
+        Raises `RunError` for a margin, which is a ratio of cosines.
+        """
+        if self.score == "margin":
+            raise RunError(
+                f'`score = "margin"` is a ratio of cosines, and the encoder\'s similarity is '
+                f"`{similarity_name(similarity)}`; take `score` out, or the encoder's `similarity`"
+            )
+        first, second = encoded(vectors, "first"), encoded(vectors, "second")
+        forward = most_similar(similarity, first, in_parts(second), 1)
+        backward = most_similar(similarity, second, in_parts(first), 1)
+        return forward[:, 0].tolist(), backward[:, 0].tolist()
 
     def _search(
         self, first: NDArray[np.float32], second: NDArray[np.float32]

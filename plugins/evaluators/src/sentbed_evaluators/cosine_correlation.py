@@ -103,19 +103,34 @@ def cosines(
     return result
 
 
+def dots(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Return the dot product of each row pair in float64, `(n,)`."""
+    import numpy as np
+
+    result = np.zeros(len(first))
+    for start in range(0, len(first), _BLOCK):
+        a = first[start : start + _BLOCK].astype(np.float64)
+        b = second[start : start + _BLOCK].astype(np.float64)
+        result[start : start + _BLOCK] = (a * b).sum(axis=1)
+    return result
+
+
 def zero_vectors(vectors: NDArray[np.float32]) -> int:
     """Return the number of rows that are all zero."""
     return len(vectors) - int(vectors.any(axis=1).sum())
 
 
-def zero_note(vectors: NDArray[np.float32], texts: Sequence[str]) -> str | None:
-    """Return a note for the protocol on zero vectors, whose cosine counts as 0; None without any."""
+def zero_notes(vectors: NDArray[np.float32], texts: Sequence[str]) -> list[str]:
+    """Return a note for the protocol on zero vectors, whose cosine counts as 0; none without any."""
     import numpy as np
 
     if not (zeros := zero_vectors(vectors)):
-        return None
+        return []
     first = texts[int(np.argmin(vectors.any(axis=1)))]
-    return f"{zeros} zero vectors, whose cosine counts as 0, the first that of {_shorten(first)!r}"
+    note = f"{zeros} zero vectors, whose cosine counts as 0, the first that of {_shorten(first)!r}"
+    return [note]
 
 
 def require_varied(scores: Sequence[float], file: object) -> None:

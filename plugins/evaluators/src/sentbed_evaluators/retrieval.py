@@ -14,24 +14,35 @@ from sentbed.protocols import (
     EvaluatorTraits,
     Items,
     Prepared,
+    RaggedVectors,
     Score,
     Texts,
     TextTask,
     Vectors,
 )
-from sentbed_common import DOCUMENT_BLOCK, nearest, unit_rows
+from sentbed_common import DOCUMENT_BLOCK
 
 from sentbed_evaluators import beir_files
-from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import equal_vectors
 from sentbed_evaluators.retrieval_collection import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
+from sentbed_evaluators.similarities import (
+    ALL_OUTPUTS,
+    is_cosine,
+    most_similar,
+    number_of_vectors,
+    search_cost,
+    searchable,
+    width_of,
+)
 from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.text_pair_files import TextPairFile
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from sentbed_evaluators.similarities import Encoded
 
 _MAIN = 10
 """The cut of the nDCG that BEIR and MTEB print."""
@@ -52,8 +63,9 @@ class Retrieval(Evaluator):
     as in BEIR; a relevant document that the corpus lacks counts as not found, as in BEIR, and a note says so.
     Repeated ids, and queries missing from `queries.jsonl`, are an error.
 
-    Search is exact. Of documents with equal similarity, the earlier one in the file is ranked higher. A
-    `second` encoder encodes the documents.
+    Search is exact, by the similarity that the encoder names, in which the query is the first text; by default
+    the cosine. Of documents with equal similarity, the earlier one in the file is ranked higher. A `second`
+    encoder encodes the documents.
 
     Queries and documents have prompts of their own where the encoder's `task_prompts` have them: `query`,
     `document`, `retrieval-query`, or with the task's name, `NAME-query`.
@@ -72,7 +84,7 @@ class Retrieval(Evaluator):
     k: tuple[int, ...] = (1, 5, 10, 100)
     """Ranks at which the measures are cut off; MAP at the highest of them only."""
     similarity: Literal["cosine", "dot"] = "cosine"
-    """Similarity that ranks documents: `cosine`, or the inner product `dot`."""
+    """Similarity that ranks documents, where the encoder names none: `cosine`, or the inner product `dot`."""
     title: bool = True
     """For a folder: whether a document is its title, a space and its text, as in BEIR, or its text alone."""
     columns: tuple[str, str] = ("sentence1", "sentence2")
@@ -85,12 +97,17 @@ class Retrieval(Evaluator):
     """Text encoding of a file of pairs; BEIR's are UTF-8."""
     task: str | None = None
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
+    cost: bool = False
+    """Whether to report what exact search takes, too: `bytes-per-document`, and `operations-per-pair` of a query
+    and a document. A study plots other scores against them."""
 
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether the queries are declared as development or training data."""
         return EvaluatorTraits(
-            development=self.split in ("train", "dev"), two_sided=True
+            development=self.split in ("train", "dev"),
+            two_sided=True,
+            reads=ALL_OUTPUTS,
         )
 
     def check(self) -> Iterator[str]:
@@ -133,14 +150,35 @@ class Retrieval(Evaluator):
 
         Raises `RunError` if an embedding is not finite or zero, or the sides differ in width.
         """
-        queries = nonzero(vectors, "queries")
-        places = self._search(collection, queries, vectors)
+        similarity = vectors.similarity
+        queries = searchable(vectors, "queries", similarity)
+        places, stored = self._search(collection, queries, vectors)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
-        degenerate = equal_vectors(queries)
+        degenerate = ""
+        if is_cosine(similarity) and not isinstance(queries, RaggedVectors):
+            degenerate = equal_vectors(queries)
         scores = [
             attrs.evolve(score, degenerate=degenerate)
             for score in self._scores(collection, ranking)
         ]
+        if self.cost:
+            of_query = number_of_vectors(queries) / len(collection.queries)
+            of_document = stored / len(collection.documents)
+            width = width_of(queries)
+            for metric, value in search_cost(
+                similarity, width, of_query, of_document
+            ).items():
+                protocol = {**self._protocol(collection), "unit": metric}
+                scores.append(
+                    Score(
+                        self._task,
+                        metric,
+                        value,
+                        protocol,
+                        direction="lower",
+                        axis="cost",
+                    )
+                )
         return Evaluation(tuple(scores), primary=scores[0].value)
 
     @property
@@ -171,30 +209,46 @@ class Retrieval(Evaluator):
         return of_pairs(queries, documents, about)
 
     def _search(
-        self, collection: Collection, queries: NDArray[np.float32], vectors: Vectors
-    ) -> NDArray[np.int64]:
-        """Return the documents `(queries, max(k))` at each rank, -1 where none is left."""
+        self, collection: Collection, queries: Encoded, vectors: Vectors
+    ) -> tuple[NDArray[np.int64], int]:
+        """Return the documents `(queries, max(k))` at each rank, and the number of vectors of all documents.
+
+        The place is -1 where no document is left.
+        """
         import numpy as np
 
-        scaled = unit_rows if self.similarity == "cosine" else np.asarray
+        similarity = vectors.similarity
+        stored = 0
 
-        def chunks() -> Iterator[NDArray[np.float32]]:
+        def chunks() -> Iterator[Encoded]:
+            nonlocal stored
             done = 0
             for name in vectors.lists:
                 if name != "queries":
-                    yield scaled(nonzero(vectors, name))
+                    block = searchable(vectors, name, similarity)
+                    stored += number_of_vectors(block)
+                    yield block
                     done += len(vectors.lists[name])
                     vectors.progress("search", done, len(collection.documents))
 
         own_documents = np.array(collection.own_documents)[:, None]
         # One more, since the query's own document may be among them.
-        places = nearest(scaled(queries), chunks(), max(self.k) + 1).places
+        most = max(self.k) + 1
+        places = most_similar(similarity, queries, chunks(), most, self.similarity)
         excluded = places == own_documents
         order = np.argsort(excluded, axis=1, kind="stable")
         ranked: NDArray[np.int64] = np.take_along_axis(
             np.where(excluded, -1, places), order, axis=1
         )
-        return ranked[:, : max(self.k)]
+        return ranked[:, : max(self.k)], stored
+
+    def _protocol(self, collection: Collection) -> dict[str, Any]:
+        """Return what the protocols of all scores have."""
+        return {
+            "queries": len(collection.queries),
+            "documents": len(collection.documents),
+            **collection.protocol,
+        }
 
     def _scores(self, collection: Collection, ranking: Ranking) -> Iterator[Score]:
         main = _MAIN if _MAIN in self.k else max(self.k)
@@ -206,10 +260,8 @@ class Retrieval(Evaluator):
             protocol: dict[str, Any] = {
                 "similarity": self.similarity,
                 "formula": FORMULAS[metric],
-                "queries": len(collection.queries),
-                "documents": len(collection.documents),
                 "ties": "the earlier document first",
-                **collection.protocol,
+                **self._protocol(collection),
             }
             yield Score(
                 task,

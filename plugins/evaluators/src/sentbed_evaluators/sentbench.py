@@ -18,11 +18,11 @@ from sentbed.protocols import (
     Items,
     Prepared,
     Score,
+    Similarity,
     Texts,
     Vectors,
 )
 
-from sentbed_evaluators.cosine_correlation import cosines
 from sentbed_evaluators.degenerate_scores import equal_cosines, one_class
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
@@ -37,6 +37,7 @@ from sentbed_evaluators.sentbench_sets.task_text_vectors import (
     TextVectors,
     distinct_texts,
 )
+from sentbed_evaluators.similarities import pairwise
 from sentbed_evaluators.task_suites import (
     average,
     classifier_of,
@@ -277,7 +278,10 @@ class SentBench(Evaluator):
             if "pair" in self.paradigms:
                 scores_by_task["pair", sets.task] = self._pair(vectors, sets, rows)
             if "contrast" in self.paradigms:
-                scores_by_task["contrast", sets.task] = _contrast(sets, rows)
+                similarity = vectors.similarity
+                scores_by_task["contrast", sets.task] = _contrast(
+                    sets, rows, similarity
+                )
         scores: list[Score] = []
         means = []
         for paradigm in self.paradigms:
@@ -397,13 +401,16 @@ def _mean_of_runs(scores: Sequence[Score]) -> Score:
     )
 
 
-def _contrast(sets: BuiltSets, vectors: TextVectors) -> Score:
+def _contrast(
+    sets: BuiltSets, vectors: TextVectors, similarity: Similarity | None
+) -> Score:
     import numpy as np
 
     text, right, wrong = (
         vectors[[triple[side] for triple in sets.triples]] for side in (0, 1, 2)
     )
-    near, far = cosines(text, right), cosines(text, wrong)
+    near = pairwise(similarity, text, right)
+    far = pairwise(similarity, text, wrong)
     correct = (near > far).astype(np.float64)
     protocol = {
         "id": "sentbench-contrast",

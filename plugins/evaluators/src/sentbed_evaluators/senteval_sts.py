@@ -25,11 +25,8 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.cosine_correlation import (
     correlate,
-    cosines,
-    finite,
     levelled,
     require_varied,
-    zero_note,
 )
 from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
@@ -42,13 +39,24 @@ from sentbed_evaluators.senteval_sts_files import (
     read_task,
     task_files,
 )
+from sentbed_evaluators.similarities import (
+    encoded,
+    pairwise,
+    similarity_name,
+    zero_remarks,
+)
 from sentbed_evaluators.task_suites import (
     missing_problems,
     prepare_present,
     task_problems,
     tasks_read,
 )
-from sentbed_evaluators.whitening import Whitening, citations, whitened
+from sentbed_evaluators.whitening import (
+    Whitening,
+    citations,
+    outputs_read,
+    whitened,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,6 +66,8 @@ if TYPE_CHECKING:
 @attrs.frozen
 class SentEvalSTS(Evaluator):
     """Spearman correlation of cosine and gold score, x 100.
+
+    Where the encoder names another similarity, it is in the place of the cosine.
 
     A yearly task (STS12-16) gets three scores: `spearman` over the concatenated subsets (aggregation `all`,
     reported by papers since Sentence-BERT), `spearman-mean` (mean over subsets) and `spearman-wmean` (mean
@@ -92,6 +102,7 @@ class SentEvalSTS(Evaluator):
         return EvaluatorTraits(
             cites=("conneau2018senteval", *citations(self.whitening)),
             development=DEVELOPMENT.issuperset(self.tasks),
+            reads=outputs_read(self.whitening),
         )
 
     def check(self) -> Iterator[str]:
@@ -146,21 +157,23 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
     scores: list[Score] = []
     scatters: list[Scatter] = []
     for task in tasks:
-        rows = finite(vectors, task.name)
+        rows = encoded(vectors, task.name)
         similarities = []
         start = 0
         for subset in task.subsets:
             middle, end = start + len(subset), start + 2 * len(subset)
-            similarities.append(cosines(rows[start:middle], rows[middle:end]))
+            similarities.append(
+                pairwise(vectors.similarity, rows[start:middle], rows[middle:end])
+            )
             start = end
-        scores += _score_task(
-            task, similarities, zero_note(rows, vectors.lists[task.name].both)
-        )
+        texts = vectors.lists[task.name].both
+        zeros = zero_remarks(vectors.similarity, rows, texts)
+        scores += _score_task(task, similarities, zeros)
         scatters.append(
             Scatter(
                 title=task.name,
                 x_label="gold score",
-                y_label="cosine",
+                y_label=similarity_name(vectors.similarity),
                 x=tuple(score for subset in task.subsets for score in subset.scores),
                 y=tuple(float(value) for part in similarities for value in part),
             )
@@ -170,7 +183,7 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
 
 
 def _score_task(
-    task: Task, similarities: list[NDArray[np.float64]], zeros: str | None
+    task: Task, similarities: list[NDArray[np.float64]], zeros: Sequence[str]
 ) -> Iterator[Score]:
     import numpy as np
 
@@ -232,8 +245,7 @@ def _score_task(
             "data": task.data,
         }
         remarks = [note for note in dict.fromkeys(notes) if note is not None]
-        if zeros:
-            remarks.append(zeros)
+        remarks += zeros
         yield Score(
             task.name,
             metric,

@@ -26,7 +26,6 @@ from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.cosine_correlation import (
     correlate,
-    cosines,
     levelled,
     nonzero,
     require_varied,
@@ -43,6 +42,7 @@ from sentbed_evaluators.glue_files import (
 from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.relatedness import Relatedness, ScoredPairs
 from sentbed_evaluators.senteval_sts_files import digest
+from sentbed_evaluators.similarities import pairwise
 from sentbed_evaluators.task_suites import (
     average,
     classifier_of,
@@ -276,7 +276,7 @@ class SentGLUE(Evaluator):
                 "seed": self.seed,
             }
         else:
-            similarities = cosines(*pairs[-1].vectors)
+            similarities = pairwise(vectors.similarity, *pairs[-1].vectors)
         correlation = correlate(test.scores, similarities)
         items = Items(
             "spearman", np.array(test.scores, np.float64), levelled(similarities)

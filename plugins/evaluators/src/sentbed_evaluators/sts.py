@@ -23,24 +23,34 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.cosine_correlation import (
     correlate,
-    cosines,
-    finite,
     levelled,
     require_varied,
-    zero_note,
 )
 from sentbed_evaluators.scored_pair_files import (
     ClusteredPairFile,
     PairFile,
     ScoredPairs,
 )
+from sentbed_evaluators.similarities import (
+    encoded,
+    pairwise,
+    similarity_name,
+    zero_remarks,
+)
 from sentbed_evaluators.text_lines import Hashes
-from sentbed_evaluators.whitening import Whitening, citations, whitened
+from sentbed_evaluators.whitening import (
+    Whitening,
+    citations,
+    outputs_read,
+    whitened,
+)
 
 
 @attrs.frozen
 class STS(Evaluator):
     """Spearman (`primary`) and Pearson correlation of cosine and gold score, x 100, on one file.
+
+    Where the encoder names another similarity, it is in the place of the cosine.
 
     The suffix determines the format: `.csv` with RFC 4180 quoting, `.tsv` split at tabs without quoting,
     `.jsonl` with one object per line; `separator` reads any other text file, one pair per line without
@@ -75,7 +85,10 @@ class STS(Evaluator):
         """Whether the file is declared as development or training data."""
         development = self.split in ("train", "dev")
         return EvaluatorTraits(
-            cites=citations(self.whitening), development=development, two_sided=True
+            cites=citations(self.whitening),
+            development=development,
+            two_sided=True,
+            reads=outputs_read(self.whitening),
         )
 
     def check(self) -> Iterator[str]:
@@ -112,8 +125,10 @@ class STS(Evaluator):
         """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""
         import numpy as np
 
-        rows = finite(vectors, "pairs")
-        similarities = cosines(rows[: len(pairs)], rows[len(pairs) :])
+        rows = encoded(vectors, "pairs")
+        similarities = pairwise(
+            vectors.similarity, rows[: len(pairs)], rows[len(pairs) :]
+        )
         result = correlate(pairs.scores, similarities)
 
         task = self.task or locate(self.path).stem
@@ -128,8 +143,8 @@ class STS(Evaluator):
             "data": data,
         }
         notes = [result.note] if result.note else []
-        if zeros := zero_note(rows, [*pairs.first, *pairs.second]):
-            notes.append(zeros)
+        texts = [*pairs.first, *pairs.second]
+        notes += zero_remarks(vectors.similarity, rows, texts)
         gold = np.array(pairs.scores, np.float64)
         if pairs.clusters:
             clusters = identities((cluster,) for cluster in pairs.clusters)
@@ -159,7 +174,7 @@ class STS(Evaluator):
                 Scatter(
                     task,
                     "gold score",
-                    "cosine",
+                    similarity_name(vectors.similarity),
                     pairs.scores,
                     tuple(map(float, similarities)),
                 ),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from attrs.validators import ge, optional
 from sentbed import FilePath, RunError, locate
-from sentbed.protocols import Evaluation, Prepared, Texts, Vectors
+from sentbed.protocols import Evaluation, Output, Prepared, Texts, Vectors
 from sentbed_common import whitening_of
 
 from sentbed_evaluators.cosine_correlation import require_finite
+from sentbed_evaluators.similarities import ALL_OUTPUTS
 from sentbed_evaluators.text_lines import (
     Hashes,
     read_lines,
@@ -95,6 +96,11 @@ def whitened(prepared: Prepared, whitening: Whitening | None) -> Prepared:
 def citations(whitening: Whitening | None) -> tuple[str, ...]:
     """Return the papers to cite for it."""
     return () if whitening is None else ("su2021whitening",)
+
+
+def outputs_read(whitening: Whitening | None) -> frozenset[Output]:
+    """Return the outputs of poolers that an evaluator of similarities reads: to whiten, vectors."""
+    return ALL_OUTPUTS if whitening is None else frozenset({"vector"})
 
 
 @attrs.frozen(eq=False)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import attrs
 from attrs.validators import ge
-from sentbed.protocols import OF_MACHINE, RuntimeTraits
+from sentbed.protocols import OF_MACHINE, Output, RuntimeTraits
 
 from sentbed_hardware.torchrun_environment import is_first, is_member
 
@@ -60,11 +60,18 @@ class Distributed:
         """The number of processes of a run, and whether they run auxiliary prompts and train predictions.
 
         An auxiliary pass ends early, which neither a compiler nor weights that are sent layer by layer allow.
+        Token vectors, whose number is each text's own, are for one process without a compiler.
         """
         processes = self.devices * self.nodes
         plain = self.parallel == "ddp" and not getattr(self, "compile", False)
+        outputs: frozenset[Output] = frozenset({"vector", "sparse"})
+        if plain and processes == 1:
+            outputs |= {"tokens"}
         return RuntimeTraits(
-            processes=processes, auxiliary=plain, predicts=processes == 1
+            processes=processes,
+            auxiliary=plain,
+            predicts=processes == 1,
+            outputs=outputs,
         )
 
     def launch(self, command: Sequence[str]) -> int | None:

@@ -14,6 +14,8 @@ from sentbed.helpers import read_file
 from sentbed.protocols import Importer, TextTask
 from sentbed.tools import INSTRUCTION, MASK, TEXT, Prompt
 
+from sentbed_interop.similarity_names import COSINE
+
 if TYPE_CHECKING:
     from sentbed import Encoder
     from sentbed.protocols import TokenIds
@@ -108,6 +110,9 @@ class FromSentenceTransformers(Importer):
         }
         if prompt:
             table["prompt"] = {"template": f"{prompt}{{text}}"}
+        similarity = self._similarity(source)
+        if similarity is not None:
+            table["similarity"] = similarity
         record = _prompt_record(source)
         if record is None:
             encoder = encoder_of(table, source)
@@ -174,6 +179,18 @@ class FromSentenceTransformers(Importer):
         return prompts, self.prompt or read_setting(
             config, "default_prompt_name", str, file
         )
+
+    def _similarity(self, source: Path) -> str | None:
+        """Return the folder's similarity, which has the same name here, or None for the cosine."""
+        from sentbed_interop._torch.importer_common import read_json, read_setting
+
+        file = source / SETTINGS
+        if not file.is_file():
+            return None
+        name = read_setting(read_json(file), "similarity_fn_name", str, file)
+        if name is None or name == COSINE:
+            return None
+        return str(name)
 
 
 def _default_prompt(

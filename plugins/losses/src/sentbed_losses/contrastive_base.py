@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, gt
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import Loss, LossTraits, Similarity
 
 from sentbed_losses.columns import HARD_NEGATIVES
 from sentbed_losses.temperature import (
@@ -31,7 +31,8 @@ class Contrastive(Loss):
     logarithm: `{ initial = 1.0, min = 0.01, max = 100.0 }`, which are the defaults. The value is clamped to
     the bounds, but the gradient ignores them, so that the parameter can return from a bound."""
     similarity: Literal["cosine", "dot"] = "cosine"
-    """`cosine`, or the plain dot product (for vectors that the head has normalised, or on purpose)."""
+    """Similarity of encoders that name none: `cosine`, or the plain dot product (for vectors that the head has
+    normalised, or on purpose)."""
     symmetric: bool = False
     """Also rank the anchors of the batch for each positive, and average both directions."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
@@ -55,6 +56,10 @@ class Contrastive(Loss):
     false_negative_threshold: float | None = None
     """Leave a candidate out of a row's denominator if its similarity to the row's positive exceeds this
     value; default: leave none out. It passes no gradient."""
+    of_encoder: Similarity | None = attrs.field(
+        default=None, kw_only=True, metadata={"skip": True}
+    )
+    """The similarity that the encoder names, in the place of `similarity`; see `compared_by`."""
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with these fields together."""
@@ -87,7 +92,12 @@ class Contrastive(Loss):
             if self.hard_negatives == "none"
             else frozenset(HARD_NEGATIVES),
             compares_texts=self.mask_duplicates,
+            reads=frozenset({"vector", "sparse"}),
         )
+
+    def compared_by(self, similarity: Similarity) -> Contrastive:
+        """Return the loss of this similarity."""
+        return attrs.evolve(self, of_encoder=similarity)
 
     @property
     def masked(self) -> bool:
@@ -96,9 +106,11 @@ class Contrastive(Loss):
 
     def module_arguments(self) -> dict[str, Any]:
         """Return the arguments that these fields are of a contrastive module."""
+        from sentbed_losses._torch.similarity import Products
+
         return {
             "temperature": temperature_module(self.temperature),
-            "similarity": self.similarity,
+            "similarity": self.of_encoder or Products(self.similarity == "cosine"),
             "symmetric": self.symmetric,
             "margin": self.margin,
             "hard_negatives": self.hard_negatives,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from sentbed.protocols import Module
+from sentbed.protocols import LossTraits, Module
 
 from sentbed_losses.contrastive_base import Contrastive
 
@@ -33,6 +33,13 @@ class InfoNCE(Contrastive):
 
     name: ClassVar[str] = "info-nce"
     papers: ClassVar[tuple[str, ...]] = ("oord2018infonce", "gao2021simcse")
+
+    @property
+    def traits(self) -> LossTraits:
+        """Return the traits of a contrastive loss; it also trains token vectors."""
+        return attrs.evolve(
+            super().traits, reads=frozenset({"vector", "sparse", "tokens"})
+        )
 
     def build(self, width: int) -> Module:
         """Return `module(vectors) -> LossOutput`.

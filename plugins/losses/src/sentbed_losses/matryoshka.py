@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import attrs
@@ -48,6 +48,11 @@ class Matryoshka(Nested):
     def inner(self) -> tuple[Loss, ...]:
         """The inner loss."""
         return (self.loss,)
+
+    def with_inner(self, losses: Sequence[Loss]) -> Loss:
+        """Return the loss with another inner loss."""
+        (loss,) = losses
+        return attrs.evolve(self, loss=loss)
 
     @property
     def traits(self) -> LossTraits:

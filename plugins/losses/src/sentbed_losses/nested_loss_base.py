@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 from sentbed.helpers import returned
-from sentbed.protocols import LABEL, Loss, LossTraits, Module
+from sentbed.protocols import LABEL, Loss, LossTraits, Module, Output, Similarity
+
+VECTORS: tuple[Output, ...] = ("vector", "sparse")
+"""Outputs of encoders that losses within losses read."""
 
 
 def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
@@ -32,6 +35,7 @@ def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
         stateful=any(each.stateful for each in traits),
         keys=frozenset[str]().union(*(each.keys for each in traits)),
         targets=frozenset[str]().union(*(each.targets for each in traits)),
+        reads=frozenset[Output](VECTORS).intersection(*(each.reads for each in traits)),
     )
 
 
@@ -98,6 +102,18 @@ class Nested(Loss):
     def traits(self) -> LossTraits:
         """The traits of the losses together."""
         return combined(self.inner)
+
+    def with_inner(self, losses: Sequence[Loss]) -> Loss:
+        """Return the loss with others in the place of those that it contains, in their order."""
+        raise NotImplementedError
+
+    def compared_by(self, similarity: Similarity) -> Loss:
+        """Return the loss whose losses have this similarity."""
+        losses = []
+        for loss in self.inner:
+            compared = loss.compared_by(similarity)
+            losses.append(returned(compared, Loss, loss, "compared_by"))
+        return self.with_inner(losses)
 
     def check(self) -> Iterator[str]:
         """Yield why the losses cannot share their inputs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import attrs
@@ -32,6 +32,10 @@ class WeightedSum(Nested):
     def inner(self) -> tuple[Loss, ...]:
         """The losses of the sum."""
         return self.losses
+
+    def with_inner(self, losses: Sequence[Loss]) -> Loss:
+        """Return the sum of these losses."""
+        return attrs.evolve(self, losses=tuple(losses))
 
     def check(self) -> Iterator[str]:
         """Yield why the losses cannot be added."""

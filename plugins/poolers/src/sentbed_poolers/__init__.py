@@ -1,4 +1,4 @@
-"""Poolers for sentbed, token states -> one vector per sentence, and transforms of these vectors."""
+"""Poolers for sentbed, token states -> vectors, similarities of these vectors, and transforms of them."""
 
 from __future__ import annotations
 
@@ -61,6 +61,34 @@ def poolers() -> Mapping[str, Lazy]:
         "prompt-eol": Lazy(
             "sentbed_poolers.prompt_eol:PromptEOL",
             "The state of the last token of a prompt that asks a causal model for the sentence in one word.",
+        ),
+        "tokens": Lazy(
+            "sentbed_poolers.tokens:Tokens",
+            "The last layer's state of each real token, special tokens included, for late interaction (ColBERT).",
+        ),
+    }
+
+
+@hookimpl
+def similarities() -> Mapping[str, Lazy]:
+    """Return the similarities of this distribution."""
+    return {
+        "cosine": Lazy(
+            "sentbed_poolers.cosine:Cosine",
+            "The cosine of the angle between two vectors.",
+        ),
+        "dot": Lazy("sentbed_poolers.dot:Dot", "The dot product of two vectors."),
+        "euclidean": Lazy(
+            "sentbed_poolers.euclidean:Euclidean",
+            "Minus the Euclidean distance of two vectors.",
+        ),
+        "manhattan": Lazy(
+            "sentbed_poolers.manhattan:Manhattan",
+            "Minus the sum of the absolute differences of two vectors.",
+        ),
+        "maxsim": Lazy(
+            "sentbed_poolers.maxsim:MaxSim",
+            "For each token of the first text its best dot product with one of the second, added up (ColBERT).",
         ),
     }
 

@@ -265,8 +265,10 @@ class SharedBackbone:
     def add(self, recipe: EncoderRecipe, seed: int) -> Encoder | None:
         """Add the encoder of a recipe, built with this head seed on the same backbone, and return it.
 
-        Do nothing if the engine cannot encode for several encoders at once.
+        Do nothing if the engine cannot encode for several encoders at once, or the vectors are of tokens.
         """
+        if recipe.pooler.traits.output == "tokens":
+            return None
         if self.encoder.placed.beside(()) is None:
             return None
         recipe = self_contained(recipe)

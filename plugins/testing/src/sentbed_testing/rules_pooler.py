@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sentbed.protocols import Module, Tensor, TokenStates
+from sentbed.protocols import Module, Tensor, TokenStates, TokenVectors
 
 from sentbed_testing import random_token_states, torch_module_checks
 from sentbed_testing.component_under_test import Subject
@@ -28,6 +28,8 @@ TOLERANCE = 1e-5
 """Tolerance relative to the largest value for sums in another order."""
 GRADIENT = 1e-2
 """Tolerance relative to the gradient's norm for finite differences in fp32."""
+MOST = max(random_token_states.LENGTHS)
+"""Tokens of the longest sentence."""
 STATES = ("last_hidden_state", "decoder_state", "mask_state")
 """Fields of `TokenStates` with a single tensor of states."""
 
@@ -41,9 +43,22 @@ def _states(subject: Subject, **how: Any) -> TokenStates:
 def _pool(
     module: Module, states: TokenStates, training: bool = False, seed: int = 0
 ) -> Tensor:
+    """Return the vectors; of tokens, those that count, `(batch, MOST, width)`, and then zeros."""
     module.train(training)
     with seeded(seed):
-        return module(states)
+        return _flush_left(module(states))
+
+
+def _flush_left(vectors: Any) -> Tensor:
+    """Return the vectors of tokens in one form, wherever the padding was; others as they are."""
+    torch = load_torch()
+    if not isinstance(vectors, TokenVectors):
+        return vectors
+    order = torch.argsort(~vectors.mask, dim=1, stable=True)
+    places = order[..., None].expand(vectors.vectors.shape)
+    mask = vectors.mask.gather(1, order)[..., None]
+    kept = vectors.vectors.gather(1, places).masked_fill(~mask, 0.0)
+    return torch.nn.functional.pad(kept, (0, 0, 0, MOST))[:, :MOST]
 
 
 def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
@@ -106,7 +121,12 @@ def shape(subject: Subject) -> Findings:
         for mode in (True, False):
             width, method = widths[mode]
             fix = f"return `(batch, {width})`; a pooler with another width says so in {method}"
-            vectors = _pool(module, states, mode)
+            module.train(mode)
+            with seeded():
+                vectors = module(states)
+            if subject.ready.traits.output == "tokens":
+                yield from _token_shape(vectors, len(lengths), width)
+                continue
             if not isinstance(vectors, torch.Tensor):
                 yield f"it returns {type(vectors).__name__}, not a tensor", fix
                 return
@@ -120,6 +140,20 @@ def shape(subject: Subject) -> Findings:
                     fix,
                 )
                 return
+
+
+def _token_shape(vectors: Any, rows: int, width: int) -> Findings:
+    """Yield what is wrong with the shape of token vectors."""
+    torch = load_torch()
+    fix = f"return `TokenVectors`: `({rows}, length, {width})`, and a mask of `torch.bool`"
+    if not isinstance(vectors, TokenVectors):
+        yield f"its traits say `tokens`, and it returns {type(vectors).__name__}", fix
+        return
+    shape, mask = tuple(vectors.vectors.shape), vectors.mask
+    if len(shape) != 3 or (shape[0], shape[2]) != (rows, width):
+        yield f"for {rows} sentences it returns token vectors of the shape {shape}", fix
+    elif tuple(mask.shape) != shape[:2] or mask.dtype != torch.bool:
+        yield f"it returns a mask {tuple(mask.shape)} of {mask.dtype}", fix
 
 
 def padding(subject: Subject) -> Findings:
@@ -238,6 +272,7 @@ def gradient(subject: Subject) -> Findings:
         def total(at: TokenStates, **parameters: Tensor) -> Tensor:
             with seeded():
                 vectors = torch.func.functional_call(module, parameters, (at,))
+            vectors = _flush_left(vectors)
             return (vectors.float() * weights).sum()
 
         def with_layer(value: Tensor, number: int) -> TokenStates:

@@ -161,7 +161,10 @@ class _Tables:
         if kind in _PLAIN:
             return {"type": _PLAIN[kind]}
         if (component := kind_of(kind)) is not None:
-            return self.define(component.name, lambda: self.choice(component.name))
+            table = self.define(component.name, lambda: self.choice(component.name))
+            if not component.by_name:
+                return table
+            return _any_of([{"enum": self.plugins.names(component.name)}, table])
         if get_origin(kind) is Literal:
             return {"enum": members}
         if get_origin(kind) in (Union, types.UnionType):

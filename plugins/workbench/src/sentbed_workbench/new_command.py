@@ -44,8 +44,8 @@ def recipe(path: str | None) -> None:
 def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
     """Write a plugin with one component of KIND under NAME: a distribution that can be installed and tested.
 
-    KIND is backbone, intervention, pooler, transform, loss, data, evaluator, runtime, optimizer, schedule,
-    tracker, exporter, importer, sampler or executor.
+    KIND is backbone, intervention, pooler, transform, similarity, loss, data, evaluator, runtime, optimizer,
+    schedule, tracker, exporter, importer, sampler or executor.
     """
     import shlex
 

@@ -159,6 +159,10 @@ def _default(attribute: attrs.Attribute[Any]) -> str:
         return " = ..."
     if inspect.isroutine(attribute.default):
         return f" = {attribute.default.__name__}"
+    if isinstance(attribute.default, frozenset) and attribute.default:
+        # Its own text has another order in each process.
+        names = ", ".join(map(repr, sorted(attribute.default)))
+        return f" = frozenset({{{names}}})"
     return f" = {attribute.default!r}"
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from mteb.abstasks.abstask import get_abstask_prompt
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
@@ -68,12 +69,26 @@ class MTEBModel:
         return require_finite(vectors, texts)
 
     def similarity(self, embeddings1: Array, embeddings2: Array) -> Array:
-        """Return the cosines of all pairs of rows, `(n, m)`."""
-        return cos_sim(embeddings1, embeddings2)
+        """Return the similarities of all pairs of rows, `(n, m)`, by default cosines."""
+        similarity = self._encoder.similarity
+        if similarity is None:
+            return cos_sim(embeddings1, embeddings2)
+        similarities: torch.Tensor = similarity.similarity(
+            similarity.normalize(torch.as_tensor(embeddings1)),
+            similarity.normalize(torch.as_tensor(embeddings2)),
+        )
+        return similarities
 
     def similarity_pairwise(self, embeddings1: Array, embeddings2: Array) -> Array:
-        """Return the cosines of corresponding rows, `(n,)`."""
-        return pairwise_cos_sim(embeddings1, embeddings2)
+        """Return the similarities of corresponding rows, `(n,)`, by default cosines."""
+        similarity = self._encoder.similarity
+        if similarity is None:
+            return pairwise_cos_sim(embeddings1, embeddings2)
+        similarities: torch.Tensor = similarity.pairwise(
+            similarity.normalize(torch.as_tensor(embeddings1)),
+            similarity.normalize(torch.as_tensor(embeddings2)),
+        )
+        return similarities
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:

@@ -92,7 +92,8 @@ class BatchVectors:
 
     def forward(self, rows: Chunk) -> torch.Tensor:
         """Return the vectors of these texts from one pass."""
-        return self.tower.forward(self.tokens, rows)
+        vectors: torch.Tensor = self.tower.forward(self.tokens, rows)
+        return vectors
 
     def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the vectors of all texts, in order, given those of this process's passes."""

@@ -12,7 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RunError
-from sentbed.protocols import BuiltBackbone, Module, TokenBatch
+from sentbed.protocols import (
+    BuiltBackbone,
+    Module,
+    RaggedVectors,
+    TokenBatch,
+    TokenVectors,
+)
 
 from sentbed_hardware._common.module_fingerprint import Hashed
 from sentbed_hardware._torch.engine_base import TorchEngineBase
@@ -45,6 +51,17 @@ class TorchEncoder(ModuleEncoder):
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
         return self.checked(self.vectors(batch).cpu().numpy(), batch)
 
+    def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
+        """Return the vectors of the tokens of each text; a batch that does not fit is halved until it does."""
+        texts = []
+        for part in self._parts(batch):
+            for vectors, mask in zip(part.vectors.cpu(), part.mask.cpu(), strict=True):
+                texts.append(vectors[mask].numpy())
+        tokens = RaggedVectors.of(texts, self.width)
+        if not np.isfinite(tokens.rows).all():
+            self.checked(np.array([[text.sum()] for text in texts]), batch)
+        return tokens
+
     def encode_batches(
         self, batches: Iterable[TokenBatch]
     ) -> Iterator[NDArray[np.float32]]:
@@ -65,6 +82,11 @@ class TorchEncoder(ModuleEncoder):
 
     def vectors(self, batch: TokenBatch) -> torch.Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
+        done = self._parts(batch)
+        return done[0] if len(done) == 1 else torch.cat(done)
+
+    def _parts(self, batch: TokenBatch) -> list[Any]:
+        """Return what the module gives of the parts of a batch that fit, in order."""
         replica = self.replica()
         waiting, done = [batch], []
         while waiting:
@@ -79,7 +101,7 @@ class TorchEncoder(ModuleEncoder):
                     pass
                 self._halve(part)
             waiting += reversed(_halves(part))
-        return done[0] if len(done) == 1 else torch.cat(done)
+        return done
 
     def replica(self) -> Module:
         """Return the copy of the weights that encoding uses."""
@@ -102,7 +124,7 @@ class TorchEncoder(ModuleEncoder):
                 'hold these in bf16 (`dtype = "bf16"` of the backbone), and none is made'
             ) from error
 
-    def _forward(self, replica: Module, batch: TokenBatch) -> torch.Tensor:
+    def _forward(self, replica: Module, batch: TokenBatch) -> Any:
         rows = len(batch.input_ids)
         if self.engine.compile:
             batch = _bucketed(
@@ -110,7 +132,9 @@ class TorchEncoder(ModuleEncoder):
             )
         with torch.inference_mode():
             tensors, keywords = self.engine.arguments(batch)
-            vectors: torch.Tensor = replica(*tensors, **keywords)
+            vectors = replica(*tensors, **keywords)
+            if isinstance(vectors, TokenVectors):
+                return vectors
             return vectors[:rows].to(torch.float32)
 
     def fingerprint(self) -> str | None:
@@ -146,7 +170,8 @@ class TorchEncoder(ModuleEncoder):
             isinstance(other, TorchEncoder)
             and other.engine is self.engine
             and other.module.backbone is self.module.backbone
-            for other in others
+            and other.module.output != "tokens"
+            for other in (self, *others)
         )
         if not shared or self.engine.compile or self.engine.processes.sharded:
             return None

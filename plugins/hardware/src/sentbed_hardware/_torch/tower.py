@@ -19,6 +19,7 @@ from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware.engine_parts.component_output_checks import (
     origin_of_nan,
     require_recorded,
+    tensor_of,
 )
 from sentbed_hardware.engine_parts.training_settings import require_trainable
 
@@ -103,14 +104,14 @@ class Tower:
             return CpuDropoutAndAttention()
         return nullcontext()
 
-    def forward(self, tokens: TokenIds, rows: Chunk) -> torch.Tensor:
-        """Encode these texts in one pass; fp32 `(texts, width)`."""
+    def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
+        """Encode these texts in one pass; fp32 `(texts, width)`, or `TokenVectors`."""
         states = self.states(tokens, rows)
-        finished: torch.Tensor = self.module.finish(states, len(rows), cut=False)
+        finished = self.module.finish(states, len(rows), cut=False)
         if torch.is_grad_enabled():
             cls, pooler = self.module.owners
             require_recorded(states, self.trains_backbone, cls)
-            if not finished.requires_grad:
+            if not tensor_of(finished).requires_grad:
                 wrong = "built a module whose vectors have no gradient; do not detach what it reads or returns"
                 raise fault(pooler, "build", wrong)
         return finished

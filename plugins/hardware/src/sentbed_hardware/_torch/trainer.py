@@ -41,6 +41,7 @@ from sentbed_hardware._torch.sharding import (
     whole,
 )
 from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
+from sentbed_hardware._torch.token_vectors import BatchTokenVectors
 from sentbed_hardware._torch.tower import Chunk, Tower, plan_chunks
 from sentbed_hardware._torch.training_state import (
     TensorReader,
@@ -232,7 +233,7 @@ class TorchTrainer(Trainer):
     def _backward(self, columns: Columns) -> LossOutput:
         """Compute the loss and add its gradient to the parameters' gradients."""
         self.loss.train()
-        inputs = {
+        inputs: dict[str, Any] = {
             name: torch.tensor(values, device=self.engine.device)
             for name, values in columns.items()
             if not isinstance(values, TokenIds)
@@ -272,7 +273,7 @@ class TorchTrainer(Trainer):
 
     def _encode(
         self, tower: Tower, columns: Columns, batch_vectors: list[BatchVectors]
-    ) -> dict[str, torch.Tensor]:
+    ) -> dict[str, Any]:
         """Encode the columns of one tower together, and likewise its keys.
 
         Vectors that get a gradient are added to `batch_vectors`.
@@ -286,12 +287,17 @@ class TorchTrainer(Trainer):
             ):
                 group = keys if name in self.keys else texts
                 group[name] = tokens
-        vectors: dict[str, torch.Tensor] = {}
+        vectors: dict[str, Any] = {}
         if texts:
             tokens, chunks, recompute = self._passes(tower, texts)
-            trained = BatchVectors(tower, tokens, chunks, recompute)
-            batch_vectors.append(trained)
-            vectors |= self._by_column(tower, texts, trained.vectors)
+            if tower.module.output == "tokens":
+                of_tokens = BatchTokenVectors(tower, tokens, chunks, recompute)
+                batch_vectors.append(of_tokens)
+                vectors |= of_tokens.by_column(texts)
+            else:
+                trained = BatchVectors(tower, tokens, chunks, recompute)
+                batch_vectors.append(trained)
+                vectors |= self._by_column(tower, texts, trained.vectors)
         if keys:
             tokens, chunks, _ = self._passes(tower, keys)
             vectors |= self._by_column(

@@ -19,6 +19,7 @@ from sentbed.protocols import (
     TokenBatch,
     TokenIds,
     TokenStates,
+    TokenVectors,
     Training,
 )
 from sentbed_common import is_finite_tensor
@@ -87,7 +88,8 @@ def origin_of_nan(
             )
         ]
         of = f"the vectors of the pooler `{pooler.name}` of {release_of(type(pooler).__module__)}"
-        parts.append((of, encoder.pooler, pooled := encoder.pooler(states)))
+        pooled = tensor_of(encoder.pooler(states))
+        parts.append((of, encoder.pooler, pooled))
         parts.append(
             (
                 "the projection of the head",
@@ -108,6 +110,14 @@ def origin_of_nan(
                     else what
                 )
     return ""
+
+
+def tensor_of(vectors: torch.Tensor | TokenVectors) -> torch.Tensor:
+    """Return the vectors that an encoder or a pooler gives: of texts, or of the tokens that count."""
+    if not isinstance(vectors, TokenVectors):
+        return vectors
+    counting: torch.Tensor = vectors.vectors[vectors.mask]
+    return counting
 
 
 def host_arguments(
@@ -225,7 +235,7 @@ def connected(
         name: value for name, value in encoder.named_parameters() if name in names
     }
     tensors, keywords = host_arguments(batch)
-    vectors = encoder(*tensors, **keywords)
+    vectors = tensor_of(encoder(*tensors, **keywords))
     if not vectors.requires_grad:
         return dict.fromkeys(weights, False)
     gradients = torch.autograd.grad(

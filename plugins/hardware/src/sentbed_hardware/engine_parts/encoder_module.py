@@ -16,7 +16,15 @@ import numpy as np
 import torch
 from sentbed import ModelError
 from sentbed.helpers import fault, returned
-from sentbed.protocols import BuiltBackbone, Head, Module, Pooler, TokenStates
+from sentbed.protocols import (
+    BuiltBackbone,
+    Head,
+    Module,
+    Output,
+    Pooler,
+    TokenStates,
+    TokenVectors,
+)
 from torch.nn import functional
 
 from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
@@ -32,7 +40,7 @@ SHAPES = 256
 
 
 class EncoderModule(torch.nn.Module):
-    """Token ids `(batch, length)` -> sentence vectors `(batch, width)`."""
+    """Token ids `(batch, length)` -> sentence vectors `(batch, width)`, or vectors of tokens."""
 
     def __init__(self, backbone: BuiltBackbone, pooler: Pooler, head: Head) -> None:
         super().__init__()
@@ -55,6 +63,8 @@ class EncoderModule(torch.nn.Module):
             )
         self.owners: tuple[type[Any], Pooler] = type(backbone), pooler
         """Whose the parts are, for messages."""
+        self.output: Output = pooler.traits.output
+        """What it gives: of `tokens`, `TokenVectors`, else a tensor."""
         self.backbone = backbone.module
         self.pooler = returned(pooler.build(width), torch.nn.Module, pooler, "build")
         self.projection = _projection(self.trained_pooled_width, head)
@@ -127,18 +137,17 @@ class EncoderModule(torch.nn.Module):
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None,
         **keywords: torch.Tensor,
-    ) -> torch.Tensor:
-        """Encode one batch; `keywords` are those of `TokenBatch`."""
+    ) -> Any:
+        """Encode one batch; `keywords` are those of `TokenBatch`, the result is that of `finish`."""
         states = self.backbone(input_ids, attention_mask, **keywords)
         return self.finish(states, len(input_ids), cut=not self.training)
 
-    def finish(
-        self, states: TokenStates, rows: int | None = None, *, cut: bool
-    ) -> torch.Tensor:
+    def finish(self, states: TokenStates, rows: int | None = None, *, cut: bool) -> Any:
         """Pool, project and normalise, in fp32 whatever the backbone's precision.
 
-        `rows` is their expected number. With `cut`, vectors are transformed, and only the head's `dimensions`
-        are kept, before the norm.
+        The result is a tensor, or `TokenVectors` if `output` is `tokens`: the head then has the vector of each
+        token. `rows` is their expected number. With `cut`, vectors are transformed, and only the head's
+        `dimensions` are kept, before the norm.
 
         Raises `PluginError` if backbone or pooler gives another shape.
         """
@@ -147,12 +156,20 @@ class EncoderModule(torch.nn.Module):
         pooled = self.pooler(self.in_fp32(states))
         training = self.pooler.training
         width = self.trained_pooled_width if training else self.pooled_width
-        _require_vectors(pooled, len(states.last_hidden_state), width, pooler, training)
+        count = len(states.last_hidden_state)
+        if self.output == "tokens":
+            _require_token_vectors(pooled, count, width, pooler)
+            return TokenVectors(self._head(pooled.vectors, cut), pooled.mask)
+        _require_vectors(pooled, count, width, pooler, training)
+        return self._head(pooled, cut)
+
+    def _head(self, pooled: torch.Tensor, cut: bool) -> torch.Tensor:
+        """Return what the head makes of vectors, along their last dimension."""
         vectors: torch.Tensor = self.projection(pooled)
         if self.gives_input:
             return vectors
         if cut:
-            vectors = self.transform(vectors)[:, : self.dimensions]
+            vectors = self.transform(vectors)[..., : self.dimensions]
         return functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     @staticmethod
@@ -296,6 +313,21 @@ def _require_vectors(
     raise fault(pooler, method, wrong)
 
 
+def _require_token_vectors(given: Any, rows: int, width: int, pooler: Pooler) -> None:
+    """Raise `PluginError` if a pooler's module has not returned token vectors of the promised shape."""
+    returned(given, TokenVectors, pooler, "build")
+    shape, mask = tuple(given.vectors.shape), given.mask
+    if len(shape) != 3 or (shape[0], shape[2]) != (rows, width):
+        expected = f"({rows}, length, {width})"
+        wrong = f"built a module that returned token vectors of the shape {shape}, expected {expected}"
+    elif tuple(mask.shape) != shape[:2] or mask.dtype != torch.bool:
+        found = f"{tuple(mask.shape)} of {mask.dtype}"
+        wrong = f"built a module that returned a mask {found}, expected {shape[:2]} of torch.bool"
+    else:
+        return
+    raise fault(pooler, "build", wrong)
+
+
 class InferenceModule(torch.nn.Module):
     """An `EncoderModule` whose backbone is replaced by a copy made for encoding."""
 
@@ -316,7 +348,7 @@ class InferenceModule(torch.nn.Module):
         attention_mask: torch.Tensor | None,
         *prefix: torch.Tensor,
         **keywords: Any,
-    ) -> torch.Tensor:
+    ) -> Any:
         """Encode one batch; `prefix` precedes every row, `keywords` are those of the backbone's module."""
         states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
         with self.turn:

@@ -30,6 +30,7 @@ from sentbed_interop._torch.sentence_transformers_names import (
 )
 from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
 from sentbed_interop.merged_adapters import save_merged
+from sentbed_interop.similarity_names import similarity_of
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -78,7 +79,8 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
         )
 
     _write_modules(directory, pooling, layers, encoder)
-    _write_settings(directory, written.max_seq_length, dtype, prompts)
+    similarity = similarity_of(encoder)
+    _write_settings(directory, written.max_seq_length, dtype, prompts, similarity)
     (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
     if verify:
         after_pooling = torch.nn.Sequential()
@@ -124,7 +126,11 @@ def _write_modules(
 
 
 def _write_settings(
-    directory: Path, max_seq_length: int, dtype: str, prompts: Mapping[str, str]
+    directory: Path,
+    max_seq_length: int,
+    dtype: str,
+    prompts: Mapping[str, str],
+    similarity: str,
 ) -> None:
     """Write the settings of the transformer, and those of the whole."""
     transformer: dict[str, Any] = {
@@ -138,7 +144,7 @@ def _write_settings(
     whole: dict[str, Any] = {
         "prompts": dict(prompts),
         "default_prompt_name": None,
-        "similarity_fn_name": "cosine",
+        "similarity_fn_name": similarity,
     }
     _write_json(directory / "config_sentence_transformers.json", whole)
 

@@ -8,16 +8,18 @@ from typing import NamedTuple
 
 import torch
 from sentbed.errors import RunError
+from sentbed.protocols import Similarity, Tensor
 from torch.nn import functional
 
+from sentbed_losses._torch.similarity import Products
 from sentbed_losses.columns import HARD_NEGATIVES
 
 
 class Texts(NamedTuple):
     """A column of a batch, or a memory."""
 
-    vectors: torch.Tensor
-    """`(n, width)`, fp32, of length 1 if the similarity is the cosine."""
+    vectors: Tensor
+    """As the similarity's `normalize` returns them: `(n, width)`, fp32, or `TokenVectors`."""
     ids: torch.Tensor | None = None
     """`(n,)`, equal for equal texts; None if texts are not compared."""
     empty: torch.Tensor | None = None
@@ -27,15 +29,15 @@ class Texts(NamedTuple):
 class ContrastiveLoss(torch.nn.Module):
     """Softmax over similarities, with and without a memory.
 
-    `temperature` is a module that returns the temperature, a float or a scalar tensor. With
-    `counts_negatives`, the number of negatives is a metric. The other arguments are the fields of
-    `sentbed_losses.contrastive_base.Contrastive`.
+    `temperature` is a module that returns the temperature, a float or a scalar tensor; `similarity` has the
+    methods of `sentbed.protocols.Similarity`. With `counts_negatives`, the number of negatives is a metric. The
+    other arguments are the fields of `sentbed_losses.contrastive_base.Contrastive`.
     """
 
     def __init__(
         self,
         temperature: torch.nn.Module,
-        similarity: str,
+        similarity: Similarity | Products,
         symmetric: bool,
         margin: float,
         hard_negatives: str,
@@ -48,7 +50,7 @@ class ContrastiveLoss(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.temperature = temperature
-        self.cosine = similarity == "cosine"
+        self.similarity = similarity
         self.symmetric = symmetric
         self.margin = margin
         self.log_weight = math.log(hard_negative_weight)
@@ -66,15 +68,15 @@ class ContrastiveLoss(torch.nn.Module):
         names = [
             name for name in ("anchor", "positive", *HARD_NEGATIVES) if name in inputs
         ]
-        return {
-            name: Texts(self.scale(inputs[name]), self.ids(inputs, name))
-            for name in names
-        }
-
-    def scale(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Return the vectors in fp32, of length 1 if the similarity is the cosine."""
-        vectors = vectors.to(torch.float32)
-        return functional.normalize(vectors, dim=-1) if self.cosine else vectors
+        columns = {}
+        for name in names:
+            vectors = inputs[name]
+            if isinstance(vectors, torch.Tensor):
+                vectors = vectors.to(torch.float32)
+            columns[name] = Texts(
+                self.similarity.normalize(vectors), self.ids(inputs, name)
+            )
+        return columns
 
     def ids(
         self, inputs: Mapping[str, torch.Tensor], column: str
@@ -177,7 +179,7 @@ class ContrastiveLoss(torch.nn.Module):
 
         `own` is true for a row's own candidate, which is never left out and whose logit is shifted.
         """
-        similarity = query.vectors @ candidates.vectors.T
+        similarity = self.similarity.similarity(query.vectors, candidates.vectors)
         logits = similarity / temperature
         out = self.left_out(query, target, candidates)
         if own is not None:
@@ -197,7 +199,8 @@ class ContrastiveLoss(torch.nn.Module):
             if texts.ids is not None and candidates.ids is not None:
                 out = out | (texts.ids[:, None] == candidates.ids)
         if self.threshold is not None:
-            out = out | (
-                target.vectors.detach() @ candidates.vectors.detach().T > self.threshold
+            similarity = self.similarity.similarity(
+                target.vectors.detach(), candidates.vectors.detach()
             )
+            out = out | (similarity > self.threshold)
         return out

@@ -6,6 +6,21 @@ import torch
 from torch.nn import functional
 
 
+class Products:
+    """Dot products of vectors, or their cosines: the similarity of an encoder that names none."""
+
+    def __init__(self, cosine: bool) -> None:
+        self.cosine = cosine
+
+    def normalize(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Return the vectors as they are, or of length 1."""
+        return unit(vectors) if self.cosine else vectors
+
+    def similarity(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+        """Return the products of all pairs of rows, `(n, m)`."""
+        return first @ second.T
+
+
 def unit(vectors: torch.Tensor) -> torch.Tensor:
     """Return the vectors in fp32, of length 1."""
     return functional.normalize(vectors.to(torch.float32), dim=-1)

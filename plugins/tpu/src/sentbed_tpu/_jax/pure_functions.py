@@ -132,7 +132,8 @@ class _Finish(torch.nn.Module):
         self.module = module
 
     def forward(self, states: TokenStates, rows: int, cut: bool) -> torch.Tensor:
-        return self.module.finish(states, rows, cut=cut)
+        vectors: torch.Tensor = self.module.finish(states, rows, cut=cut)
+        return vectors
 
 
 class FunctionalLoss:

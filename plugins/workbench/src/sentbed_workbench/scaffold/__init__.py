@@ -73,6 +73,9 @@ TEMPLATES: Mapping[str, Template] = MappingProxyType(
             ("sentbed-data",),
             ('encoder.head.transform={ use = "{name}", data = { use = "sample" } }',),
         ),
+        "similarity": Template(
+            "similarity", (), (TORCH,), ("encoder.similarity={name}",)
+        ),
         "loss": Template(
             "loss",
             (TORCH,),

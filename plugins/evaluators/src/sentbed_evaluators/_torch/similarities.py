@@ -1,0 +1,145 @@
+"""Similarities that are computed by the component's own functions of tensors, in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed.helpers import fault, returned
+from sentbed.protocols import RaggedVectors, Similarity, TokenVectors
+
+Encoded: TypeAlias = NDArray[np.float32] | RaggedVectors
+Places: TypeAlias = NDArray[np.int64]
+
+PAIRS = 64
+"""Pairs that are compared at a time."""
+QUERIES = 32
+"""Queries that are compared at a time."""
+PRODUCTS = 1 << 24
+"""Products of vectors that are held at a time: 64 MiB in float32."""
+DOCUMENTS = 4096
+"""Documents that are compared at a time, at most."""
+
+
+def pairwise_similarities(
+    similarity: Similarity, first: Encoded, second: Encoded
+) -> NDArray[np.float64]:
+    """Return the similarity of each text with that in the same place of the other side, in float64, `(n,)`."""
+    result = np.empty(len(first))
+    for start in range(0, len(first), PAIRS):
+        part = slice(start, start + PAIRS)
+        sides = [
+            similarity.normalize(tensors(side[part], torch.float64))
+            for side in (first, second)
+        ]
+        with torch.no_grad():
+            values = similarity.pairwise(*sides)
+        result[part] = _array(values, (len(first[part]),), similarity, "pairwise")
+    return result
+
+
+def best_documents(
+    similarity: Similarity, queries: Encoded, documents: Iterable[Encoded], k: int
+) -> Places:
+    """Return the places of the `k` documents most similar to each query, the best first.
+
+    `documents` yields consecutive blocks, and the result is `(queries, min(k, documents))`. Similarities are
+    of float32; of equal ones, the earlier document is first.
+    """
+    count = len(queries)
+    places, values = np.empty((count, 0), np.int64), np.empty((count, 0), np.float32)
+    seen = 0
+    for block in documents:
+        found_places, found_values = _best_of_block(similarity, queries, block, k)
+        places = np.concatenate([places, found_places + seen], axis=1)
+        values = np.concatenate([values, found_values], axis=1)
+        places, values = _highest(places, values, k)
+        seen += len(block)
+    return places
+
+
+def _best_of_block(
+    similarity: Similarity, queries: Encoded, documents: Encoded, k: int
+) -> tuple[Places, NDArray[np.float32]]:
+    """Return places in a block of the documents most similar to each query, and their similarities."""
+    lengths = _lengths(documents)
+    # Documents of like length are padded to one that is little longer.
+    order = np.argsort(lengths, kind="stable")
+    parts = np.split(order, _cuts(lengths[order], int(_lengths(queries).max())))
+    compared = [
+        (part, similarity.normalize(tensors(documents[part]))) for part in parts
+    ]
+    rows = []
+    for start in range(0, len(queries), QUERIES):
+        some = similarity.normalize(tensors(queries[start : start + QUERIES]))
+        count = min(QUERIES, len(queries) - start)
+        places, values = (
+            np.empty((count, 0), np.int64),
+            np.empty((count, 0), np.float32),
+        )
+        for part, ready in compared:
+            with torch.no_grad():
+                scores = similarity.similarity(some, ready)
+            scores = _array(scores, (count, len(part)), similarity, "similarity")
+            places = np.concatenate([places, np.tile(part, (count, 1))], axis=1)
+            values = np.concatenate([values, scores], axis=1)
+            places, values = _highest(places, values, k)
+        rows.append((places, values))
+    return (
+        np.concatenate([places for places, _ in rows]),
+        np.concatenate([values for _, values in rows]),
+    )
+
+
+def _highest(
+    places: Places, values: NDArray[np.float32], k: int
+) -> tuple[Places, NDArray[np.float32]]:
+    """Return the `k` highest values of each row, descending, with their places; of ties the lower place."""
+    order = np.lexsort((places, -values), axis=1)[:, :k]
+    return (
+        np.take_along_axis(places, order, axis=1),
+        np.take_along_axis(values, order, axis=1),
+    )
+
+
+def _cuts(lengths: Places, query_length: int) -> list[int]:
+    """Return where documents of these ascending lengths are cut into blocks for `PRODUCTS`."""
+    cuts = []
+    start = 0
+    for place, length in enumerate(lengths.tolist()):
+        count = place - start + 1
+        products = QUERIES * query_length * count * length
+        if count > 1 and (products > PRODUCTS or count > DOCUMENTS):
+            cuts.append(place)
+            start = place
+    return cuts
+
+
+def _lengths(texts: Encoded) -> Places:
+    """Return the number of vectors of each text, at least 1."""
+    if isinstance(texts, RaggedVectors):
+        return np.maximum(texts.lengths, 1)
+    return np.ones(len(texts), np.int64)
+
+
+def tensors(texts: Encoded, dtype: torch.dtype = torch.float32) -> Any:
+    """Return what an encoder gives of some texts as `Similarity.normalize` takes it."""
+    if isinstance(texts, RaggedVectors):
+        vectors, mask = texts.padded()
+        return TokenVectors(torch.from_numpy(vectors).to(dtype), torch.from_numpy(mask))
+    return torch.from_numpy(np.ascontiguousarray(texts)).to(dtype)
+
+
+def _array(
+    values: Any, shape: tuple[int, ...], similarity: Similarity, method: str
+) -> NDArray[Any]:
+    """Return a similarity's result in NumPy. Raises `PluginError` if it has another shape."""
+    returned(values, torch.Tensor, similarity, method)
+    if tuple(values.shape) != shape:
+        wrong = f"returned the shape {tuple(values.shape)}, expected {shape}"
+        raise fault(similarity, method, wrong)
+    array: NDArray[Any] = values.numpy()
+    return array

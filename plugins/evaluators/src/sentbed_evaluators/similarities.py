@@ -1,0 +1,149 @@
+"""Similarities of texts as their encoder has them compared: the cosine where it names none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from sentbed import RunError
+from sentbed.protocols import Output, RaggedVectors, Similarity, Vectors
+from sentbed_common import in_blocks, nearest, unit_rows
+
+from sentbed_evaluators.cosine_correlation import (
+    cosines,
+    dots,
+    finite,
+    nonzero,
+    zero_notes,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Encoded: TypeAlias = NDArray[np.float32] | RaggedVectors
+    """What an encoder gives of some texts: a vector of each, or those of the tokens of each."""
+
+ALL_OUTPUTS: frozenset[Output] = frozenset({"vector", "tokens", "sparse"})
+"""What an evaluator reads that compares texts by their similarity alone."""
+
+
+def is_cosine(similarity: Similarity | None) -> bool:
+    """Whether texts are compared by the cosine."""
+    return similarity is None or similarity.traits.formula == "cosine"
+
+
+def similarity_name(similarity: Similarity | None) -> str:
+    """Return what a similarity is called in figures."""
+    if similarity is None or is_cosine(similarity):
+        return "cosine"
+    return similarity.name
+
+
+def zero_remarks(
+    similarity: Similarity | None, rows: Encoded, texts: Sequence[str]
+) -> list[str]:
+    """Return a note on vectors that have no cosine, where it is the cosine that compares them."""
+    if not is_cosine(similarity) or isinstance(rows, RaggedVectors):
+        return []
+    return zero_notes(rows, texts)
+
+
+def encoded(vectors: Vectors, name: str) -> Encoded:
+    """Return what the encoder gives of the texts of a list; raises `RunError` if it is not finite."""
+    import numpy as np
+
+    if vectors.output != "tokens":
+        return finite(vectors, name)
+    tokens = vectors.tokens(name)
+    count = len(vectors.lists[name])
+    if len(tokens) != count:
+        raise RunError(
+            f"the encoder gave token vectors of {len(tokens)} texts for {count}; check the pooler"
+        )
+    if not np.isfinite(tokens.rows).all():
+        raise RunError(
+            f"token vectors of the list `{name}` have NaN or infinite values; lower the learning rate, or "
+            "run in fp32 where it was not trained here"
+        )
+    return tokens
+
+
+def pairwise(
+    similarity: Similarity | None, first: Encoded, second: Encoded
+) -> NDArray[np.float64]:
+    """Return the similarity of each text with that in the same place of the other side, `(n,)`."""
+    if not (isinstance(first, RaggedVectors) or isinstance(second, RaggedVectors)):
+        if similarity is None or similarity.traits.formula == "cosine":
+            return cosines(first, second)
+        if similarity.traits.formula == "dot":
+            return dots(first, second)
+    assert similarity is not None, "only a similarity compares token vectors"
+    from sentbed_evaluators._torch.similarities import pairwise_similarities
+
+    return pairwise_similarities(similarity, first, second)
+
+
+def most_similar(
+    similarity: Similarity | None,
+    queries: Encoded,
+    documents: Iterable[Encoded],
+    k: int,
+    default: Literal["cosine", "dot"] = "cosine",
+) -> NDArray[np.int64]:
+    """Return the places of the `k` documents that are most similar to each query, the best first.
+
+    `documents` yields consecutive blocks. Of equal similarities, the earlier document is first; by cosine and
+    dot product, equal vectors have equal ones. The result is `(queries, min(k, documents))`. `default` is the
+    similarity of an encoder that names none.
+    """
+    formula = default if similarity is None else similarity.traits.formula
+    if similarity is None or formula is not None:
+        blocks = (_scaled(block, formula) for block in documents)
+        return nearest(_scaled(queries, formula), blocks, k).places
+    from sentbed_evaluators._torch.similarities import best_documents
+
+    return best_documents(similarity, queries, documents, k)
+
+
+def in_parts(texts: Encoded) -> Iterator[Encoded]:
+    """Yield texts in blocks."""
+    if isinstance(texts, RaggedVectors):
+        yield texts
+    else:
+        yield from in_blocks(texts)
+
+
+def searchable(vectors: Vectors, name: str, similarity: Similarity | None) -> Encoded:
+    """Return what the encoder gives of a list; raises `RunError` if a vector has no cosine."""
+    if is_cosine(similarity) and vectors.output != "tokens":
+        return nonzero(vectors, name)
+    return encoded(vectors, name)
+
+
+def number_of_vectors(texts: Encoded) -> int:
+    """Return the number of vectors of some texts together."""
+    return len(texts.rows) if isinstance(texts, RaggedVectors) else len(texts)
+
+
+def width_of(texts: Encoded) -> int:
+    """Return the dimension of a vector."""
+    return texts.width if isinstance(texts, RaggedVectors) else int(texts.shape[1])
+
+
+def search_cost(
+    similarity: Similarity | None, width: int, of_query: float, of_document: float
+) -> dict[str, float]:
+    """Return the bytes of a document and the operations of a pair, given the mean number of their vectors."""
+    if similarity is None:
+        size, operations = 4 * width * of_document, 2 * width * of_query * of_document
+    else:
+        size = similarity.bytes_per_text(width, of_document)
+        operations = similarity.operations(width, of_query, of_document)
+    return {"bytes-per-document": float(size), "operations-per-pair": float(operations)}
+
+
+def _scaled(vectors: Encoded, formula: str | None) -> NDArray[np.float32]:
+    """Return vectors whose dot products are the similarities."""
+    assert not isinstance(vectors, RaggedVectors), "no formula is of token vectors"
+    return unit_rows(vectors) if formula == "cosine" else vectors

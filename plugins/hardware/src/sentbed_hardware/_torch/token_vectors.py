@@ -1,0 +1,68 @@
+"""The token vectors of a batch, detached from the passes that computed them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed.protocols import TokenIds, TokenVectors
+
+from sentbed_hardware._torch.gradient_caching import BatchVectors
+from sentbed_hardware._torch.tower import Chunk, Tower
+from sentbed_hardware.engine_parts.component_output_checks import tensor_of
+
+
+class BatchTokenVectors(BatchVectors):
+    """The vectors of the tokens that count, `vectors` `(total, width)`, text by text, in one process."""
+
+    def __init__(
+        self,
+        tower: Tower,
+        tokens: TokenIds,
+        chunks: Sequence[Chunk],
+        recompute: bool = True,
+    ) -> None:
+        self.counts = np.zeros(len(tokens), np.int64)
+        """Vectors of each text."""
+        super().__init__(tower, tokens, chunks, recompute)
+
+    def forward(self, rows: Chunk) -> torch.Tensor:
+        """Return the vectors of these texts from one pass."""
+        output: TokenVectors = self.tower.forward(self.tokens, rows)
+        self.counts[rows] = output.mask.sum(dim=1).cpu().numpy()
+        return tensor_of(output)
+
+    def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return the vectors of all texts, in order, given those of each pass."""
+        positions = [self.positions(rows) for rows in self.shares.passes]
+        order = np.argsort(np.concatenate(positions))
+        return torch.cat(list(parts))[self.tower.put(order)]
+
+    def positions(self, rows: Chunk) -> NDArray[np.int64]:
+        """Return which of all vectors are those of these texts, in the order of `forward`."""
+        ends = np.cumsum(self.counts)
+        places = [np.arange(ends[row] - self.counts[row], ends[row]) for row in rows]
+        return np.concatenate(places)
+
+    def texts_of(self, vectors: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the texts that these vectors are of."""
+        texts: NDArray[np.int64] = np.repeat(np.arange(len(self.counts)), self.counts)
+        return texts[vectors]
+
+    def by_column(self, columns: Mapping[str, TokenIds]) -> dict[str, TokenVectors]:
+        """Return the vectors of each column, padded, given the columns whose texts these are."""
+        starts = np.cumsum(self.counts) - self.counts
+        result = {}
+        first = 0
+        for name, tokens in columns.items():
+            texts = slice(first, first + len(tokens))
+            counts = self.counts[texts, None]
+            columns_of_text = np.arange(max(1, int(counts.max())))
+            mask = columns_of_text < counts
+            places = np.where(mask, starts[texts, None] + columns_of_text, 0)
+            vectors = self.vectors[self.tower.put(places)]
+            result[name] = TokenVectors(vectors, self.tower.put(mask))
+            first += len(tokens)
+        return result

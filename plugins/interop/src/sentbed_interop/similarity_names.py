@@ -1,0 +1,27 @@
+"""Similarities of sentence-transformers, which have the same names here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sentbed import ModelError
+
+if TYPE_CHECKING:
+    from sentbed import Encoder
+
+COSINE = "cosine"
+"""The default, here and there."""
+SIMILARITIES = (COSINE, "dot", "euclidean", "manhattan")
+
+
+def similarity_of(encoder: Encoder) -> str:
+    """Return the library's name of an encoder's similarity. Raises `ModelError` if it has none."""
+    if encoder.similarity is None:
+        return COSINE
+    name = encoder.similarity.name
+    if name not in SIMILARITIES:
+        raise ModelError(
+            f"sentence-transformers has no similarity `{name}`, it has {', '.join(SIMILARITIES)}; take "
+            "`similarity` out of the encoder's recipe to export its vectors"
+        )
+    return name

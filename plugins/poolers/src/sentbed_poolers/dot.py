@@ -1,0 +1,24 @@
+"""The similarity `dot`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Similarity, SimilarityTraits, Tensor
+
+
+@attrs.frozen
+class Dot(Similarity):
+    """The dot product of two vectors."""
+
+    name: ClassVar[str] = "dot"
+    traits = SimilarityTraits(compares=frozenset({"vector", "sparse"}), formula="dot")
+
+    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the products of all pairs of vectors, `(n, m)`."""
+        return first @ second.T
+
+    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the product of each pair of vectors, `(n,)`."""
+        return (first * second).sum(dim=-1)

@@ -1,0 +1,26 @@
+"""The similarity `manhattan`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Similarity, SimilarityTraits, Tensor
+
+
+@attrs.frozen
+class Manhattan(Similarity):
+    """Minus the sum of the absolute differences of two vectors."""
+
+    name: ClassVar[str] = "manhattan"
+    traits = SimilarityTraits(compares=frozenset({"vector", "sparse"}))
+
+    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the distances of all pairs of vectors, times -1, `(n, m)`."""
+        import torch
+
+        return -torch.cdist(first, second, p=1.0)
+
+    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return the distance of each pair of vectors, times -1, `(n,)`."""
+        return -(first - second).abs().sum(dim=-1)

@@ -1,0 +1,41 @@
+"""The similarity `maxsim`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Similarity, SimilarityTraits, Tensor, TokenVectors
+
+
+@attrs.frozen
+class MaxSim(Similarity):
+    """For each token of the first text its best dot product with one of the second, added up (ColBERT).
+
+    For tokens u_1 ... u_m of the first text and v_1 ... v_n of the second it is sum_i max_j u_i v_j. The first
+    text is the query: the other way round it is another number. A second text without any token has
+    -10^9.
+
+    Source: Khattab and Zaharia (2020), section 3.3.
+    """
+
+    name: ClassVar[str] = "maxsim"
+    traits = SimilarityTraits(
+        cites=("khattab2020colbert",), compares=frozenset({"tokens"})
+    )
+
+    mean: bool = False
+    """Whether the sum is divided by the number of the first text's tokens, so that it does not grow with
+    their number."""
+
+    def similarity(self, first: TokenVectors, second: TokenVectors) -> Tensor:
+        """Return the similarity of all pairs of texts, `(n, m)`."""
+        from sentbed_poolers._torch.maxsim import maxsim
+
+        return maxsim(first, second, self.mean)
+
+    def pairwise(self, first: TokenVectors, second: TokenVectors) -> Tensor:
+        """Return the similarity of each pair of texts, `(n,)`."""
+        from sentbed_poolers._torch.maxsim import pairwise_maxsim
+
+        return pairwise_maxsim(first, second, self.mean)
