@@ -33,6 +33,7 @@ def test_the_hook_offers_the_poolers_by_name() -> None:
         "mask-mlp",
         "prompt",
         "prompt-eol",
+        "splade",
     ]
 
 
@@ -57,6 +58,7 @@ def test_each_pooler_says_what_it_needs() -> None:
         "mask-mlp": {"mask-token", "template"},
         "prompt": {"causal", "template"},
         "prompt-eol": {"causal", "template"},
+        "splade": {"logits"},
     }
 
 
@@ -73,7 +75,7 @@ def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
         "import sys, sentbed_poolers\n"
         "from sentbed_testing import offered\n"
         "built = [pooler() for pooler in offered(sentbed_poolers.poolers())]\n"
-        "assert len(built) == 12\n"
+        "assert len(built) == 13\n"
         "assert len(offered(sentbed_poolers.transforms())) == 2\n"
         "heavy = {'torch', 'transformers', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

@@ -1,0 +1,74 @@
+"""The loss `flops`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from attrs.validators import ge
+from sentbed.protocols import Loss, LossTraits, Module
+
+from sentbed_losses.nested_loss_base import Nested, combined, inner_module
+
+
+@attrs.frozen
+class Flops(Nested):
+    """Another loss, and a regulariser that makes vectors sparse: FLOPS of their dot products (SPLADE).
+
+    For vectors with components a_ij >= 0 of N texts, FLOPS = sum_j (sum_i a_ij / N)^2. The loss is
+
+        loss + s * (query_weight * FLOPS(queries) + document_weight * FLOPS(documents))
+
+    where documents are all other columns of texts together. In step t, counted from 0, the factor s is
+    (t / warmup)^2, and 1 from step `warmup` on. A teacher's vectors are not counted.
+
+    Source: Paria et al. 2020, equation 4; Formal et al. 2021 (SPLADE v2), section 2.3.
+    """
+
+    name: ClassVar[str] = "flops"
+
+    loss: Loss
+    """The inner loss: `{ use = "info-nce", similarity = "dot", temperature = 1.0 }`."""
+    query_weight: float = attrs.field(default=5e-5, validator=ge(0))
+    """Weight of the queries' FLOPS, >= 0."""
+    document_weight: float = attrs.field(default=3e-5, validator=ge(0))
+    """Weight of the documents' FLOPS, >= 0."""
+    query: str = "anchor"
+    """Column of the queries."""
+    warmup: int = attrs.field(default=0, validator=ge(0))
+    """Steps in which both weights grow from 0, quadratically; SPLADE's code takes a third of training."""
+
+    @property
+    def inner(self) -> tuple[Loss, ...]:
+        """The inner loss."""
+        return (self.loss,)
+
+    @property
+    def traits(self) -> LossTraits:
+        """The traits of the inner loss; with `warmup`, steps are counted in a state."""
+        traits = combined(self.inner, "paria2020flops", "formal2021splade")
+        return attrs.evolve(
+            traits,
+            needs=traits.needs | {self.query},
+            stateful=traits.stateful or self.warmup > 0,
+        )
+
+    def build(self, width: int) -> Module:
+        """Return `module(inputs) -> LossOutput`.
+
+        Metrics: `NAME` of the inner loss, and its own as `NAME.METRIC`; `query_flops` and `document_flops`,
+        without weights; `query_active` and `document_active`, the mean number of components that are not 0.
+        """
+        from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
+
+        traits = self.traits
+        module = StatefulFlopsLoss if traits.stateful else FlopsLoss
+        return module(
+            inner_module(self.loss, width),
+            name=self.loss.name,
+            query=self.query,
+            query_weight=self.query_weight,
+            document_weight=self.document_weight,
+            warmup=self.warmup,
+            targets=traits.targets,
+        )
