@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, optional
 from sentbed import FilePath, ModelId, SentbedError, locate
-from sentbed.helpers import read_file
 from sentbed.protocols import Backbone, BackboneTraits, BuildContext, BuiltBackbone
 
-from sentbed_backbones.model_file_checks import LARGEST_JSON, is_local, problems_of
+from sentbed_backbones.model_file_checks import is_local, problems_of
+from sentbed_backbones.static_files import table_directory
 
-STATIC_EMBEDDING = "StaticEmbedding"
-"""Module of sentence-transformers whose folder is a table with its tokenizer."""
-TABLE_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
-"""Files of such a folder, and of a saved backbone."""
+if TYPE_CHECKING:
+    from sentbed_backbones._torch.token_table import TokenTable
 
 
 @attrs.frozen(kw_only=True)
@@ -130,37 +126,30 @@ class Static(Backbone):
         Raises:
             ModelError: if table or tokenizer are missing, damaged, or do not fit together.
         """
-        from sentbed_backbones._torch.static import build
+        from sentbed_backbones._torch.static import BuiltStatic
 
-        return build(self, context)
+        built = BuiltStatic(
+            self._table(context),
+            special_tokens=self.special_tokens,
+            leaves_out_unknown=self.file is not None,
+        )
+        built.module.requires_grad_(not self.freeze)
+        return built
 
+    def _table(self, context: BuildContext) -> TokenTable:
+        """Return the table and its tokenizer, from where the fields or `context.saved` say."""
+        from sentbed_backbones._torch import token_table
 
-def table_directory(directory: Path) -> Path | None:
-    """Return the folder with table and tokenizer in that of a model; None for a model of transformers.
-
-    It is that of the first module, if sentence-transformers wrote it, or the directory itself.
-    """
-    modules = _read_json(directory / "modules.json")
-    if isinstance(modules, list) and modules and isinstance(modules[0], dict):
-        kind = str(modules[0].get("type", ""))
-        if kind.rpartition(".")[2] != STATIC_EMBEDDING:
-            return None
-        subfolder = Path(str(modules[0].get("path", "")))
-        if subfolder.is_absolute() or ".." in subfolder.parts:
-            return None
-        return directory / subfolder
-    config = _read_json(directory / "config.json")
-    if isinstance(config, dict) and config.get("model_type") not in (None, "model2vec"):
-        return None
-    files = (TABLE_FILE, TOKENIZER_FILE)
-    return directory if all((directory / name).is_file() for name in files) else None
-
-
-def _read_json(file: Path) -> Any:
-    """Return the content of a JSON file; None if there is none, or it cannot be read."""
-    if not file.is_file():
-        return None
-    try:
-        return json.loads(read_file(file, LARGEST_JSON))
-    except (SentbedError, OSError, ValueError):
-        return None
+        if context.saved is not None:
+            return token_table.from_saved(context.saved, context.sums)
+        if self.file is not None:
+            return token_table.from_word_vectors(
+                locate(self.file), self.most_words, self.lowercase
+            )
+        if self.model is not None:
+            return token_table.from_model(
+                self.model, self.revision, self.init == "random"
+            )
+        return token_table.from_texts(
+            context.texts(), self.vocab_size, self.lowercase, self.width
+        )

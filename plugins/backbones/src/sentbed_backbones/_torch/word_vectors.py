@@ -10,6 +10,7 @@ import tokenizers
 import torch
 import transformers
 from sentbed import DataError
+from sentbed.helpers import open_file
 from sentbed_common import bounded_lines
 
 UNKNOWN = "[UNK]"
@@ -32,9 +33,10 @@ def read_word_vectors(
     rows: list[np.ndarray[Any, Any]] = []
     width = 0
     lines = 0
-    with file.open(encoding="utf-8", errors="replace", newline="\n") as stream:
-        for number, line in enumerate(bounded_lines(stream, file), 1):
-            fields = line.rstrip().split(" ")
+    with open_file(file) as stream:
+        for number, content in enumerate(bounded_lines(stream, file), 1):
+            line = content.decode("utf-8", "replace").rstrip()
+            fields = line.split(" ")
             if number == 1 and len(fields) == 2 and all(map(str.isdigit, fields)):
                 width = int(fields[1])
                 continue
@@ -45,7 +47,7 @@ def read_word_vectors(
             word = " ".join(fields[:-width]) if width else ""
             if not word:
                 raise DataError(
-                    f"found {line.rstrip()!r:.80}, expected a word and {width or 'its'} numbers; is this a "
+                    f"found {line!r:.80}, expected a word and {width or 'its'} numbers; is this a "
                     "file of GloVe or word2vec in text format?",
                     file,
                     number,
