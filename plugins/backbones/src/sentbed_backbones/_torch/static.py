@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tokenizers
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from sentbed import ModelError
 from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
@@ -123,7 +124,7 @@ class BuiltStatic(BuiltBackbone):
         self.weights_directory = table.weights_directory
         self.max_length = LONGEST
         # The gradient of each pass has all rows, each about a quarter as dear as a padded token.
-        self.training_pass_cost = count // 4
+        self.training_pass_cost = BuiltBackbone.training_pass_cost + count // 4
         self.origin = table.origin
 
     @property
@@ -153,4 +154,8 @@ class BuiltStatic(BuiltBackbone):
         with quiet():
             self.tokenizer.save(directory)
         rows = self.module.rows.cpu().contiguous()
-        save_file({ROWS: rows}, directory / TABLE_FILE)
+        try:
+            save_file({ROWS: rows}, directory / TABLE_FILE)
+        except SafetensorError as error:
+            # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+            raise OSError(str(error)) from error
