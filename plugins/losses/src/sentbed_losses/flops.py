@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import attrs
-from attrs.validators import ge
+from attrs.validators import and_, ge, le
 from sentbed.protocols import Loss, LossTraits, Module
 
 from sentbed_losses.nested_loss_base import Nested, combined, inner_module
@@ -19,8 +19,8 @@ class Flops(Nested):
 
         loss + s * (query_weight * FLOPS(queries) + document_weight * FLOPS(documents))
 
-    where documents are all other columns of texts together. In step t, counted from 0, the factor s is
-    (t / warmup)^2, and 1 from step `warmup` on. A teacher's vectors are not counted.
+    where documents are all other columns of texts together. While a part p < warmup of the stage's steps is
+    over, the factor s is (p / warmup)^2, and then 1. A teacher's vectors are not counted.
 
     Source: Paria et al. 2020, equation 4; Formal et al. 2021 (SPLADE v2), section 2.3.
     """
@@ -35,8 +35,8 @@ class Flops(Nested):
     """Weight of the documents' FLOPS, >= 0."""
     query: str = "anchor"
     """Column of the queries."""
-    warmup: int = attrs.field(default=0, validator=ge(0))
-    """Steps in which both weights grow from 0, quadratically; SPLADE's code takes a third of training."""
+    warmup: float = attrs.field(default=1 / 3, validator=and_(ge(0), le(1)))
+    """Part of the stage's steps in which both weights grow from 0, quadratically, in [0, 1]."""
 
     @property
     def inner(self) -> tuple[Loss, ...]:
@@ -45,12 +45,12 @@ class Flops(Nested):
 
     @property
     def traits(self) -> LossTraits:
-        """The traits of the inner loss; with `warmup`, steps are counted in a state."""
+        """The traits of the inner loss; with `warmup`, it is asked how much of the stage is over."""
         traits = combined(self.inner, "paria2020flops", "formal2021splade")
         return attrs.evolve(
             traits,
             needs=traits.needs | {self.query},
-            stateful=traits.stateful or self.warmup > 0,
+            scheduled=traits.scheduled or self.warmup > 0,
         )
 
     def build(self, width: int) -> Module:
@@ -71,4 +71,5 @@ class Flops(Nested):
             document_weight=self.document_weight,
             warmup=self.warmup,
             targets=traits.targets,
+            inner_is_scheduled=self.loss.traits.scheduled,
         )

@@ -74,7 +74,7 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
                 "loss": {"use": "info-nce", "temperature": 0.5},
                 "query_weight": 0.1,
                 "document_weight": 0.1,
-                "warmup": 2,
+                "warmup": 0.5,
             },
             ("negative",),
         ),

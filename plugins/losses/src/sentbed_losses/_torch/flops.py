@@ -6,12 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
-from sentbed.protocols import LossOutput
-
-STEP = "step"
-"""Key of the number of steps in the state."""
-INNER = "loss."
-"""Beginning of the names of the inner loss's states."""
+from sentbed.protocols import PROGRESS, LossOutput
 
 
 class FlopsLoss(torch.nn.Module):
@@ -27,8 +22,9 @@ class FlopsLoss(torch.nn.Module):
         query: str,
         query_weight: float,
         document_weight: float,
-        warmup: int,
+        warmup: float,
         targets: Collection[str],
+        inner_is_scheduled: bool,
     ) -> None:
         super().__init__()
         self.loss = loss
@@ -38,24 +34,30 @@ class FlopsLoss(torch.nn.Module):
         self.document_weight = document_weight
         self.warmup = warmup
         self.targets = frozenset(targets)
+        self.inner_is_scheduled = inner_is_scheduled
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
-        """Return the loss of a batch, with full weights."""
-        return self.regularised(self.loss(inputs), inputs, 1.0)
-
-    def regularised(
+    def forward(
         self,
-        inner: LossOutput,
         inputs: Mapping[str, torch.Tensor],
-        scale: torch.Tensor | float,
+        state: Mapping[str, torch.Tensor] | None = None,
     ) -> LossOutput:
-        """Return the inner loss with FLOPS, whose weights are multiplied by `scale`."""
-        queries = inputs[self.query]
-        documents = self._documents(inputs)
+        """Return the loss of a batch; the state is that of the inner loss."""
+        columns = dict(inputs)
+        progress = columns.pop(PROGRESS, None)
+        arguments: list[Any] = [inputs if self.inner_is_scheduled else columns]
+        if state is not None:
+            arguments.append(state)
+        inner: LossOutput = self.loss(*arguments)
+
+        queries = columns[self.query]
+        documents = self._documents(columns)
         query_flops, document_flops = flops(queries), flops(documents)
-        weighted = (
+        regulariser = (
             self.query_weight * query_flops + self.document_weight * document_flops
         )
+        if self.warmup > 0 and progress is not None:
+            share = (progress / self.warmup).clamp(max=1.0)
+            regulariser = share.square() * regulariser
         metrics = {
             self.name: inner.loss.detach(),
             "query_flops": query_flops.detach(),
@@ -65,56 +67,28 @@ class FlopsLoss(torch.nn.Module):
         }
         for name, value in inner.metrics.items():
             metrics[f"{self.name}.{name}"] = value
-        return LossOutput(inner.loss + scale * weighted, metrics)
+        return LossOutput(inner.loss + regulariser, metrics, inner.state)
 
-    def _documents(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def _documents(self, columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the vectors of all columns but the queries and a teacher's, `(texts, width)`."""
-        columns = []
-        for name, vectors in inputs.items():
+        documents = []
+        for name, vectors in columns.items():
             is_left_out = name == self.query or name in self.targets
             if vectors.ndim == 2 and not is_left_out:
-                columns.append(vectors)
-        if not columns:
-            return torch.zeros_like(inputs[self.query][:1])
-        return torch.cat(columns)
+                documents.append(vectors)
+        if not documents:
+            return torch.zeros_like(columns[self.query][:1])
+        return torch.cat(documents)
 
 
 class StatefulFlopsLoss(FlopsLoss):
-    """`FlopsLoss` that counts steps for the warm-up, and keeps the state of the inner loss."""
+    """`FlopsLoss` around a loss with a state."""
 
     def initial_state(self) -> dict[str, torch.Tensor]:
-        """Return the number of steps, 0, and the first state of the inner loss."""
-        state = {STEP: torch.zeros(())}
+        """Return the first state of the inner loss."""
         inner: Any = self.loss
-        if hasattr(inner, "initial_state"):
-            for name, value in inner.initial_state().items():
-                state[f"{INNER}{name}"] = value
+        state: dict[str, torch.Tensor] = inner.initial_state()
         return state
-
-    def forward(
-        self,
-        inputs: Mapping[str, torch.Tensor],
-        state: Mapping[str, torch.Tensor] | None = None,
-    ) -> LossOutput:
-        """Return the loss of a batch in the step that the state counts."""
-        assert state is not None
-        inner_state = {
-            name.removeprefix(INNER): value
-            for name, value in state.items()
-            if name.startswith(INNER)
-        }
-        if hasattr(self.loss, "initial_state"):
-            inner = self.loss(inputs, inner_state)
-        else:
-            inner = self.loss(inputs)
-
-        # A warm-up of 0 steps is over in step 0.
-        progress = (state[STEP] + float(self.warmup == 0)) / max(self.warmup, 1)
-        output = self.regularised(inner, inputs, progress.clamp(max=1.0).square())
-        after = {STEP: state[STEP] + 1}
-        for name, value in (inner.state or {}).items():
-            after[f"{INNER}{name}"] = value
-        return LossOutput(output.loss, output.metrics, after)
 
 
 def flops(vectors: torch.Tensor) -> torch.Tensor:
