@@ -102,9 +102,9 @@ class StaticTokenizer(BulkTokenizer):
 
         (empty,) = np.nonzero(lengths == 0)
         starts = np.cumsum(lengths) - lengths
-        ids = np.insert(ids.astype(np.int32), starts[empty], self.rows)
+        filled = np.insert(ids.astype(np.int32), starts[empty], self.rows)
         lengths[empty] = 1
-        return TokenIds(ids, np.concatenate([[0], np.cumsum(lengths)]))
+        return TokenIds(filled, np.concatenate([[0], np.cumsum(lengths)]))
 
 
 class BuiltStatic(BuiltBackbone):
