@@ -26,12 +26,17 @@ PAIRS = [
         "the state from which the next word is predicted",
         "causal` or `opt",
     ),
-    ("opt", "first", "the first token has seen nothing of the text", "bert` or `t5"),
+    (
+        "opt",
+        "first",
+        "the first token has seen nothing of the text",
+        "bert`, `static` or `t5",
+    ),
     (
         "causal",
         "cls-mlp",
         "the first token has seen nothing of the text",
-        "bert` or `t5",
+        "bert`, `static` or `t5",
     ),
 ]
 

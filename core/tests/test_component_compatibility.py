@@ -271,7 +271,8 @@ def test_an_impossible_pair_is_a_sentence_with_the_reason_and_what_to_take_inste
 
 
 def test_every_word_that_a_pooler_may_use_has_its_reason():
-    attention, states = {"bidirectional", "causal"}, {"decoder", "mask-token", "layers"}
+    attention = {"bidirectional", "causal"}
+    states = {"decoder", "mask-token", "layers", "logits"}
     assert set(REASONS) == attention | states | {
         "template-alone",
         "template-alone-from-0",

@@ -16,6 +16,7 @@ from sentbed_losses.angle import Angle
 from sentbed_losses.cosent import CoSENT
 from sentbed_losses.cosine_mse import CosineMSE
 from sentbed_losses.distill import Distill
+from sentbed_losses.flops import Flops
 from sentbed_losses.gist import Gist
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.margin_mse import MarginMSE
@@ -66,6 +67,8 @@ LOSSES = [
         weights=(1.0, 0.5, 2.0),
     ),
     SpreadOut(),
+    Flops(InfoNCE(), warmup=0.0),
+    Flops(Queue(size=7), warmup=0.0),
     Distill(projection=4),
     SimilarityKL(),
     MarginMSE(),

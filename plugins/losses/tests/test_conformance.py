@@ -53,6 +53,10 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
             ]
         },
     ],
+    "flops": [
+        {"loss": NCE, "query_weight": 0.1, "document_weight": 0.1},
+        {"loss": {"use": "queue", "size": 8}, "warmup": 0.5},
+    ],
     "spread-out": [{}, {"excess": False, "mean_weight": 0.0, "aggregation": "sum"}],
     "distill": [{}, {"distance": "l2"}, {"distance": "cosine"}],
     "similarity-kl": [

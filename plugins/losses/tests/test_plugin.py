@@ -30,6 +30,7 @@ def test_the_hook_offers_the_losses_by_name() -> None:
         "matryoshka",
         "sum",
         "spread-out",
+        "flops",
         "distill",
         "similarity-kl",
         "margin-mse",
@@ -43,7 +44,7 @@ def test_calling_the_hook_loads_no_heavy_library_and_building_does() -> None:
         "import sys, sentbed_losses\n"
         "from sentbed_testing import offered\n"
         "found = {loss.name: loss for loss in offered(sentbed_losses.losses())}\n"
-        "plain = found.keys() - {'matryoshka', 'sum'}\n"
+        "plain = found.keys() - {'flops', 'matryoshka', 'sum'}\n"
         "built = [found[name]() for name in sorted(plain)]\n"
         "assert len(built) == 15\n"
         "built.append(found['matryoshka'](loss=found['sum'](losses=(built[0],)), dimensions=(4,)))\n"

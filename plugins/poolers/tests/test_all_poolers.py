@@ -17,6 +17,7 @@ from sentbed_poolers.mean import Mean
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt import Prompt
 from sentbed_poolers.prompt_eol import PromptEOL
+from sentbed_poolers.splade import Splade
 from sentbed_poolers.weighted_mean import WeightedMean
 
 States = Callable[..., TokenStates]
@@ -34,6 +35,7 @@ OF_THE_TOKENS = [
     Last(),
     Prompt(),
     PromptEOL(),
+    Splade(),
 ]
 """The poolers that read the attention mask."""
 

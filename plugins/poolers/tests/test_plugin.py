@@ -33,6 +33,7 @@ def test_the_hook_offers_the_poolers_by_name() -> None:
         "mask-mlp",
         "prompt",
         "prompt-eol",
+        "splade",
         "tokens",
     ]
 
@@ -58,6 +59,7 @@ def test_each_pooler_says_what_it_needs() -> None:
         "mask-mlp": {"mask-token", "template"},
         "prompt": {"causal", "template"},
         "prompt-eol": {"causal", "template"},
+        "splade": {"logits"},
         "tokens": set(),
     }
 

@@ -189,12 +189,12 @@ def _are_alike(tokens: TokenIds, places: NDArray[np.int64]) -> bool:
 
 
 def plan_batches(
-    lengths: NDArray[np.int64], token_budget: int
+    lengths: NDArray[np.int64], token_budget: int, batch_cost: int = BATCH_COST
 ) -> Iterator[NDArray[np.int64]]:
     """Yield the row indices of each batch, longest texts first.
 
     Neighbouring lengths share a batch only if the padding costs less than another batch: dynamic programming
-    over the distinct lengths finds the exact cuts that minimise `padded tokens + BATCH_COST x batches`. A
+    over the distinct lengths finds the exact cuts that minimise `padded tokens + batch_cost x batches`. A
     batch holds at most `token_budget` tokens, or one row.
     """
     import numpy as np
@@ -211,7 +211,7 @@ def plan_batches(
         rows = ends[stop] - ends[:stop]
         padded = rows * distinct[:stop]
         batches = np.ceil(rows / np.maximum(1, token_budget // distinct[:stop]))
-        costs = best[:stop] + padded + BATCH_COST * batches
+        costs = best[:stop] + padded + batch_cost * batches
         cut[stop] = int(np.argmin(costs))
         best[stop] = costs[cut[stop]]
     cuts = [len(distinct)]

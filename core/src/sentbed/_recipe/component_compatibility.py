@@ -33,6 +33,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "decoder": "a decoder that reads the encoded text",
         "mask-token": "a mask token in the vocabulary",
         "layers": "the states of every layer",
+        "logits": "the logits of a masked language model's head",
         "template-alone": "the state of the template without a sentence",
         "template-alone-from-0": "the state of the template without a sentence, at positions from 0",
     }

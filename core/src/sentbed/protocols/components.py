@@ -115,6 +115,9 @@ class BuiltBackbone:
     own; None if the weights are random, or those of a saved encoder."""
     vocabulary: Sequence[str] = ()
     """Text of each token by its id, if the traits say `predicts`."""
+    training_pass_cost: int = 128
+    """What a pass in training costs besides its tokens, in padded tokens: texts of unlike length share a pass
+    where that is less padding."""
 
     def logits(self, states: Any) -> Any:
         """Return float32 logits `(n, tokens)` for the last layer's states `(n, width)`, both in NumPy."""

@@ -88,7 +88,8 @@ class PoolerTraits(ComponentTraits):
 
     needs: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)
     """Needs: `bidirectional` (every token attends to the whole text), `causal` (only the last one does),
-    `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers` (see `TokenStates`),
+    `decoder`, `mask-token`, `template-alone`, `template-alone-from-0`, `layers` (see `TokenStates`), `logits`
+    (the states are those of the vocabulary, by a language-modelling head; their width is its size),
     `template` (a prompt around the sentence), or further words that a plugin's backbones offer."""
     template: str | None = attrs.field(default=None, validator=_TEXT)
     """Default template of the prompt; see `sentbed show prompt`."""

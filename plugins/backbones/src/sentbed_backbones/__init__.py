@@ -34,6 +34,10 @@ def backbones() -> Mapping[str, Lazy]:
             "sentbed_backbones.causal:Causal",
             "Any causal language model of transformers without its head: LLaMA, Mistral, Qwen, GPT-2, ...",
         ),
+        "static": Lazy(
+            "sentbed_backbones.static:Static",
+            "A table of token vectors: a model's input embeddings, StaticEmbedding, model2vec or word vectors.",
+        ),
     }
 
 

@@ -9,7 +9,7 @@ from attrs.validators import ge
 from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_common import import_heavy
 
-from sentbed_backbones.transformer_base import TEMPLATE_ALONE, Transformer
+from sentbed_backbones.transformer_base import LOGITS, TEMPLATE_ALONE, Transformer
 
 
 @attrs.frozen(kw_only=True)
@@ -24,7 +24,7 @@ class Bert(Transformer):
     random_positions: ClassVar[int | None] = 512
     head_in_files: ClassVar[bool | None] = True
     offered: ClassVar[frozenset[str]] = frozenset(
-        {"bidirectional", "mask-token", "layers", *TEMPLATE_ALONE}
+        {"bidirectional", "mask-token", "layers", LOGITS, *TEMPLATE_ALONE}
     )
 
     size: Literal["tiny", "mini", "small", "medium", "base", "large"] = "tiny"

@@ -27,8 +27,18 @@ Layers: TypeAlias = Literal["last", "first-last", "last-two"] | tuple[int, ...]
 TEMPLATE_ALONE = ("template-alone", "template-alone-from-0")
 """Needs of poolers that subtract the state of the template alone; see `TokenStates.mask_state`."""
 
+LOGITS = "logits"
+"""Need of poolers that read the vocabulary's logits, of a language-modelling head, as states of tokens."""
+
 LAYERS = {"last": (-1,), "first-last": (1, -1), "last-two": (-2, -1)}
 """The layers behind each name, numbered as in transformers: 0 is the embedding output."""
+
+READS = {
+    "decoder": "the decoder",
+    "layers": "layers of its own",
+    LOGITS: "the logits of the last layer",
+}
+"""What poolers with these needs read, in the place of `layers`."""
 
 
 def _not_empty(_: Any, __: Any, value: Layers) -> None:
@@ -133,8 +143,8 @@ class Transformer(Backbone):
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield settings that have no effect under a pooler with these needs."""
-        if self.layers != "last" and (reads := sorted(needs & {"layers", "decoder"})):
-            what = "layers of its own" if reads == ["layers"] else "the decoder"
+        if self.layers != "last" and (reads := needs & READS.keys()):
+            what = READS[min(reads)]
             yield f"the pooler reads {what}, and `layers` would have no effect; take it out"
 
     @property
@@ -156,7 +166,7 @@ class Transformer(Backbone):
             ),
             offers=self.offered | {"span"},
             heeds=frozenset(
-                {"decoder", "layers", "mask-token", "span", *TEMPLATE_ALONE}
+                {"decoder", "layers", LOGITS, "mask-token", "span", *TEMPLATE_ALONE}
             ),
             from_files=self.init == "pretrained" and self.lora is None,
             untrainable=self._untrainable(),

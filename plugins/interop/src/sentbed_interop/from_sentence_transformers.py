@@ -46,9 +46,10 @@ class FromSentenceTransformers(Importer):
     """A folder of sentence-transformers, of any version, with modules that an encoder supports.
 
     These are `Transformer` (on text), `Pooling` (in a way that an installed pooler has: `cls`, `mean` and
-    `lasttoken` are), then perhaps `Dense` without activation (the projection) and `Normalize`; after `cls`
-    also a square `Dense` with tanh (`cls-mlp`). Weights are held in fp32, whatever the files have. Of a
-    folder that `sentbed export` wrote, prompt and `max_length` are those of the encoder.
+    `lasttoken` are), or `StaticEmbedding` in the place of both, then perhaps `Dense` without activation (the
+    projection) and `Normalize`; after `cls` also a square `Dense` with tanh (`cls-mlp`). Weights are held in
+    fp32, whatever the files have. Of a folder that `sentbed export` wrote, prompt and `max_length` are those
+    of the encoder.
 
     A folder's default prompt becomes the template, and its other prompts `task_prompts`: those of `query`,
     `document` (or `passage`) and of MTEB's tasks, as far as they can be templates; `sentbed import` says which
@@ -88,15 +89,20 @@ class FromSentenceTransformers(Importer):
             read_modules,
             settings_of,
         )
+        from sentbed_interop._torch.static_embedding import longest_text
 
         modules = read_modules(source)
         prompts, default = self._prompts(source)
         prompt = _default_prompt(source, prompts, default, modules)
         model = modules.transformer
-        settings, config = settings_of(model), read_json(model / "config.json")
+        settings: Mapping[str, Any] = {}
+        config: Mapping[str, Any] = {}
+        backbone = "static"
+        if not modules.static:
+            settings, config = settings_of(model), read_json(model / "config.json")
+            backbone = backbone_for(config, model)
         _require_right(model)
 
-        backbone = backbone_for(config, model)
         table: dict[str, Any] = {
             "backbone": {
                 "use": backbone,
@@ -122,7 +128,11 @@ class FromSentenceTransformers(Importer):
         if read_setting(settings, "do_lower_case", bool, model):
             _require_lowercase(encoder, model)
         if record is None or self.max_length:
-            limit = self.max_length or _limit(settings, config, model)
+            limit = self.max_length
+            if limit is None and modules.static:
+                limit = longest_text(model, encoder.backbone.max_length)
+            elif limit is None:
+                limit = _limit(settings, config, model)
             max_length = _left_for_sentence(encoder, limit, source)
             encoder.recipe = attrs.evolve(encoder.recipe, max_length=max_length)
         if modules.include_prompt:

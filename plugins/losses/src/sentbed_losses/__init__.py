@@ -62,6 +62,10 @@ def losses() -> Mapping[str, Lazy]:
             "sentbed_losses.spread_out:SpreadOut",
             "A regulariser that spreads the vectors of a batch over the sphere, for use in a `sum`.",
         ),
+        "flops": Lazy(
+            "sentbed_losses.flops:Flops",
+            "Another loss, and a regulariser that makes vectors sparse: FLOPS of their dot products (SPLADE).",
+        ),
         "distill": Lazy(
             "sentbed_losses.distill:Distill",
             "The distance of each vector from a teacher's vector of the same text.",

@@ -62,6 +62,10 @@ def poolers() -> Mapping[str, Lazy]:
             "sentbed_poolers.prompt_eol:PromptEOL",
             "The state of the last token of a prompt that asks a causal model for the sentence in one word.",
         ),
+        "splade": Lazy(
+            "sentbed_poolers.splade:Splade",
+            "One weight for each token of the vocabulary: how far the text speaks of it (SPLADE).",
+        ),
         "tokens": Lazy(
             "sentbed_poolers.tokens:Tokens",
             "The last layer's state of each real token, special tokens included, for late interaction (ColBERT).",

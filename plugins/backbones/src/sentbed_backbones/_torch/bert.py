@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import transformers
@@ -13,8 +13,9 @@ from sentbed.protocols import BuildContext, Module
 from sentbed_backbones._torch.built_transformer import Family, base_of
 from sentbed_backbones._torch.fast_bert import FastBert
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import EncoderStates
+from sentbed_backbones._torch.token_states import EncoderStates, VocabularyStates
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
+from sentbed_backbones.transformer_base import LOGITS
 
 SIZES: Mapping[str, tuple[int, int]] = {
     "tiny": (2, 128),
@@ -25,6 +26,9 @@ SIZES: Mapping[str, tuple[int, int]] = {
     "large": (24, 1024),
 }
 """Layers and width; heads have width 64 and the inner layer is four times as wide (Turc et al., 2019)."""
+
+HEADS = ("cls.", "lm_head.", "vocab_", "generator_", "predictions.", "head.")
+"""Beginnings of the names of weights of heads, in the architectures of the family."""
 
 
 class BertFamily(Family):
@@ -62,10 +66,11 @@ class BertFamily(Family):
         return None
 
     def states(self, model: Any, layers: bool) -> Module:
-        """Return transformers' own forward pass."""
-        return EncoderStates(
-            model, layers, counts=_takes_positions(model) and _counts_from(model) == 0
-        )
+        """Return transformers' own forward pass, with the head if the pooler reads logits."""
+        counts = _takes_positions(model) and _counts_from(model) == 0
+        if self.gives_logits:
+            return VocabularyStates(model, counts)
+        return EncoderStates(model, layers, counts)
 
     def first_position(self, model: Any) -> int:
         """Return the position of a text's first token.
@@ -82,10 +87,33 @@ class BertFamily(Family):
 
     def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
         """Return the packed form if the architecture is the plain one, else None."""
-        if self.denoises:
-            # The packed form counts positions itself.
+        if self.denoises or self.gives_logits:
+            # The packed form counts positions itself, and has no head.
             return None
         return FastBert(model, products, layers) if FastBert.fits(model) else None
+
+    @property
+    def gives_logits(self) -> bool:
+        """Whether the pooler reads logits of the vocabulary."""
+        return LOGITS in self.needs
+
+    def loader(self) -> Any:
+        """Return the class with the head if the pooler reads logits, else that without."""
+        return self.head_loader() if self.gives_logits else super().loader()
+
+    def width(self, config: Any) -> int:
+        """Return the size of the vocabulary for logits, else the width of a layer."""
+        return int(config.vocab_size) if self.gives_logits else super().width(config)
+
+    def advice(self, missing: Sequence[str]) -> str:
+        """Return what to do about missing weights, which may be those of the head."""
+        of_head = [name for name in missing if name.startswith(HEADS)]
+        if self.gives_logits and of_head:
+            return (
+                "they have no masked-language-modelling head, which the pooler reads; name a model that was "
+                "saved with it, such as `bert-base-uncased`"
+            )
+        return super().advice(missing)
 
     def head_loader(self) -> Any:
         """Return the class of masked language models."""
@@ -103,7 +131,7 @@ def _takes_positions(model: Any) -> bool:
 
 def _counts_from(model: Any) -> int:
     """Return the position of the first token; if it is not 0, the model counts positions itself."""
-    embeddings = getattr(base_of(model), "embeddings", None)
+    embeddings = getattr(base_of(model).base_model, "embeddings", None)
     padding = getattr(
         getattr(embeddings, "position_embeddings", None), "padding_idx", None
     )

@@ -301,7 +301,7 @@ def _load(
     missing = sorted(
         key for key in info["missing_keys"] if not key.startswith("pooler.")
     )
-    embeddings = _name_of_embeddings(model)
+    embeddings = name_of_embeddings(model)
     if embeddings in missing and _read_tied_embeddings(model, directory):
         missing.remove(embeddings)
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
@@ -328,7 +328,7 @@ def _load(
     return model
 
 
-def _name_of_embeddings(model: Any) -> str | None:
+def name_of_embeddings(model: Any) -> str | None:
     """Return the name of the input embeddings among the model's parameters."""
     embeddings = model.get_input_embeddings().weight
     return next(

@@ -61,6 +61,30 @@ class EncoderStates(torch.nn.Module):
         )
 
 
+class VocabularyStates(torch.nn.Module):
+    """A masked language model: logits of the vocabulary in the place of each token's state.
+
+    `counts` as in `EncoderStates`.
+    """
+
+    def __init__(self, model: Any, counts: bool = False) -> None:
+        super().__init__()
+        self.model = model
+        self.counts = counts
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> TokenStates:
+        """Return the logits of every token, `(batch, length, vocabulary)`."""
+        places = {}
+        if self.counts and attention_mask is not None:
+            places["position_ids"] = positions(attention_mask)
+        output = self.model(
+            input_ids=input_ids, attention_mask=attention_mask, **places
+        )
+        return TokenStates(output.logits, attention_mask)
+
+
 def positions(attention_mask: torch.Tensor) -> torch.Tensor:
     """Return the position of each token in its text, `(batch, length)`, whichever side is padded."""
     return (attention_mask.cumsum(1) - 1).clamp(min=0)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.helpers import fault, pad, plan_batches
-from sentbed.protocols import TokenIds, TokenStates
+from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
 
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.engine_base import ModuleArguments
@@ -127,19 +127,22 @@ class Tower:
 
 
 def plan_chunks(
-    lengths: NDArray[np.int64], columns: int, micro_batch: int | None
+    lengths: NDArray[np.int64],
+    columns: int,
+    micro_batch: int | None,
+    pass_cost: int = BuiltBackbone.training_pass_cost,
 ) -> Iterator[Chunk]:
     """Yield the texts of each forward pass, longest first.
 
     `lengths` are those of the texts of `columns` columns. Texts of similar length go together: in one pass
-    for all, half of the batch would be padding. With `micro_batch`, a pass has at most the average number of
-    tokens and the number of texts of that many rows, but at least one text: the memory of a plain batch of
-    that size.
+    for all, half of the batch would be padding, which is dearer unless a pass costs more, `pass_cost` in
+    tokens. With `micro_batch`, a pass has at most the average number of tokens and the number of texts of
+    that many rows, but at least one text: the memory of a plain batch of that size.
     """
     if micro_batch is None:
-        yield from plan_batches(lengths, NO_LIMIT)
+        yield from plan_batches(lengths, NO_LIMIT, pass_cost)
         return
     texts = micro_batch * columns
     budget = max(math.ceil(lengths.sum() * texts / len(lengths)), lengths.max())
-    for rows in plan_batches(lengths, budget):
+    for rows in plan_batches(lengths, budget, pass_cost):
         yield from np.array_split(rows, math.ceil(len(rows) / texts))

@@ -320,7 +320,10 @@ class TorchTrainer(Trainer):
             micro_batch *= self.engine.processes.world
             if micro_batch * texts_of_a_row >= len(tokens):
                 micro_batch = None
-        chunks = list(plan_chunks(tokens.lengths, texts_of_a_row, micro_batch))
+        pass_cost = tower.encoder.backbone.training_pass_cost
+        chunks = list(
+            plan_chunks(tokens.lengths, texts_of_a_row, micro_batch, pass_cost)
+        )
         return tokens, chunks, micro_batch is not None
 
     def _by_column(

@@ -29,6 +29,13 @@ from sentbed_interop._torch.sentence_transformers_names import (
     TOKENIZER,
 )
 from sentbed_interop._torch.sentence_transformers_tokenizer import write_tokenizer
+from sentbed_interop._torch.static_embedding import (
+    STATIC_EMBEDDING,
+    holds_table,
+    require_same_static_vectors,
+    require_static,
+    set_longest_text,
+)
 from sentbed_interop.merged_adapters import save_merged
 from sentbed_interop.similarity_names import similarity_of
 
@@ -38,6 +45,7 @@ if TYPE_CHECKING:
 REASONS = {
     "decoder": "it reads the decoder's output",
     "layers": "it reads several layers",
+    "logits": "it reads the logits of a language-modelling head",
     "mask-token": "it reads the state of the mask token",
 }
 """Reasons why sentence-transformers has no equivalent of a pooler with these needs."""
@@ -66,8 +74,10 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
     for file in (directory / "encoder" / "backbone").iterdir():
         file.rename(directory / file.name)
     shutil.rmtree(directory / "encoder")
-    _add_unused(directory)
+    if holds_table(directory):
+        return _write_static(encoder, directory, pooling, layers, prompts, verify)
     dtype = _dtype(encoder, directory)
+    _add_unused(directory)
 
     if encoder.recipe.resolved_prompt is not None:
         _write_prompt_record(encoder, directory)
@@ -78,33 +88,60 @@ def write_folder(encoder: Encoder, directory: Path, verify: bool) -> tuple[str, 
             f"The weights were held in {dtype} and are computed in float32 here: digits differ.",
         )
 
-    _write_modules(directory, pooling, layers, encoder)
-    similarity = similarity_of(encoder)
-    _write_settings(directory, written.max_seq_length, dtype, prompts, similarity)
+    _write_modules(directory, ["Transformer", "Pooling"], layers, encoder)
+    _write_pooling(directory, pooling, encoder.backbone.width)
+    _write_settings(directory, written.max_seq_length, dtype)
+    _write_prompts(directory, prompts, similarity_of(encoder))
     (directory / "README.md").write_text(_readme(encoder, notes), "utf-8")
     if verify:
-        after_pooling = torch.nn.Sequential()
-        for layer in layers:
-            after_pooling.extend([layer.linear, layer.activation])
         require_same_vectors(
-            encoder, directory, pooling, after_pooling, written.max_seq_length, dtype
+            encoder, directory, pooling, _joined(layers), written.max_seq_length, dtype
         )
     return notes
 
 
+def _write_static(
+    encoder: Encoder,
+    directory: Path,
+    pooling: str,
+    layers: Sequence[Dense],
+    prompts: Mapping[str, str],
+    verify: bool,
+) -> tuple[str, ...]:
+    """Write what belongs to a table of token vectors and is not there yet; nothing differs from the encoder.
+
+    Raises:
+        ModelError: as `write_folder`.
+    """
+    require_static(encoder, pooling)
+    set_longest_text(directory, encoder.recipe.max_length)
+    _write_modules(directory, [STATIC_EMBEDDING], layers, encoder)
+    _write_prompts(directory, prompts, similarity_of(encoder))
+    (directory / "README.md").write_text(_readme(encoder, ()), "utf-8")
+    if verify:
+        require_same_static_vectors(encoder, directory, _joined(layers))
+    return ()
+
+
+def _joined(layers: Sequence[Dense]) -> torch.nn.Sequential:
+    joined = torch.nn.Sequential()
+    for layer in layers:
+        joined.extend([layer.linear, layer.activation])
+    return joined
+
+
 def _write_modules(
-    directory: Path, pooling: str, layers: Sequence[Dense], encoder: Encoder
+    directory: Path, first: Sequence[str], layers: Sequence[Dense], encoder: Encoder
 ) -> None:
-    """Write the list of modules, and the directories of those after the transformer."""
-    types = ["Transformer", "Pooling"]
-    types += ["Dense"] * len(layers)
+    """Write the list of modules, `first` and those of the head, and the directories of linear layers."""
+    types = [*first, *["Dense"] * len(layers)]
     if encoder.recipe.head.normalize:
         types.append("Normalize")
 
     entries = []
     for number, name in enumerate(types):
         path = f"{number}_{name}"
-        if name == "Transformer":
+        if number == 0:
             path = ""
         # Release 6 has moved the classes, but still accepts these names.
         module_class = f"sentence_transformers.models.{name}"
@@ -113,26 +150,21 @@ def _write_modules(
         )
 
     _write_json(directory / "modules.json", entries)
-
-    pooling_config: dict[str, Any] = {
-        "word_embedding_dimension": encoder.backbone.width
-    }
-    for mode, key in POOLING.items():
-        pooling_config[key] = mode == pooling
-    pooling_config["include_prompt"] = True
-    _write_json(directory / "1_Pooling" / "config.json", pooling_config)
-    for number, layer in enumerate(layers, 2):
+    for number, layer in enumerate(layers, len(first)):
         _write_dense(directory / f"{number}_Dense", layer)
 
 
-def _write_settings(
-    directory: Path,
-    max_seq_length: int,
-    dtype: str,
-    prompts: Mapping[str, str],
-    similarity: str,
-) -> None:
-    """Write the settings of the transformer, and those of the whole."""
+def _write_pooling(directory: Path, pooling: str, width: int) -> None:
+    """Write the settings of pooling, behind the transformer."""
+    config: dict[str, Any] = {"word_embedding_dimension": width}
+    for mode, key in POOLING.items():
+        config[key] = mode == pooling
+    config["include_prompt"] = True
+    _write_json(directory / "1_Pooling" / "config.json", config)
+
+
+def _write_settings(directory: Path, max_seq_length: int, dtype: str) -> None:
+    """Write the settings of the transformer."""
     transformer: dict[str, Any] = {
         "max_seq_length": max_seq_length,
         "do_lower_case": False,
@@ -141,6 +173,12 @@ def _write_settings(
         # Dense layers are in fp32 and accept nothing else.
         transformer["model_args"] = {"torch_dtype": "float32"}
     _write_json(directory / "sentence_bert_config.json", transformer)
+
+
+def _write_prompts(
+    directory: Path, prompts: Mapping[str, str], similarity: str
+) -> None:
+    """Write the settings of the whole: the prompts of tasks, and the similarity."""
     whole: dict[str, Any] = {
         "prompts": dict(prompts),
         "default_prompt_name": None,

@@ -24,6 +24,7 @@ from sentbed_interop._torch.importer_common import (
 )
 from sentbed_interop._torch.sentence_transformers_names import OWN as OWN_DIRECTORY
 from sentbed_interop._torch.sentence_transformers_names import POOLING
+from sentbed_interop._torch.static_embedding import STATIC_EMBEDDING
 
 OWN = "sentence_transformers."
 IDENTITY, TANH = "Identity", "Tanh"
@@ -32,7 +33,7 @@ ACTIVATIONS = {IDENTITY: "none", TANH: "tanh", "GELU": "gelu", "ReLU": "relu"}
 VECTOR = "sentence_embedding"
 MOST_MODULES = 20
 """Modules of a folder; four are common."""
-ORDER = "`Transformer`, `Pooling`, `Dense`, `Normalize`"
+ORDER = "`Transformer`, `Pooling` (or `StaticEmbedding`), `Dense`, `Normalize`"
 SETTINGS = (
     "sentence_bert_config.json",
     "sentence_roberta_config.json",
@@ -67,6 +68,9 @@ class Modules:
     """The modules of a folder."""
 
     transformer: Path
+    """Directory of the transformer, or of the table of a static encoder."""
+    static: bool
+    """Whether it is a table of token vectors, `StaticEmbedding`."""
     mode: str
     pooler: str
     """Name of the equivalent pooler."""
@@ -96,15 +100,21 @@ def read_modules(source: Path) -> Modules:
         directories.append(directory)
 
     require_files_inside(source, directories)
-    if names[:2] != ["Transformer", "Pooling"]:
+    static = names[:1] == [STATIC_EMBEDDING]
+    if static:
+        # Its module takes the mean itself.
+        transformer, *after_pooling = directories
+        pooling_file = source / "modules.json"
+        pooling_config: Mapping[str, Any] = {"pooling_mode": "mean"}
+    elif names[:2] == ["Transformer", "Pooling"]:
+        transformer, pooling, *after_pooling = directories
+        pooling_file = pooling / "config.json"
+        pooling_config = read_json(pooling_file)
+    else:
         _refuse(
             source,
             f"it has {listed(names) or 'no module'}, and an encoder is {ORDER}, in this order",
         )
-
-    transformer, pooling, *after_pooling = directories
-    pooling_file = pooling / "config.json"
-    pooling_config = read_json(pooling_file)
     mode, pooler = _mode(pooling_config, pooling_file)
     include_prompt = bool(
         read_setting(pooling_config, "include_prompt", bool, pooling_file, True)
@@ -113,7 +123,8 @@ def read_modules(source: Path) -> Modules:
     mlp = None
     layers: list[Dense] = []
     normalize = False
-    for name, directory in zip(names[2:], after_pooling, strict=True):
+    names_after = names[len(names) - len(after_pooling) :]
+    for name, directory in zip(names_after, after_pooling, strict=True):
         if name == "Normalize" and not normalize:
             _require_on_vectors(read_config(directory), name, source)
             normalize = True
@@ -139,6 +150,7 @@ def read_modules(source: Path) -> Modules:
     activation = _hidden_activation(layers, source)
     return Modules(
         transformer,
+        static,
         mode,
         pooler,
         include_prompt,

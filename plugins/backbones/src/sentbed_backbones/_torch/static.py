@@ -1,0 +1,161 @@
+"""A table of token vectors as a backbone: its module, its tokenizer, and both together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from sentbed import ModelError
+from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
+
+from sentbed_backbones._torch.built_transformer import quiet
+from sentbed_backbones._torch.token_table import ROWS, TokenTable
+from sentbed_backbones._torch.tokenizer import BulkTokenizer, tokenizing
+from sentbed_backbones.static_files import TABLE_FILE
+
+LONGEST = 1 << 20
+"""Tokens of the longest text, where nothing limits them."""
+
+
+class Table(torch.nn.Module):
+    """Ids `(batch, length)` -> their rows of the table, `(batch, length, width)`.
+
+    The number behind the last row stands for a text without a token; its row is zero and is not trained.
+    """
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        super().__init__()
+        count, width = rows.shape
+        self.embedding = torch.nn.Embedding(
+            count + 1, width, padding_idx=count, _weight=torch.zeros(count + 1, width)
+        )
+        with torch.no_grad():
+            self.embedding.weight[:count] = rows
+
+    @property
+    def rows(self) -> torch.Tensor:
+        """The table without its last row."""
+        return self.embedding.weight.detach()[:-1]
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
+    ) -> TokenStates:
+        """Return the rows of the tokens."""
+        return TokenStates(self.embedding(input_ids), attention_mask)
+
+
+class StaticTokenizer(BulkTokenizer):
+    """A tokenizer of a table: special tokens and unknown words may be left out.
+
+    A text of which nothing is left has one token, whose number is that of the table's rows.
+    """
+
+    def __init__(
+        self, original: Any, rows: int, special_tokens: bool, leaves_out_unknown: bool
+    ) -> None:
+        super().__init__(original, embeddings=rows)
+        self.rows = rows
+        self.special_tokens = special_tokens
+        self.unknown_id: int | None = None
+        if leaves_out_unknown:
+            self.unknown_id = int(original.unk_token_id)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the tokenizer, and of what is left out."""
+        settings = (
+            f"{super().fingerprint} {self.special_tokens} {self.unknown_id} {self.rows}"
+        )
+        return hashlib.sha256(settings.encode()).hexdigest()
+
+    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        """Tokenise, truncated to `max_length` tokens.
+
+        Raises:
+            ModelError: if a text has a token for which the table has no row.
+        """
+        with tokenizing():
+            self._fast.enable_truncation(max_length)
+            encodings = self._fast.encode_batch_fast(
+                self._mapped(texts), add_special_tokens=self.special_tokens
+            )
+        return self._token_ids(encodings)
+
+    def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
+        lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
+        rows = (encoding.ids for encoding in encodings)
+        ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
+        if self.unknown_id is not None:
+            known = ids != self.unknown_id
+            texts = np.repeat(np.arange(len(lengths)), lengths)
+            ids = ids[known]
+            lengths = np.bincount(texts[known], minlength=len(lengths))
+        self._require_embeddings(ids)
+
+        (empty,) = np.nonzero(lengths == 0)
+        starts = np.cumsum(lengths) - lengths
+        filled = np.insert(ids.astype(np.int32), starts[empty], self.rows)
+        lengths[empty] = 1
+        return TokenIds(filled, np.concatenate([[0], np.cumsum(lengths)]))
+
+
+class BuiltStatic(BuiltBackbone):
+    """A table and its tokenizer."""
+
+    tokenizer: StaticTokenizer
+    module: Table
+
+    def __init__(
+        self, table: TokenTable, special_tokens: bool, leaves_out_unknown: bool
+    ) -> None:
+        count, self.width = table.rows.shape
+        self.tokenizer = StaticTokenizer(
+            table.tokenizer, count, special_tokens, leaves_out_unknown
+        )
+        self.module = Table(table.rows)
+        self.weights_directory = table.weights_directory
+        self.max_length = LONGEST
+        # The gradient of each pass has all rows, each about a quarter as dear as a padded token.
+        self.training_pass_cost = BuiltBackbone.training_pass_cost + count // 4
+        self.origin = table.origin
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The precision of the vectors, whatever that of the runtime: there is nothing to compute faster."""
+        return {"precision": "fp32"}
+
+    def inference(
+        self, module: Table, dtype: torch.dtype, traceable: bool = False
+    ) -> Table:
+        """Return a copy of the table for encoding, in fp32.
+
+        Raises:
+            ModelError: if the runtime wants int8, which is for products of matrices.
+        """
+        if dtype == torch.int8:
+            raise ModelError(
+                "the backbone `static` has no products of matrices, which int8 is for; use "
+                '`precision = "auto"`'
+            )
+        copy = Table(module.rows).to(module.embedding.weight.device)
+        return copy.requires_grad_(False).eval()
+
+    def save(self, directory: Path) -> None:
+        """Write table and tokenizer, as StaticEmbedding of sentence-transformers reads them."""
+        directory.mkdir(parents=True, exist_ok=True)
+        with quiet():
+            self.tokenizer.save(directory)
+        rows = self.module.rows.cpu().contiguous()
+        try:
+            save_file({ROWS: rows}, directory / TABLE_FILE)
+        except SafetensorError as error:
+            # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+            raise OSError(str(error)) from error

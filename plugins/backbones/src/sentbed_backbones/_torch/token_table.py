@@ -1,0 +1,230 @@
+"""Tables of token vectors with their tokenizers, from the files that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tokenizers
+import torch
+import transformers
+from safetensors import safe_open
+from sentbed import ModelError, locate
+from sentbed.helpers import foreign, sha256
+from sentbed_common import in_safetensors
+
+from sentbed_backbones._torch.built_transformer import quiet
+from sentbed_backbones._torch.loading import HEADS, name_of_embeddings
+from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
+from sentbed_backbones._torch.train_tokenizer import train_wordpiece
+from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
+from sentbed_backbones.hub_models import fetch
+from sentbed_backbones.model_file_checks import is_local, problems_of
+from sentbed_backbones.static_files import (
+    TABLE_FILE,
+    TOKENIZER_FILE,
+    table_directory,
+)
+from sentbed_backbones.strangers_files import require_bounded_tokenizer
+
+ROWS = "embedding.weight"
+"""Name of the table in a file of StaticEmbedding, and in that of a saved backbone."""
+MODEL2VEC = "embeddings"
+"""Its name in a file of model2vec, which may have the row (`mapping`) and the weight (`weights`) of each token
+beside it."""
+
+
+@attrs.frozen(eq=False)
+class TokenTable:
+    """Rows of tokens, fp32 `(tokens, width)`, with the tokenizer of transformers that numbers them."""
+
+    rows: torch.Tensor
+    tokenizer: Any
+    origin: Mapping[str, Any]
+    """What the manifest says of where they are from."""
+    weights_directory: Path | None = None
+    """Directory of the model of transformers whose input embeddings they are."""
+
+
+def from_saved(directory: Path, sums: Mapping[str, str]) -> TokenTable:
+    """Return the table of a saved backbone; `sums` are hashes of its files, as far as they are known.
+
+    Raises:
+        ModelError: if table or tokenizer are missing or damaged.
+    """
+    known = sums.get(TABLE_FILE) or sha256(directory / TABLE_FILE)
+    tokenizer = load_tokenizer(directory, False)
+    return TokenTable(_read_table(directory), tokenizer, {"sha256": known})
+
+
+def from_word_vectors(
+    file: Path, most_words: int | None, lowercase: bool
+) -> TokenTable:
+    """Return the table of a file of word vectors. Raises `DataError` with its line."""
+    words, rows = read_word_vectors(file, most_words)
+    tokenizer = word_tokenizer(words, lowercase)
+    return TokenTable(rows, tokenizer, {"sha256": sha256(file)})
+
+
+def from_texts(
+    texts: Iterable[str], vocab_size: int, lowercase: bool, width: int
+) -> TokenTable:
+    """Return random rows for a tokenizer that is trained on texts. Raises `ModelError` without texts."""
+    tokenizer = train_wordpiece(texts, vocab_size, lowercase)
+    rows = torch.randn(len(tokenizer), width)
+    return TokenTable(rows, tokenizer, {"init": "random"})
+
+
+def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
+    """Return the table of a model's directory or hub id, or `random` rows in its place.
+
+    Raises:
+        ModelError: if table or tokenizer are missing or damaged.
+    """
+    directory, origin = _model_directory(model, revision)
+    table = table_directory(directory)
+    weights_directory = None
+    if table is not None:
+        rows = _read_table(table)
+        tokenizer = _read_tokenizer(table)
+        origin["sha256"] = sha256(table / TABLE_FILE)
+    else:
+        rows = _input_embeddings(directory)
+        tokenizer = load_tokenizer(directory, False)
+        origin["sha256"] = _hashes(directory)
+        weights_directory = directory
+    if random:
+        rows = torch.randn_like(rows)
+        origin["init"] = "random"
+    return TokenTable(rows, tokenizer, origin, weights_directory)
+
+
+def _model_directory(model: str, revision: str | None) -> tuple[Path, dict[str, Any]]:
+    """Return the directory of a model, with weights as safetensors, and what is to be noted of it."""
+    origin: dict[str, Any] = {"model": model}
+    if is_local(model):
+        directory = locate(model)
+    else:
+        directory = fetch(model, revision).directory
+        origin["commit"] = directory.name
+    if table_directory(directory) is not None:
+        return directory, origin
+    for problem in problems_of(directory, True, False):
+        raise ModelError(problem)
+    directory, pickled = in_safetensors(directory, True, f"`{model}`")
+    if pickled:
+        origin["pickled_sha256"] = dict(pickled)
+    return directory, origin
+
+
+def _hashes(directory: Path) -> dict[str, str]:
+    return {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
+
+
+def _read_tokenizer(directory: Path) -> Any:
+    """Return the tokenizer of a folder of StaticEmbedding as it is written, as one of transformers."""
+    file = directory / TOKENIZER_FILE
+    if not file.is_file():
+        raise ModelError(
+            f"`{directory}` holds no `{TOKENIZER_FILE}`; fetch the model again"
+        )
+    require_bounded_tokenizer(directory)
+    with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
+        written = tokenizers.Tokenizer.from_file(str(file))
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=written)
+
+
+def _read_table(directory: Path) -> torch.Tensor:
+    """Return the table of a folder of StaticEmbedding or model2vec, fp32 `(tokens, width)`."""
+    file = directory / TABLE_FILE
+    if not file.is_file():
+        raise ModelError(
+            f"`{directory}` holds no `{TABLE_FILE}`; convert pickled weights on a machine where you trust them"
+        )
+    with (
+        foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"),
+        safe_open(file, "pt") as weights,
+    ):
+        tensors = {name: weights.get_tensor(name) for name in weights.keys()}  # noqa: SIM118 - it is no mapping
+    if ROWS in tensors:
+        return _required(tensors[ROWS], file)
+    if MODEL2VEC not in tensors:
+        names = ", ".join(f"`{name}`" for name in sorted(tensors)) or "nothing"
+        raise ModelError(
+            f"`{file}` holds {names}, expected `{ROWS}` or `{MODEL2VEC}`; name a folder of StaticEmbedding or "
+            "model2vec, or a model of transformers"
+        )
+    rows = _required(tensors[MODEL2VEC], file)
+    if "mapping" in tensors:
+        rows = _mapped_rows(rows, tensors["mapping"].long(), file)
+    if "weights" in tensors:
+        scales = tensors["weights"].float()
+        if scales.shape != rows.shape[:1]:
+            raise ModelError(
+                f"`{file}` has {tuple(scales.shape)} `weights` for {len(rows)} tokens; fetch the model again"
+            )
+        # In this order and precision sentence-transformers rounds them.
+        rows = (rows * scales[:, None]).to(tensors[MODEL2VEC].dtype).float()
+    return _required(rows, file)
+
+
+def _mapped_rows(rows: torch.Tensor, mapping: torch.Tensor, file: Path) -> torch.Tensor:
+    """Return the row of each token, by `mapping` `(tokens,)`."""
+    if len(mapping) and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows):
+        raise ModelError(
+            f"`mapping` in `{file}` names rows beyond the {len(rows)} of the table; fetch the model again"
+        )
+    return rows[mapping]
+
+
+def _required(rows: torch.Tensor, file: Path) -> torch.Tensor:
+    """Return a table in fp32. Raises `ModelError` if it is not one of finite numbers."""
+    if rows.ndim != 2 or not rows.is_floating_point() or not len(rows):
+        raise ModelError(
+            f"the table in `{file}` is {rows.dtype} {tuple(rows.shape)}, expected floating point "
+            "(tokens, width); fetch the model again"
+        )
+    if not torch.isfinite(rows).all():
+        raise ModelError(
+            f"the table in `{file}` has NaN or infinite values: the file is damaged; fetch the model again"
+        )
+    return rows.float()
+
+
+def _input_embeddings(directory: Path) -> torch.Tensor:
+    """Return the input embeddings of a model of transformers, fp32; no other weight is read."""
+    advice = "check that its files are complete"
+    with quiet(), foreign(ModelError, f"`{directory}` cannot be loaded", advice):
+        config = transformers.AutoConfig.from_pretrained(directory)
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            model = transformers.AutoModel.from_config(config)
+    name = name_of_embeddings(model)
+    for file, key in _keys(directory):
+        if name is not None and f".{key}".endswith(f".{name}"):
+            return _read_rows(file, key)
+    if getattr(config, "tie_word_embeddings", False):
+        for file, key in _keys(directory):
+            if key in HEADS:
+                return _read_rows(file, key)
+    raise ModelError(
+        f"the weights in `{directory}` have no input embeddings (`{name}`); fetch the model again"
+    )
+
+
+def _keys(directory: Path) -> Iterator[tuple[Path, str]]:
+    """Yield file and name of each weight."""
+    for file in sorted(directory.glob("*.safetensors")):
+        with (
+            foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"),
+            safe_open(file, "pt") as weights,
+        ):
+            names = list(weights.keys())
+        for name in names:
+            yield file, name
+
+
+def _read_rows(file: Path, key: str) -> torch.Tensor:
+    with safe_open(file, "pt") as weights:
+        return _required(weights.get_tensor(key), file)

@@ -1,0 +1,94 @@
+"""Word vectors as text, in the formats of GloVe and word2vec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+import torch
+import transformers
+from sentbed import DataError
+from sentbed.helpers import open_file
+from sentbed_common import bounded_lines
+
+UNKNOWN = "[UNK]"
+"""Token of a word without a vector, whose row is zero and which a text leaves out."""
+
+
+def read_word_vectors(
+    file: Path, most_words: int | None = None
+) -> tuple[list[str], torch.Tensor]:
+    """Return the words of a file and their vectors, fp32 `(words, width)`, behind `UNKNOWN` and a row of zeros.
+
+    A line has a word and its numbers, with one space between them; a word may have spaces itself. Of a word
+    that comes twice the first vector counts. A first line of two whole numbers is word2vec's count of words
+    and numbers. At most `most_words` lines are read.
+
+    Raises:
+        DataError: with the line, if it has another number of numbers than the first one, or none.
+    """
+    words: dict[str, int] = {UNKNOWN: 0}
+    rows: list[np.ndarray[Any, Any]] = []
+    width = 0
+    lines = 0
+    with open_file(file) as stream:
+        for number, content in enumerate(bounded_lines(stream, file), 1):
+            line = content.decode("utf-8", "replace").rstrip()
+            fields = line.split(" ")
+            if number == 1 and len(fields) == 2 and all(map(str.isdigit, fields)):
+                width = int(fields[1])
+                continue
+            if most_words is not None and lines == most_words:
+                break
+            lines += 1
+            width = width or len(fields) - 1
+            word = " ".join(fields[:-width]) if width else ""
+            if not word:
+                raise DataError(
+                    f"found {line!r:.80}, expected a word and {width or 'its'} numbers; is this a "
+                    "file of GloVe or word2vec in text format?",
+                    file,
+                    number,
+                )
+            if word in words:
+                continue
+            rows.append(_numbers(fields[-width:], file, number))
+            words[word] = len(rows)
+    if not rows:
+        raise DataError("found no word vectors, expected one a line", file, 1)
+    table = np.concatenate([np.zeros((1, width), np.float32), np.stack(rows)])
+    return list(words), torch.from_numpy(table)
+
+
+def _numbers(fields: list[str], file: Path, number: int) -> Any:
+    try:
+        values = np.array(fields, np.float32)
+    except ValueError as error:
+        raise DataError(
+            f"found {' '.join(fields)!r:.80}, expected {len(fields)} numbers; every line must have as many",
+            file,
+            number,
+        ) from error
+    if not np.isfinite(values).all():
+        raise DataError(
+            "found NaN or an infinite number, expected finite ones; take the line out",
+            file,
+            number,
+        )
+    return values
+
+
+def word_tokenizer(words: list[str], lowercase: bool) -> Any:
+    """Return a tokenizer of words: a text is split at white space and punctuation, as BERT's does it."""
+    vocabulary = {word: number for number, word in enumerate(words)}
+    tokenizer = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel(vocabulary, unk_token=UNKNOWN)
+    )
+    if lowercase:
+        tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token=UNKNOWN
+    )

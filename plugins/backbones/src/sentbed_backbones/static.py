@@ -1,0 +1,155 @@
+"""The backbone `static`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import attrs
+from attrs.validators import ge, optional
+from sentbed import FilePath, ModelId, SentbedError, locate
+from sentbed.protocols import Backbone, BackboneTraits, BuildContext, BuiltBackbone
+
+from sentbed_backbones.model_file_checks import is_local, problems_of
+from sentbed_backbones.static_files import table_directory
+
+if TYPE_CHECKING:
+    from sentbed_backbones._torch.token_table import TokenTable
+
+
+@attrs.frozen(kw_only=True)
+class Static(Backbone):
+    """A table of token vectors: a model's input embeddings, StaticEmbedding, model2vec or word vectors.
+
+    The state of a token is its row, whatever stands around it. There are no positions and no attention, so
+    texts may have any length. With the pooler `mean` it is StaticEmbedding of sentence-transformers. A text
+    without a token has the zero vector.
+    """
+
+    name: ClassVar[str] = "static"
+
+    model: ModelId | None = None
+    """A model whose input embeddings become the table: a hub id, a local directory (`./my-bert`) or
+    `pkg:PACKAGE/path`. Or a folder with a table: StaticEmbedding of sentence-transformers, or model2vec."""
+    revision: str | None = None
+    """Commit, tag or branch of a hub id; only a commit is reproducible."""
+    file: FilePath | None = None
+    """Word vectors as text instead of a model, one word and its numbers a line: GloVe, or word2vec with its
+    line of counts. Texts are split at white space and punctuation; words without a vector are left out."""
+    lowercase: bool = True
+    """Whether texts are folded to lower case before words of `file` are looked up, or a tokenizer is trained;
+    a model's tokenizer decides itself."""
+    most_words: int | None = attrs.field(default=None, validator=optional(ge(1)))
+    """Number of first lines of `file` to read, commonly its most frequent words; default: all."""
+    init: Literal["pretrained", "random"] = "pretrained"
+    """`random` takes the tokenizer and the size of the table of `model`, or, without a `model`, `width` and a
+    tokenizer trained on the stages' own texts. Rows are drawn from N(0, 1)."""
+    width: int = attrs.field(default=256, validator=ge(1))
+    """Numbers of a random row without a `model`."""
+    vocab_size: int = attrs.field(default=8192, validator=ge(100))
+    """Largest vocabulary of a tokenizer trained on the recipe's texts."""
+    special_tokens: bool = False
+    """Whether [CLS], </s> and the like, which the tokenizer puts around a text, are tokens of it.
+    StaticEmbedding leaves them out."""
+    freeze: bool = False
+    """Whether the table is not trained."""
+
+    def check(self) -> Iterator[str]:
+        """Yield problems that show without loading."""
+        if self.model is not None and self.file is not None:
+            yield "`model` and `file` both name a table; take one of them out"
+            return
+        if self.file is not None:
+            yield from self._check_file(self.file)
+            return
+        if self.most_words is not None:
+            yield "`most_words` is for word vectors in a `file`, and there is none; take it out"
+        if self.model is None:
+            if self.init == "pretrained":
+                yield 'the backbone has no table; name a `model` or a `file`, or set `init = "random"`'
+            return
+        if not is_local(self.model):
+            return
+        if self.revision is not None:
+            yield "`revision` is for a hub id, and the model is none; remove `revision`"
+        try:
+            directory = locate(self.model)
+        except SentbedError as error:
+            yield f"the model cannot be found: {error}"
+            return
+        if table_directory(directory) is None:
+            yield from problems_of(directory, self.init == "pretrained", False)
+
+    def _check_file(self, file: str) -> Iterator[str]:
+        if self.init == "random":
+            yield '`file` holds the numbers of the table, and `init` is "random"; take one of them out'
+        if self.special_tokens:
+            yield "words of a `file` have no special tokens around them; take `special_tokens` out"
+        try:
+            locate(file)
+        except SentbedError as error:
+            yield str(error)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield what will be fetched of a hub id, as far as the hub answers.
+
+        Raises:
+            ModelError: if the hub says that it cannot be had.
+        """
+        if self.model is not None and not is_local(self.model):
+            from sentbed_backbones.hub_models import outlook
+
+            yield outlook(self.model, self.revision, True)
+
+    def misfits(self, needs: frozenset[str]) -> Iterator[str]:
+        """Yield a problem if all texts would get the vector of the same special token."""
+        if self.special_tokens and "bidirectional" in needs:
+            yield (
+                "the pooler reads the first token, which `special_tokens` makes the same in every text, and no "
+                "token has seen another; take `special_tokens` out"
+            )
+
+    @property
+    def traits(self) -> BackboneTraits:
+        """What it offers to poolers, and where the table comes from."""
+        return BackboneTraits(
+            offers=frozenset({"bidirectional"}),
+            heeds=frozenset(),
+            from_files=self.init == "pretrained",
+            pretrained=self.init == "pretrained",
+            model=self.model,
+        )
+
+    def build(self, context: BuildContext) -> BuiltBackbone:
+        """Load or initialise the table.
+
+        Raises:
+            ModelError: if table or tokenizer are missing, damaged, or do not fit together.
+        """
+        from sentbed_backbones._torch.static import BuiltStatic
+
+        built = BuiltStatic(
+            self._table(context),
+            special_tokens=self.special_tokens,
+            leaves_out_unknown=self.file is not None,
+        )
+        built.module.requires_grad_(not self.freeze)
+        return built
+
+    def _table(self, context: BuildContext) -> TokenTable:
+        """Return the table and its tokenizer, from where the fields or `context.saved` say."""
+        from sentbed_backbones._torch import token_table
+
+        if context.saved is not None:
+            return token_table.from_saved(context.saved, context.sums)
+        if self.file is not None:
+            return token_table.from_word_vectors(
+                locate(self.file), self.most_words, self.lowercase
+            )
+        if self.model is not None:
+            return token_table.from_model(
+                self.model, self.revision, self.init == "random"
+            )
+        return token_table.from_texts(
+            context.texts(), self.vocab_size, self.lowercase, self.width
+        )

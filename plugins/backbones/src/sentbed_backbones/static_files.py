@@ -1,0 +1,48 @@
+"""Folders with a table of token vectors: StaticEmbedding of sentence-transformers, and model2vec."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sentbed import SentbedError
+from sentbed.helpers import read_file
+
+from sentbed_backbones.model_file_checks import LARGEST_JSON
+
+STATIC_EMBEDDING = "StaticEmbedding"
+"""Module of sentence-transformers whose folder is a table with its tokenizer."""
+TABLE_FILE, TOKENIZER_FILE = "model.safetensors", "tokenizer.json"
+"""Files of such a folder, and of a saved backbone."""
+
+
+def table_directory(directory: Path) -> Path | None:
+    """Return the folder with table and tokenizer in that of a model; None for a model of transformers.
+
+    It is that of the first module, if sentence-transformers wrote it, or the directory itself.
+    """
+    modules = _read_json(directory / "modules.json")
+    if isinstance(modules, list) and modules and isinstance(modules[0], dict):
+        kind = str(modules[0].get("type", ""))
+        if kind.rpartition(".")[2] != STATIC_EMBEDDING:
+            return None
+        subfolder = Path(str(modules[0].get("path", "")))
+        if subfolder.is_absolute() or ".." in subfolder.parts:
+            return None
+        return directory / subfolder
+    config = _read_json(directory / "config.json")
+    if isinstance(config, dict) and config.get("model_type") not in (None, "model2vec"):
+        return None
+    files = (TABLE_FILE, TOKENIZER_FILE)
+    return directory if all((directory / name).is_file() for name in files) else None
+
+
+def _read_json(file: Path) -> Any:
+    """Return the content of a JSON file; None if there is none, or it cannot be read."""
+    if not file.is_file():
+        return None
+    try:
+        return json.loads(read_file(file, LARGEST_JSON))
+    except (SentbedError, OSError, ValueError):
+        return None

@@ -1,0 +1,87 @@
+"""A backbone whose pooler reads the logits of the vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from sentbed import ModelError
+from sentbed.protocols import BuildContext
+from sentbed_backbones.bert import Bert
+
+SaveModel = Callable[..., Path]
+Padded = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+
+LOGITS = frozenset({"logits"})
+KINDS = ("bert", "roberta", "distilbert", "electra", "modernbert")
+
+
+@pytest.fixture
+def save_with_head(save_model: SaveModel) -> Callable[[str], Path]:
+    """Save a random masked language model, with its head."""
+
+    def save(kind: str) -> Path:
+        directory = save_model(kind)
+        config = transformers.AutoConfig.from_pretrained(directory)
+        model = transformers.AutoModelForMaskedLM.from_config(config)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, float(parameter.ndim == 1), 0.2)
+        model.save_pretrained(directory)
+        return directory
+
+    return save
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@torch.no_grad()
+def test_states_are_the_logits_of_transformers(
+    save_with_head: Callable[[str], Path],
+    padded: Padded,
+    sentences: tuple[str, ...],
+    tmp_path: Path,
+    kind: str,
+) -> None:
+    directory = save_with_head(kind)
+    backbone = Bert(model=str(directory))
+    built = backbone.build(BuildContext(tuple, needs=LOGITS))
+    built.save(tmp_path / "saved")
+    again = backbone.build(BuildContext(tuple, tmp_path / "saved", LOGITS))
+
+    reference = transformers.AutoModelForMaskedLM.from_pretrained(directory).eval()
+    ids, mask = padded(built.tokenizer.encode(sentences, 32), built.tokenizer.pad_id)
+    expected = reference(input_ids=ids, attention_mask=mask).logits[mask.bool()]
+    modules = [
+        built.module.eval(),
+        built.inference(built.module, torch.float32),
+        again.module.eval(),
+    ]
+    for module in modules:
+        states: Any = module(ids, mask)
+        torch.testing.assert_close(
+            states.last_hidden_state[mask.bool()], expected, rtol=0, atol=1e-5
+        )
+    assert built.width == expected.shape[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_without_a_head_are_refused(save_model: SaveModel, kind: str) -> None:
+    backbone = Bert(model=str(save_model(kind)))
+    with pytest.raises(ModelError, match="no masked-language-modelling head"):
+        backbone.build(BuildContext(tuple, needs=LOGITS))
+
+
+def test_random_weights_have_a_random_head(sentences: tuple[str, ...]) -> None:
+    context = BuildContext(lambda: sentences, needs=LOGITS)
+    built = Bert(init="random", vocab_size=200).build(context)
+    assert built.width == len(built.tokenizer.original)
+    trained = dict(built.module.named_parameters())
+    assert any("predictions" in name for name in trained)
+
+
+def test_layers_to_read_are_refused() -> None:
+    problems = Bert(init="random", layers=(1,)).misfits(LOGITS)
+    assert "logits of the last layer" in next(problems)

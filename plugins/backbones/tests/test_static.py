@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import save_file
+from sentbed import DataError, ModelError
+from sentbed.helpers import pad
+from sentbed.protocols import BuildContext
+from sentbed_backbones.static import Static
+
+SaveModel = Callable[..., Path]
+
+TEXTS = (
+    "The cat sat on the mat.",
+    "Rain falls.",
+    "",
+    "   ",
+    "我们 😀",
+    "two small birds sing in the tree, " * 20,
+)
+VECTORS = """\
+cat 1 0
+sat 0 1
+new york 3 3
+mat -1 2
+cat 9 9
+"""
+
+
+@pytest.fixture(scope="module")
+def theirs() -> Any:
+    """`StaticEmbedding` of sentence-transformers."""
+    modules = pytest.importorskip(
+        "sentence_transformers.sentence_transformer.modules",
+        reason="sentence-transformers is not installed; it is in `requirements/`",
+    )
+    return modules.StaticEmbedding
+
+
+def means(built: Any, texts: Sequence[str]) -> torch.Tensor:
+    """The mean of the states of each text, of one padded batch."""
+    tokens = built.tokenizer.encode(texts, 512)
+    batch = pad(tokens, np.arange(len(texts)), built.tokenizer.pad_id)
+    ids = torch.from_numpy(batch.input_ids)
+    mask = torch.from_numpy(batch.attention_mask)
+    module = built.inference(built.module, torch.float32)
+    states = module(ids, mask).last_hidden_state
+    kept = mask[:, :, None].float()
+    return (states * kept).sum(1) / kept.sum(1)
+
+
+def their_vectors(embedding: Any, texts: Sequence[str]) -> torch.Tensor:
+    vectors: torch.Tensor = embedding(embedding.preprocess(list(texts)))[
+        "sentence_embedding"
+    ]
+    return vectors.detach()
+
+
+def assert_equal(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "electra", "t5", "opt", "gpt2"])
+def test_a_models_input_embeddings_give_the_vectors_of_static_embedding(
+    save_model: SaveModel, no_texts: BuildContext, theirs: Any, kind: str
+) -> None:
+    directory = save_model(kind)
+    model = transformers.AutoModel.from_pretrained(directory)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    table = model.get_input_embeddings().weight.detach()
+    built = Static(model=str(directory)).build(no_texts)
+    expected = their_vectors(theirs(tokenizer, embedding_weights=table), TEXTS)
+    assert_equal(means(built, TEXTS), expected)
+    assert built.width == table.shape[1]
+
+
+def test_a_folder_of_sentence_transformers_is_a_table(
+    save_model: SaveModel, no_texts: BuildContext, theirs: Any, tmp_path: Path
+) -> None:
+    tokenizer = transformers.AutoTokenizer.from_pretrained(save_model())
+    embedding = theirs(tokenizer, embedding_dim=5)
+    folder = tmp_path / "theirs" / "0_StaticEmbedding"
+    folder.mkdir(parents=True)
+    embedding.save(str(folder))
+    module = {
+        "idx": 0,
+        "path": folder.name,
+        "type": "sentence_transformers.models.StaticEmbedding",
+    }
+    (folder.parent / "modules.json").write_text(json.dumps([module]))
+
+    expected = their_vectors(embedding, TEXTS)
+    for directory in (folder, folder.parent):
+        backbone = Static(model=str(directory))
+        assert list(backbone.check()) == []
+        assert_equal(means(backbone.build(no_texts), TEXTS), expected)
+
+
+def test_a_folder_of_model2vec_has_rows_and_weights_of_tokens(
+    save_model: SaveModel, no_texts: BuildContext, theirs: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model2vec"
+    folder.mkdir()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(save_model())
+    tokenizer._tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text('{"model_type": "model2vec"}')
+    tensors = {
+        "embeddings": torch.randn(20, 4),
+        "mapping": torch.randint(20, (len(tokenizer),)),
+        "weights": torch.rand(len(tokenizer)),
+    }
+    save_file(tensors, folder / "model.safetensors")
+    expected = their_vectors(theirs.load(str(folder)), TEXTS)
+    assert_equal(means(Static(model=str(folder)).build(no_texts), TEXTS), expected)
+
+
+def test_sentence_transformers_loads_what_is_saved(
+    save_model: SaveModel, no_texts: BuildContext, theirs: Any, tmp_path: Path
+) -> None:
+    backbone = Static(model=str(save_model()))
+    built = backbone.build(no_texts)
+    with torch.no_grad():
+        built.module.embedding.weight[:-1] *= 2
+    built.save(tmp_path / "saved")
+    expected = means(built, TEXTS)
+    assert_equal(their_vectors(theirs.load(str(tmp_path / "saved")), TEXTS), expected)
+    again = backbone.build(BuildContext(tuple, saved=tmp_path / "saved"))
+    assert_equal(means(again, TEXTS), expected)
+    assert again.tokenizer.fingerprint == built.tokenizer.fingerprint
+
+
+@pytest.mark.parametrize("header", ["", "5 2\n"], ids=["glove", "word2vec"])
+def test_word_vectors_are_averaged_over_the_words_that_have_one(
+    no_texts: BuildContext, tmp_path: Path, header: str
+) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_text(header + VECTORS)
+    backbone = Static(file=str(file))
+    built = backbone.build(no_texts)
+    texts = ("The Cat sat, sat!", "nothing", "mat", "")
+    expected = torch.tensor([[1 / 3, 2 / 3], [0, 0], [-1, 2], [0, 0]])
+    assert_equal(means(built, texts), expected)
+
+    built.save(tmp_path / "saved")
+    again = backbone.build(BuildContext(tuple, saved=tmp_path / "saved"))
+    assert_equal(means(again, texts), expected)
+
+    first = Static(file=str(file), most_words=1, lowercase=False).build(no_texts)
+    texts = ("cat cat sat", "Cat", "mat")
+    assert_equal(means(first, texts), torch.tensor([[1.0, 0], [0, 0], [0, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        ("", 1, "no word vectors"),
+        ("cat 1 2\nsat 1\n", 2, "expected a word and 2 numbers"),
+        ("cat 1 2\nsat 1 x\n", 2, "expected 2 numbers"),
+        ("cat 1 nan\n", 1, "expected finite ones"),
+    ],
+)
+def test_a_line_without_a_word_vector_is_named(
+    no_texts: BuildContext, tmp_path: Path, content: str, line: int, message: str
+) -> None:
+    file = tmp_path / "vectors.txt"
+    file.write_text(content)
+    with pytest.raises(DataError, match=message) as caught:
+        Static(file=str(file)).build(no_texts)
+    assert f"vectors.txt:{line}" in str(caught.value)
+
+
+def test_special_tokens_are_tokens_of_a_text_on_request(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = str(save_model())
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    for special in (False, True):
+        built = Static(model=directory, special_tokens=special).build(no_texts)
+        expected = tokenizer(TEXTS[0], add_special_tokens=special)["input_ids"]
+        assert built.tokenizer.encode(TEXTS[:1], 64).ids.tolist() == expected
+
+
+def test_a_frozen_table_and_the_row_of_texts_without_a_token_are_not_trained(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    directory = str(save_model())
+    built = Static(model=directory).build(no_texts)
+    ids = torch.tensor([[3, built.tokenizer.rows]])
+    built.module(ids, None).last_hidden_state.sum().backward()
+    gradient = built.module.embedding.weight.grad
+    assert gradient[3].tolist() == [1.0] * built.width
+    assert gradient[built.tokenizer.rows].tolist() == [0.0] * built.width
+    frozen = Static(model=directory, freeze=True).build(no_texts)
+    assert not any(value.requires_grad for value in frozen.module.parameters())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "no table"),
+        ({"model": ".", "file": "x.txt"}, "both name a table"),
+        ({"model": "./missing"}, "cannot be found"),
+        ({"file": "missing.txt"}, "missing.txt"),
+        ({"init": "random", "most_words": 3}, "`most_words` is for word vectors"),
+    ],
+)
+def test_check_says_what_is_wrong_with_the_fields(
+    fields: dict[str, Any], message: str
+) -> None:
+    assert message in " ".join(Static(**fields).check())
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"other": torch.ones(3, 2)}, "holds `other`"),
+        ({"embedding.weight": torch.tensor([[1.0, float("nan")]])}, "NaN"),
+        ({"embeddings": torch.ones(3, 2, dtype=torch.int8)}, "floating point"),
+        (
+            {"embeddings": torch.ones(3, 2), "mapping": torch.tensor([3])},
+            "beyond the 3",
+        ),
+        (
+            {"embeddings": torch.ones(3, 2), "weights": torch.ones(2)},
+            "`weights` for 3",
+        ),
+    ],
+)
+def test_a_damaged_table_is_refused(
+    save_model: SaveModel,
+    no_texts: BuildContext,
+    tmp_path: Path,
+    tensors: dict[str, torch.Tensor],
+    message: str,
+) -> None:
+    folder = tmp_path / "table"
+    folder.mkdir()
+    definition = (save_model() / "tokenizer.json").read_bytes()
+    (folder / "tokenizer.json").write_bytes(definition)
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(ModelError, match=message):
+        Static(model=str(folder)).build(no_texts)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from sentbed.protocols import PROGRESS
+from sentbed_losses.flops import Flops
+from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.queue import Queue
+
+INNER = InfoNCE(similarity="dot", temperature=1.0, hard_negatives="batch")
+COLUMNS = ("anchor", "positive", "negative")
+
+
+class Given(torch.nn.Module):
+    """A model of sentence-transformers whose vectors come with the features."""
+
+    def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {"sentence_embedding": features["vectors"]}
+
+
+def sparse_vectors(seed: int = 0) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    drawn = {}
+    for name in COLUMNS:
+        values = torch.randn(6, 20, generator=generator).relu()
+        drawn[name] = values.requires_grad_()
+    return drawn
+
+
+def test_value_and_gradient_are_those_of_sentence_transformers() -> None:
+    losses = pytest.importorskip(
+        "sentence_transformers.sparse_encoder.losses",
+        reason="sentence-transformers is not installed; it is in `requirements/`",
+    )
+    weights = {"query": 0.5, "document": 0.25}
+    model: Any = Given()
+    module = losses.SpladeLoss(
+        model,
+        losses.SparseMultipleNegativesRankingLoss(model, scale=1.0),
+        document_regularizer_weight=weights["document"],
+        query_regularizer_weight=weights["query"],
+    )
+    theirs = sparse_vectors()
+    expected = sum(module([{"vectors": value} for value in theirs.values()]).values())
+    expected.backward()
+
+    ours = sparse_vectors()
+    loss = Flops(
+        INNER, query_weight=weights["query"], document_weight=weights["document"]
+    )
+    output = loss.build(20)(ours)
+    output.loss.backward()
+    torch.testing.assert_close(output.loss, expected, rtol=0, atol=1e-5)
+    for name in COLUMNS:
+        torch.testing.assert_close(
+            ours[name].grad, theirs[name].grad, rtol=0, atol=1e-5
+        )
+
+
+def test_flops_are_squared_means_of_components() -> None:
+    vectors = {
+        "anchor": torch.tensor([[1.0, 0.0], [3.0, 0.0]]),
+        "positive": torch.tensor([[0.0, 2.0], [0.0, 4.0]]),
+    }
+    metrics = Flops(INNER).build(2)(vectors).metrics
+    assert metrics["query_flops"].item() == 4
+    assert metrics["document_flops"].item() == 9
+    assert metrics["query_active"].item() == 1
+
+
+@pytest.mark.parametrize(
+    ("progress", "share"),
+    [(0.0, 0.0), (0.125, 1 / 16), (0.25, 1 / 4), (0.5, 1), (0.9, 1)],
+)
+def test_the_weights_grow_quadratically_and_stay(progress: float, share: float) -> None:
+    vectors = sparse_vectors()
+    loss = Flops(INNER, query_weight=1.0, document_weight=0.0, warmup=0.5)
+    assert loss.traits.scheduled
+    output = loss.build(20)({PROGRESS: torch.tensor(progress), **vectors})
+    added = output.loss.item() - output.metrics["info-nce"].item()
+    whole = output.metrics["query_flops"].item()
+    assert added == pytest.approx(share * whole, abs=1e-4)
+
+
+def test_an_inner_loss_keeps_its_memory() -> None:
+    inner = Queue(size=8, similarity="dot", mask_duplicates=False)
+    module, alone = Flops(inner).build(20), inner.build(20)
+    state, state_alone = module.initial_state(), alone.initial_state()
+    for seed in range(3):
+        vectors = sparse_vectors(seed)
+        output, expected = module(vectors, state), alone(vectors, state_alone)
+        torch.testing.assert_close(output.metrics["queue"], expected.loss.detach())
+        state, state_alone = output.state, expected.state
