@@ -8,13 +8,14 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import attrs
 import pandas
 from sentbed.errors import DataError, SentbedError, listed
 from sentbed.helpers import open_file, read_file, reason_of
 
+from sentbed_audit.declared_training import DeclaredTraining, declared_training
 from sentbed_audit.lm_eval_results import is_lm_eval_result, lm_eval_rows
 from sentbed_audit.mteb_results import is_mteb_result, mteb_rows
 from sentbed_audit.score_rows import COLUMNS, ScoreRow, Unreadable
@@ -40,12 +41,18 @@ class Results:
     files: int
     """Number of files that had scores."""
     unreadable: tuple[Unreadable, ...]
+    declared: tuple[DeclaredTraining, ...] = ()
+    """What models say they were trained on, one a model and revision that says anything."""
+
+
+Content: TypeAlias = list[ScoreRow] | DeclaredTraining | Unreadable
+"""What a file has: its scores, none if it is none of results, or the data that a model was trained on."""
 
 
 def read_results(paths: Iterable[str | Path]) -> Results:
     """Read the results in folders, archives and files.
 
-    JSON files that are no results, such as descriptions of models, are passed over. Archives are read as
+    JSON files that are neither results nor descriptions of models are passed over. Archives are read as
     streams; nothing of them is written to disk, and no link is followed.
 
     Raises:
@@ -53,11 +60,14 @@ def read_results(paths: Iterable[str | Path]) -> Results:
     """
     rows: list[ScoreRow] = []
     unreadable: list[Unreadable] = []
+    declared: list[DeclaredTraining] = []
     places = [Path(path) for path in paths]
     for place in places:
         for content in _contents(place):
             if isinstance(content, Unreadable):
                 unreadable.append(content)
+            elif isinstance(content, DeclaredTraining):
+                declared.append(content)
             else:
                 rows += content
 
@@ -73,10 +83,10 @@ def read_results(paths: Iterable[str | Path]) -> Results:
     frame = pandas.DataFrame(
         [attrs.astuple(row) for row in rows], columns=list(COLUMNS)
     )
-    return Results(frame, frame["file"].nunique(), tuple(unreadable))
+    return Results(frame, frame["file"].nunique(), tuple(unreadable), tuple(declared))
 
 
-def _contents(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+def _contents(path: Path) -> Iterator[Content]:
     """Yield the scores of each file below a path, or why they cannot be read."""
     if not path.exists():
         raise DataError(
@@ -90,7 +100,7 @@ def _contents(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
         yield _of_file(path, PurePosixPath(path.as_posix()))
 
 
-def _of_directory(directory: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+def _of_directory(directory: Path) -> Iterator[Content]:
     """Yield the scores of a directory: of a study, of a run, or of all files below it."""
     if (directory / STUDY).is_file():
         yield _of_records(directory, study_rows)
@@ -117,14 +127,14 @@ def _of_records(
         return Unreadable(str(directory), reason_of(error))
 
 
-def _of_file(file: Path, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
+def _of_file(file: Path, name: PurePosixPath) -> Content:
     try:
         return _rows(read_file(file, LARGEST_FILE), name)
     except (SentbedError, OSError) as error:
         return Unreadable(str(name), reason_of(error))
 
 
-def _of_archive(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+def _of_archive(path: Path) -> Iterator[Content]:
     """Yield the scores of each file of an archive, as it is unpacked in memory, file by file."""
     members = _tar_members
     if path.name.endswith(".zip"):
@@ -171,7 +181,7 @@ def _zip_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
                     yield PurePosixPath(member.filename), member.file_size, stream
 
 
-def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
+def _rows(content: bytes, name: PurePosixPath) -> Content:
     """Return the scores of a file's content; none where it is no file of results."""
     try:
         if name.suffix == ".csv":
@@ -184,6 +194,8 @@ def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
             return list(mteb_rows(document, name))
         if is_lm_eval_result(document):
             return list(lm_eval_rows(document, name))
+        if (declared := declared_training(document, name)) is not None:
+            return declared
     except RecursionError:
         return Unreadable(str(name), "its arrays or tables are nested too deeply")
     except (ValueError, OverflowError, csv.Error) as error:
