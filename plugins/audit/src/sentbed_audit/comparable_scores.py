@@ -59,11 +59,9 @@ def comparable_scores(
     frame = results.scores.copy()
     frame["system"] = _system_names(frame)
     findings += _model_revisions(frame)
-    system_of = {}
-    for model, revision, system in frame[["model", "revision", "system"]].itertuples(
-        index=False
-    ):
-        system_of[model, revision] = system
+    system_of: dict[tuple[str, str], str] = {}
+    for row in frame.drop_duplicates("system").itertuples():
+        system_of[row.model, row.revision] = row.system
     if tasks is not None:
         frame = frame[frame["task"].isin(tasks)]
     findings += _formats(frame)
@@ -94,7 +92,7 @@ def comparable_scores(
         )
     trained_on = {}
     for declared in results.declared:
-        system = system_of.get((declared.model, declared.revision))
+        system = system_of.get((declared.model, declared.revision), "")
         if system in scores.index:
             trained_on[system] = tuple(
                 task for task in compared_tasks if task in declared.tasks

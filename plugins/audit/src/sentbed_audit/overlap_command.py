@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from sentbed.tools import echo
 
 from sentbed_audit.clean.seen_texts import NEAR
+
+if TYPE_CHECKING:
+    from sentbed.protocols import Score
 
 
 @click.command()
@@ -87,7 +92,7 @@ def overlap(
     found = Overlap(evaluators, texts, near)
 
     tables = [counts_table(found)]
-    unknown = []
+    unknown: Sequence[Score] = ()
     if data is not None:
         scores, unknown = scores_of_runs(data, found)
         tables += [scores, *comparison_tables(data, found)]

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ARRAYS = ("x", "y", "groups", "clusters")
-"""Fields of `Items` with an entry an item."""
-
 FEWEST_ITEMS = 2
 """Clean items without which there is no score."""
 
@@ -57,11 +54,17 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
 
 
 def _some(items: Items, kept: NDArray[np.bool_]) -> Items:
-    columns = {}
-    for name in ARRAYS:
+    optional = {}
+    for name in ("y", "groups", "clusters"):
         column = getattr(items, name)
-        columns[name] = None if column is None else column[kept]
-    return attrs.evolve(items, **columns)
+        optional[name] = None if column is None else column[kept]
+    return Items(
+        items.statistic,
+        items.x[kept],
+        weighted=items.weighted,
+        scale=items.scale,
+        **optional,
+    )
 
 
 def paired_difference(
@@ -78,7 +81,7 @@ def paired_difference(
     of_items[kept] += influences(_some(items, kept))
     if items.clusters is not None:
         _, cluster = np.unique(items.clusters, return_inverse=True)
-        of_items = np.bincount(cluster, of_items)
+        of_items = np.bincount(cluster, of_items).astype(np.float64)
     degrees = len(of_items) - 1
     variance = float(of_items @ of_items) * len(of_items) / max(degrees, 1)
     if not variance:

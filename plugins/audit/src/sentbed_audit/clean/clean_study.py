@@ -43,13 +43,13 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
 def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
     """Return a study whose scores are those on clean items; scores without known items are left out.
 
-    Published numbers, which are on all items, are left out as well.
+    Published numbers, which are on all items, are left out as well, and what runs took.
     """
 
     def cleaned(run: CellRun) -> CellRun:
         known, _ = clean_scores(overlap, run.scores)
         scores = tuple(row.clean for row in known if row.clean is not None)
-        return attrs.evolve(run, scores=scores)
+        return attrs.evolve(run, scores=scores, cost=None)
 
     return attrs.evolve(
         data,
@@ -81,7 +81,7 @@ def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
         return
     summaries = summarise(on_clean_items(data, overlap))
     for summary, table in zip(summaries, named_tables(summaries), strict=True):
-        yield attrs.evolve(table, title=f"{table.title}, clean items")
+        yield table
         differences = difference_table(summary)
         if differences.rows:
             yield differences
