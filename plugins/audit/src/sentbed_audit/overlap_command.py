@@ -89,16 +89,16 @@ def overlap(
             "data of the recipe's own stages"
         )
     evaluators = [entry.with_ for recipe in recipes for entry in recipe.evaluate]
-    found = Overlap(evaluators, texts, near)
+    result = Overlap(evaluators, texts, near)
 
-    tables = [counts_table(found)]
-    unknown: Sequence[Score] = ()
+    tables = [counts_table(result)]
+    not_counted: Sequence[Score] = ()
     if data is not None:
-        scores, unknown = scores_of_runs(data, found)
-        tables += [scores, *comparison_tables(data, found)]
+        scores, not_counted = scores_of_runs(data, result)
+        tables += [scores, *comparison_tables(data, result)]
     page = None
     if data is not None and out is not None:
-        page = write_clean_report(Path(out), data, found)
+        page = write_clean_report(Path(out), data, result)
 
     if as_json:
         records = plain([to_records(table) for table in tables])
@@ -106,7 +106,7 @@ def overlap(
         return
     for table in tables:
         echo(to_text(table))
-    for note in notes(found, near, unknown):
+    for note in notes(result, near, not_counted):
         echo(note)
     if page is not None:
         echo(str(page))

@@ -34,19 +34,19 @@ COLUMNS = (
 def clean_scores(
     overlap: Overlap, scores: Iterable[Score]
 ) -> tuple[list[CleanScore], list[Score]]:
-    """Return the scores whose items' texts are known, and those that have none or whose texts are not.
+    """Return the scores whose items could be counted, and the others.
 
     Raises:
         RunError: if the items of a score cannot be used.
     """
-    known, unknown = [], []
+    counted, not_counted = [], []
     for score in scores:
         seen = overlap.of(score)
         if seen is None:
-            unknown.append(score)
+            not_counted.append(score)
         else:
-            known.append(clean_score(score, seen))
-    return known, unknown
+            counted.append(clean_score(score, seen))
+    return counted, not_counted
 
 
 def counts_of(seen: SeenItems) -> tuple[int, int, int, int]:
@@ -59,9 +59,9 @@ def clean_section(
     overlap: Overlap, near: float, scores: Iterable[Score]
 ) -> ReportSection:
     """Return the section of a run: counts, the score on clean items and the interval of the difference."""
-    known, unknown = clean_scores(overlap, scores)
+    counted, not_counted = clean_scores(overlap, scores)
     rows = []
-    for row in known:
+    for row in counted:
         score = row.score
         of_clean = None if row.clean is None else row.clean.value
         numbers = (
@@ -81,11 +81,11 @@ def clean_section(
         "Scores on items that training texts do not have",
         COLUMNS,
         tuple(rows),
-        " ".join(notes(overlap, near, unknown)),
+        " ".join(notes(overlap, near, not_counted)),
     )
 
 
-def notes(overlap: Overlap, near: float, unknown: Iterable[Score]) -> Iterator[str]:
+def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterator[str]:
     """Yield what the counts mean, and what was not counted."""
     sources = [path.name for path in overlap.training.files]
     sources += [f"the data `{source.name}`" for source in overlap.training.sources]
@@ -101,14 +101,16 @@ def notes(overlap: Overlap, near: float, unknown: Iterable[Score]) -> Iterator[s
     if overlap.short:
         yield (
             f"{overlap.short:,} of {overlap.texts:,} texts of items have fewer than {FEWEST_WORDS} words, and "
-            "are found if they are the same or part of no other text."
+            "are seen only if a training text is the same."
         )
     yield (
         "`difference` is the score on clean items less that on all, with its paired interval of 95 % over "
         "items. Seen items may be easier or harder for other reasons: to say which encoder is better, compare "
         "scores on clean items."
     )
-    names = {f"{score.evaluator} {score.task} ({score.metric})" for score in unknown}
+    names = {
+        f"{score.evaluator} {score.task} ({score.metric})" for score in not_counted
+    }
     if names:
         yield (
             f"Not counted, as they have no items, or it is not known which texts these have: "

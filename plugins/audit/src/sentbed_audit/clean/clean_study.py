@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,7 +32,8 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
     for cell in data.cells:
         for run in cell.runs:
             if run.status == "finished" and run.directory is not None:
-                directory = base / run.directory
+                # The directory that places are relative to need not exist yet.
+                directory = Path(os.path.normpath(base / run.directory))
                 document = read_document(directory / RESOLVED)
                 recipes.append(
                     structure_recipe(document, plugins, directory.resolve(), look=False)
@@ -41,14 +43,14 @@ def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
 
 
 def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
-    """Return a study whose scores are those on clean items; scores without known items are left out.
+    """Return a study whose scores are those on clean items; those that are not counted are left out.
 
     Published numbers, which are on all items, are left out as well, and what runs took.
     """
 
     def cleaned(run: CellRun) -> CellRun:
-        known, _ = clean_scores(overlap, run.scores)
-        scores = tuple(row.clean for row in known if row.clean is not None)
+        counted, _ = clean_scores(overlap, run.scores)
+        scores = tuple(row.clean for row in counted if row.clean is not None)
         return attrs.evolve(run, scores=scores, cost=None)
 
     return attrs.evolve(
@@ -66,13 +68,13 @@ def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score
     Raises:
         RunError: if the items of a score cannot be used.
     """
-    rows, not_counted = [], []
+    rows, others = [], []
     for cell in data.cells:
         for run in cell.runs:
-            known, unknown = clean_scores(overlap, run.scores)
-            rows += [(str(run), score) for score in known]
-            not_counted += unknown
-    return scores_table(rows), not_counted
+            counted, not_counted = clean_scores(overlap, run.scores)
+            rows += [(str(run), score) for score in counted]
+            others += not_counted
+    return scores_table(rows), others
 
 
 def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
