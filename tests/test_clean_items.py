@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +15,7 @@ from click.testing import CliRunner, Result
 from sentbed import RecipeError
 from sentbed._cli.main import main
 
-WORDS = [
-    "amber",
-    "birch",
-    "cedar",
-    "delta",
-    "ember",
-    "flint",
-    "grove",
-    "heron",
-    "iris",
-    "jasper",
-    "kelp",
-    "linden",
-]
+SAMPLE = resources.files("sentbed_data") / "sample" / "sts-test.tsv"
 PAIRS = 60
 EXACTLY, CHANGED, BOTH = range(6), range(6, 12), range(12, 15)
 """Pairs of which training texts have the first sentence, one that differs in a word, and both sentences."""
@@ -42,11 +32,19 @@ max_length = 32
 backbone = {{ use = "bert", init = "random", size = "tiny", vocab_size = 512 }}
 pooler = {{ use = "mean" }}
 {tables}
+[[stage]]
+name = "one-step"
+data = {{ use = "sample" }}
+loss = {{ use = "info-nce" }}
+optimizer = {{ use = "adamw", lr = 1e-4 }}
+schedule = {{ use = "constant" }}
+batch_size = 8
+steps = 1
 [[evaluate]]
 use = "sts"
 path = "pairs.tsv"
 """
-CLEAN = '[clean]\ntraining = ["training.txt"]\n'
+CLEAN = '[clean]\ntraining = ["training.txt"]\nstages = false\n'
 STUDY = """
 [study]
 seeds = [1]
@@ -58,10 +56,9 @@ values = ["mean", "first"]
 
 
 def sentence(pair: int, side: str) -> str:
-    """A sentence of nine words that differs from all others in three."""
-    numbers = [f"{side}{pair}", f"{pair}{side}", f"x{pair * 7}{side}"]
-    start = pair % 4
-    return " ".join([*WORDS[start : start + 6], *numbers])
+    """Nine words of the sample, whose tokenizer knows them; no two sentences share many in order."""
+    words = sorted(set(re.findall("[a-z]+", SAMPLE.read_text("utf-8").lower())))
+    return " ".join(random.Random(f"{pair}{side}").choices(words, k=9))
 
 
 @pytest.fixture
@@ -74,7 +71,7 @@ def place(tmp_path: Path) -> Path:
     training += [sentence(pair, "a").upper() + "!" for pair in (*EXACTLY, *BOTH)]
     training += [sentence(pair, "b") for pair in BOTH]
     for pair in CHANGED:
-        training.append(sentence(pair, "b").replace(f"{pair}b", "changed", 1))
+        training.append(f"zebra {sentence(pair, 'b').partition(' ')[2]}")
     (tmp_path / "training.txt").write_text("\n".join(training) + "\n")
     return tmp_path
 
@@ -83,6 +80,10 @@ def write(place: Path, tables: str) -> Path:
     recipe = place / "recipe.toml"
     recipe.write_text(RECIPE.format(tables=tables))
     return recipe
+
+
+def load(place: Path, tables: str) -> Any:
+    return sentbed.load_recipe(write(place, tables))
 
 
 def overlap(*arguments: str | Path) -> Result:
@@ -94,7 +95,7 @@ def overlap(*arguments: str | Path) -> Result:
 def counts(ended: Result) -> list[Any]:
     """Numbers of items, seen exactly, nearly and with all texts, of the only task."""
     (row,) = json.loads(ended.output)[0]["rows"]
-    return [value["value"] for value in row["values"]]
+    return [value["mean"] for value in row["values"]]
 
 
 SEEN = [PAIRS, 9, 6, 3]
@@ -111,7 +112,7 @@ def test_items_of_a_recipe_are_counted_before_it_runs(place: Path) -> None:
 def test_the_report_of_a_run_has_the_score_on_clean_items(
     place: Path, tmp_path: Path
 ) -> None:
-    result = sentbed.run(write(place, CLEAN), directory=tmp_path / "run")
+    result = sentbed.run(load(place, CLEAN), tmp_path / "run")
     record = json.loads((result.directory / "report.json").read_text("utf-8"))
     section = record["sections"]["clean"]
     rows = [dict(zip(section["columns"], row, strict=True)) for row in section["rows"]]
@@ -130,7 +131,7 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(
     assert "68 training texts were read, of training.txt" in section["note"]
     assert "on clean items" in (result.directory / "report.html").read_text("utf-8")
 
-    without = sentbed.run(write(place, ""), directory=tmp_path / "without")
+    without = sentbed.run(load(place, ""), tmp_path / "without")
     assert [score.value for score in without.scores] == [
         score.value for score in result.scores
     ]
@@ -139,7 +140,7 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(
     assert counts(later) == SEEN
     of_runs = json.loads(later.output)[1]["rows"]
     assert len(of_runs) == 2
-    assert of_runs[0]["values"][1]["value"] == pytest.approx(
+    assert of_runs[0]["values"][1]["mean"] == pytest.approx(
         rows[0]["on clean items"], abs=0.01
     )
 
@@ -159,7 +160,7 @@ def test_cells_of_a_study_are_compared_on_clean_items(place: Path) -> None:
 
 
 def test_a_missing_file_and_nothing_to_look_in_are_found_by_check(place: Path) -> None:
-    with pytest.raises(RecipeError, match=r"there is no file .*none\.txt"):
-        sentbed.load_recipe(write(place, '[clean]\ntraining = ["none.txt"]\n'))
+    with pytest.raises(RecipeError, match=r"none\.txt` does not exist; check the path"):
+        load(place, '[clean]\ntraining = ["none.txt"]\n')
     with pytest.raises(RecipeError, match="there are no training texts; name files"):
-        sentbed.load_recipe(write(place, "[clean]\n"))
+        load(place, "[clean]\nstages = false\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
@@ -46,11 +45,8 @@ class Clean(RecipeTable):
             except DataError as error:
                 yield ("training", number), str(error)
                 continue
-            if not Path(place).is_file():
-                yield (
-                    ("training", number),
-                    f"there is no file `{path}`; check the path",
-                )
+            if not place.is_file():
+                yield ("training", number), f"`{path}` is no file; name files"
         for number, source in enumerate(self.data):
             for problem in source.check():
                 yield ("data", number), problem
