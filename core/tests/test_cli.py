@@ -96,6 +96,7 @@ def test_help_names_every_command():
         "import",
         "mine",
         "new",
+        "overlap",
         "plan",
         "plugins",
         "reproduce",

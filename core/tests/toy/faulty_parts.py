@@ -120,9 +120,15 @@ class Size(Evaluator):
         )
         if self.fault == "two sides":
             texts = Texts(TEXTS[:4], TEXTS[4:])
+        item_texts = {"nine": [(text,) for text in TEXTS]}
+        if self.fault == "texts of fewer items":
+            item_texts["nine"].pop()
+        if self.fault == "texts of no list":
+            item_texts["nine"][-1] = ("of no list",)
         return Prepared(
             {"all": texts} | ({"more": texts} if self.fault == "one more" else {}),
             self._score,
+            lambda: {} if self.fault == "other texts" else item_texts,
         )
 
     def _score(self, found: Any) -> Evaluation:

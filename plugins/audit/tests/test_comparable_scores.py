@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from result_folders import TASKS, write_folder, write_mteb_file
+from sentbed_audit.audit import audit_results
+from sentbed_audit.audit_report import audit_page, audit_record
 from sentbed_audit.benchmarks import BenchmarkTask
 from sentbed_audit.comparable_scores import ComparableScores, comparable_scores
 from sentbed_audit.read_results import read_results
+from sentbed_report.page.report_page import page_html
 
 
 def compared(directory: Path) -> ComparableScores:
@@ -130,3 +134,38 @@ def test_seeds_and_items_of_a_table_are_averaged(tmp_path: Path) -> None:
     ]
     (tmp_path / "scores.csv").write_text("\n".join(lines))
     np.testing.assert_allclose(compared(tmp_path).scores.to_numpy(), 0.15)
+
+
+def write_meta(root: Path, model: str, training_datasets: object) -> None:
+    file = root / model.replace("/", "__") / "rev1" / "model_meta.json"
+    file.write_text(json.dumps({"name": model, "training_datasets": training_datasets}))
+
+
+def test_tasks_that_a_model_declares_as_training_data_are_found(tmp_path: Path) -> None:
+    write_folder(tmp_path, models=5)
+    write_meta(tmp_path, "org/model0", {TASKS[2]: ["train", "test"], "Other": []})
+    write_meta(tmp_path, "org/model1", [TASKS[0], TASKS[1]])
+    write_meta(tmp_path, "org/model2", [])
+    write_meta(tmp_path, "org/model3", None)
+    table = compared(tmp_path)
+    assert table.trained_on == {
+        "org/model0": (TASKS[2],),
+        "org/model1": (TASKS[0], TASKS[1]),
+        "org/model2": (),
+    }
+    details = [(finding.subject, finding.detail) for finding in table.findings]
+    assert details == [
+        ("org/model0", f"{TASKS[2]}: declared as training data (train, test)"),
+        ("org/model1", f"{TASKS[0]}: declared as training data"),
+        ("org/model1", f"{TASKS[1]}: declared as training data"),
+    ]
+    assert table.findings[0].files[0].endswith("org__model0/rev1/model_meta.json")
+
+    audit = audit_results([tmp_path])
+    ranking = audit_record(audit)["ranking"]
+    trained_on = {row["model"]: row["trained_on"] for row in ranking}
+    assert trained_on["org/model1"] == [TASKS[0], TASKS[1]]
+    assert trained_on["org/model4"] is None
+    page = page_html(audit_page(audit))
+    assert "tasks trained on" in page
+    assert "not declared" in page

@@ -348,6 +348,20 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         "decides at least 100 %: they are no items; give",
     ),
     (parts.Size, "evaluator", "other items", {"items"}, "and its items give"),
+    (
+        parts.Size,
+        "evaluator",
+        "texts of fewer items",
+        {"items"},
+        "`item_texts` has 8 items of nine/size, and the score has 9",
+    ),
+    (
+        parts.Size,
+        "evaluator",
+        "texts of no list",
+        {"items"},
+        "has an item of nine with a text that no list has",
+    ),
     (parts.Descent, "optimizer", "ascends", {"descends"}, "after 5 steps the loss is"),
     (
         parts.Descent,

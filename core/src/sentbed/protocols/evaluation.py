@@ -355,6 +355,10 @@ class Prepared:
     lists: Mapping[str, Texts]
     """Name -> texts."""
     score: Callable[[Vectors], Evaluation]
+    item_texts: Callable[[], Mapping[str, Sequence[tuple[str, ...]]]] = dict
+    """Returns `TASK`, or `TASK/METRIC`, of scores that have `Items` -> the texts of each item, in the order of
+    the items: the sentence, both of a pair, the query. By them it is known which items an encoder was trained
+    on. Tasks that are left out are not asked for."""
 
     @property
     def size(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,10 @@ METHOD = (
     "follows from the pairs that differ at 5 %.",
     "The tests ask whether other tasks of this kind would give the same order. Tasks that resemble each "
     "other, such as parts of one collection, make them too certain. Seeds and items play no part.",
+)
+TRAINED_ON = (
+    "Tasks trained on: how many of these tasks the model declares among its training data, by the "
+    "`training_datasets` in its `model_meta.json`; what a model it was adapted from declares is not counted."
 )
 FEWEST_TASKS = 6
 """Of five differences, also all on one side have a p-value above 5 %."""
@@ -71,7 +75,7 @@ def audit_record(audit: Audit) -> Any:
     }
     claims = audit.claims
     if claims is not None:
-        record["ranking"] = _ranking_records(claims)
+        record["ranking"] = _ranking_records(claims, audit.comparable.trained_on)
         record["pairs"] = pair_counts(claims)
         record["neighbours"] = _records(claims.neighbours)
         record["leaders"] = claims.leaders
@@ -85,7 +89,9 @@ def _records(items: Iterable[Any]) -> list[dict[str, Any]]:
     return [attrs.asdict(item) for item in items]
 
 
-def _ranking_records(claims: Claims) -> list[dict[str, Any]]:
+def _ranking_records(
+    claims: Claims, trained_on: Mapping[str, Sequence[str]]
+) -> list[dict[str, Any]]:
     records = []
     for place, model in enumerate(claims.scores.index):
         type_means = {}
@@ -98,6 +104,7 @@ def _ranking_records(claims: Claims) -> list[dict[str, Any]]:
                 "mean_rank": claims.mean_ranks.iloc[place],
                 "rank_interval": claims.rank_intervals[place],
                 "type_means": type_means,
+                "trained_on": trained_on.get(str(model)),
             }
         )
 
@@ -225,7 +232,7 @@ def audit_page(audit: Audit) -> Page:
     sections = []
     if audit.claims is not None:
         status_class, status = "finished", "Audited."
-        sections.append(_ranking_section(audit.claims))
+        sections.append(_ranking_section(audit.claims, audit.comparable.trained_on))
         sections.append(_neighbours_section(audit.claims.neighbours))
         sections.append(_without_section(audit.claims))
     sections.append(_findings_section(audit.comparable.findings))
@@ -279,7 +286,9 @@ def _findings_section(findings: Sequence[Finding]) -> Section:
     )
 
 
-def _ranking_section(claims: Claims) -> Section:
+def _ranking_section(
+    claims: Claims, trained_on: Mapping[str, Sequence[str]]
+) -> Section:
     columns: list[Column | str] = [
         Column("mean", direction="higher"),
         "ranks",
@@ -290,6 +299,8 @@ def _ranking_section(claims: Claims) -> Section:
         for name in claims.type_means
     ]
     columns += [f"ranks in {name}" for name in claims.type_rank_intervals]
+    if trained_on:
+        columns.append("tasks trained on")
     rows = []
     for place, model in enumerate(claims.scores.index):
         row: list[Value] = [str(place + 1), str(model)]
@@ -301,23 +312,32 @@ def _ranking_section(claims: Claims) -> Section:
             _interval(intervals[place])
             for intervals in claims.type_rank_intervals.values()
         ]
+        if trained_on:
+            row.append(_tasks_trained_on(trained_on.get(str(model))))
         rows.append(row)
 
-    table = table_of("Ranking", ["place", "model"], columns, rows, METHOD)
+    notes = list(METHOD)
+    if trained_on:
+        notes.append(TRAINED_ON)
+    table = table_of("Ranking", ["place", "model"], columns, rows, notes)
     small_types = []
     for name, tasks in Counter(claims.types.values()).items():
         if tasks < FEWEST_TASKS:
             small_types.append(f"{name} ({tasks})")
 
-    notes = []
+    remarks = []
     if small_types:
-        notes.append(
+        remarks.append(
             "Fewer than six tasks separate no two models by this test, whatever their scores: "
             f"{', '.join(small_types)}."
         )
     return Section(
-        "Ranking", "intervals of ranks", tables=(table,), notes=notes, is_open=True
+        "Ranking", "intervals of ranks", tables=(table,), notes=remarks, is_open=True
     )
+
+
+def _tasks_trained_on(tasks: Sequence[str] | None) -> str:
+    return "not declared" if tasks is None else str(len(tasks))
 
 
 def _interval(interval: tuple[int, int]) -> str:

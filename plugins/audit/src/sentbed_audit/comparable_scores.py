@@ -6,7 +6,7 @@ they are the benchmark's, otherwise those that most models have. The rest is lef
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 import attrs
@@ -15,6 +15,7 @@ import pandas
 from sentbed_report.formatting import first_names
 
 from sentbed_audit.benchmarks import BenchmarkTask
+from sentbed_audit.declared_training import DeclaredTraining
 from sentbed_audit.findings import Finding, Kind
 from sentbed_audit.read_results import Results
 
@@ -41,6 +42,9 @@ class ComparableScores:
     findings: tuple[Finding, ...]
     duplicates: tuple[tuple[str, ...], ...]
     """Groups of rows with the same scores."""
+    trained_on: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    """Row -> those of the compared tasks that the model declares as trained on; only of models that declare
+    any training data."""
 
 
 def comparable_scores(
@@ -55,6 +59,9 @@ def comparable_scores(
     frame = results.scores.copy()
     frame["system"] = _system_names(frame)
     findings += _model_revisions(frame)
+    system_of: dict[tuple[str, str], str] = {}
+    for row in frame.drop_duplicates("system").itertuples():
+        system_of[row.model, row.revision] = row.system
     if tasks is not None:
         frame = frame[frame["task"].isin(tasks)]
     findings += _formats(frame)
@@ -83,7 +90,15 @@ def comparable_scores(
                 f"has the scores of {first_names(group[1:])}",
             )
         )
-    return ComparableScores(scores, revisions, tuple(findings), duplicates)
+    trained_on = {}
+    for declared in results.declared:
+        system = system_of.get((declared.model, declared.revision), "")
+        if system in scores.index:
+            trained_on[system] = tuple(
+                task for task in compared_tasks if task in declared.tasks
+            )
+            findings += _trained_on(system, trained_on[system], declared)
+    return ComparableScores(scores, revisions, tuple(findings), duplicates, trained_on)
 
 
 def _system_names(frame: pandas.DataFrame) -> pandas.Series:
@@ -282,6 +297,17 @@ def _missing_tasks(scores: pandas.DataFrame) -> Iterator[Finding]:
         if missing:
             detail = f"{len(missing)} of {len(row)} tasks: {first_names(missing)}"
             yield Finding("missing tasks", "left out", str(system), detail)
+
+
+def _trained_on(
+    system: str, tasks: Iterable[str], declared: DeclaredTraining
+) -> Iterator[Finding]:
+    for task in tasks:
+        splits = declared.tasks[task]
+        detail = f"{task}: declared as training data"
+        if splits:
+            detail += f" ({splits})"
+        yield Finding("trained on", "mind", system, detail, (declared.file,))
 
 
 def _duplicates(scores: pandas.DataFrame) -> tuple[tuple[str, ...], ...]:

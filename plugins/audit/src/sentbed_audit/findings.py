@@ -20,6 +20,7 @@ Kind: TypeAlias = Literal[
     "model revision",
     "software",
     "format",
+    "trained on",
 ]
 
 Consequence: TypeAlias = Literal["left out", "not paired", "mind"]
@@ -40,6 +41,7 @@ SENTENCES: dict[Kind, str] = {
     "model revision": "Models with several revisions, each of which is a row of its own.",
     "software": "Tasks whose scores come from several versions of the software.",
     "format": "Files of before MTEB 1.11, whose main score is found by its name.",
+    "trained on": "Tasks whose data a model declares among its training data.",
 }
 """What each kind of finding is, in the order of the report."""
 

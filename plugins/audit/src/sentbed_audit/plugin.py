@@ -1,11 +1,15 @@
-"""Hooks of sentbed-audit: the commands `audit` and `export-mteb`."""
+"""Hooks of sentbed-audit: its commands, the table `[clean]`, and the section of a run that has it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sentbed import hookimpl
 from sentbed.protocols import Lazy
+
+if TYPE_CHECKING:
+    from sentbed.protocols import ReportData, ReportSection, Run
 
 sentbed_api = "3.0"
 
@@ -22,4 +26,39 @@ def commands() -> Mapping[str, Lazy]:
             "sentbed_audit.export_command:export_mteb",
             "Write the scores of MTEB's tasks as MTEB's result files.",
         ),
+        "overlap": Lazy(
+            "sentbed_audit.overlap_command:overlap",
+            "Say which items of evaluations training texts have; compare runs on the others.",
+        ),
     }
+
+
+@hookimpl
+def recipe_tables() -> Mapping[str, Lazy]:
+    """Return `[clean]`."""
+    return {
+        "clean": Lazy(
+            "sentbed_audit.clean.clean_config:Clean",
+            "`[clean]`: scores on the items that training texts do not have; off if absent.",
+        )
+    }
+
+
+@hookimpl
+def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
+    """Return the scores of a run with `[clean]` on items that its training texts do not have."""
+    from sentbed_audit.clean.clean_config import Clean
+
+    table = run.recipe.table(Clean)
+    if table is None or not data.scores:
+        return ()
+    from sentbed_report.score_items import attach_items
+
+    from sentbed_audit.clean.clean_section import clean_section
+    from sentbed_audit.clean.overlap import Overlap, Training
+
+    evaluators = [entry.with_ for entry in run.recipe.evaluate]
+    overlap = Overlap(evaluators, Training.of([run.recipe], ()), table.near)
+    # Scores of a resumed run come from its state, which has no items.
+    scores = attach_items(run.directory, data.scores)
+    return [clean_section(overlap, table.near, scores)]

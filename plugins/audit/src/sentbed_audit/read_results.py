@@ -6,14 +6,16 @@ import csv
 import json
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from sentbed.errors import DataError, SentbedError, listed
 from sentbed.helpers import open_file, read_file, reason_of
 
+from sentbed_audit.declared_training import DeclaredTraining, declared_training
 from sentbed_audit.lm_eval_results import is_lm_eval_result, lm_eval_rows
 from sentbed_audit.mteb_results import is_mteb_result, mteb_rows
 from sentbed_audit.score_rows import COLUMNS, ScoreRow, Unreadable
@@ -37,30 +39,33 @@ RUN, STUDY = "report.json", "study.json"
 class Results:
     """All scores of all files."""
 
-    scores: pandas.DataFrame
-    """A row a score, with the columns `score_rows.COLUMNS`."""
-    files: int
-    """Number of files that had scores."""
+    rows: Sequence[ScoreRow]
     unreadable: tuple[Unreadable, ...]
+    declared: tuple[DeclaredTraining, ...] = ()
+    """What models say they were trained on, one a model and revision that says anything."""
+
+    @cached_property
+    def scores(self) -> pandas.DataFrame:
+        """The rows, with the columns `score_rows.COLUMNS`."""
+        import pandas
+
+        records = [attrs.astuple(row) for row in self.rows]
+        return pandas.DataFrame(records, columns=list(COLUMNS))
+
+    @property
+    def files(self) -> int:
+        """Number of files that had scores."""
+        return len({row.file for row in self.rows})
+
+
+Content: TypeAlias = list[ScoreRow] | DeclaredTraining | Unreadable
+"""What a file has: its scores, none if it is none of results, or the data that a model was trained on."""
 
 
 def read_results(paths: Iterable[str | Path]) -> Results:
-    """Read the results in folders, archives and files, as a frame; see `read_rows`."""
-    import pandas
-
-    rows, unreadable = read_rows(paths)
-    frame = pandas.DataFrame(
-        [attrs.astuple(row) for row in rows], columns=list(COLUMNS)
-    )
-    return Results(frame, frame["file"].nunique(), unreadable)
-
-
-def read_rows(
-    paths: Iterable[str | Path],
-) -> tuple[list[ScoreRow], tuple[Unreadable, ...]]:
     """Read the results in folders, archives and files.
 
-    JSON files that are no results, such as descriptions of models, are passed over. Archives are read as
+    JSON files that are neither results nor descriptions of models are passed over. Archives are read as
     streams; nothing of them is written to disk, and no link is followed.
 
     Raises:
@@ -68,11 +73,14 @@ def read_rows(
     """
     rows: list[ScoreRow] = []
     unreadable: list[Unreadable] = []
+    declared: list[DeclaredTraining] = []
     places = [Path(path) for path in paths]
     for place in places:
         for content in _contents(place):
             if isinstance(content, Unreadable):
                 unreadable.append(content)
+            elif isinstance(content, DeclaredTraining):
+                declared.append(content)
             else:
                 rows += content
 
@@ -85,10 +93,10 @@ def read_rows(
             "results, directories of runs or studies, lm-eval's files, or a CSV with the columns model, task "
             "and score"
         )
-    return rows, tuple(unreadable)
+    return Results(rows, tuple(unreadable), tuple(declared))
 
 
-def _contents(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+def _contents(path: Path) -> Iterator[Content]:
     """Yield the scores of each file below a path, or why they cannot be read."""
     if not path.exists():
         raise DataError(
@@ -102,7 +110,7 @@ def _contents(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
         yield _of_file(path, PurePosixPath(path.as_posix()))
 
 
-def _of_directory(directory: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+def _of_directory(directory: Path) -> Iterator[Content]:
     """Yield the scores of a directory: of a study, of a run, or of all files below it."""
     if (directory / STUDY).is_file():
         yield _of_records(directory, study_rows)
@@ -129,14 +137,14 @@ def _of_records(
         return Unreadable(str(directory), reason_of(error))
 
 
-def _of_file(file: Path, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
+def _of_file(file: Path, name: PurePosixPath) -> Content:
     try:
         return _rows(read_file(file, LARGEST_FILE), name)
     except (SentbedError, OSError) as error:
         return Unreadable(str(name), reason_of(error))
 
 
-def _of_archive(path: Path) -> Iterator[list[ScoreRow] | Unreadable]:
+def _of_archive(path: Path) -> Iterator[Content]:
     """Yield the scores of each file of an archive, as it is unpacked in memory, file by file."""
     members = _tar_members
     if path.name.endswith(".zip"):
@@ -183,7 +191,7 @@ def _zip_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:
                     yield PurePosixPath(member.filename), member.file_size, stream
 
 
-def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
+def _rows(content: bytes, name: PurePosixPath) -> Content:
     """Return the scores of a file's content; none where it is no file of results."""
     try:
         if name.suffix == ".csv":
@@ -196,6 +204,8 @@ def _rows(content: bytes, name: PurePosixPath) -> list[ScoreRow] | Unreadable:
             return list(mteb_rows(document, name))
         if is_lm_eval_result(document):
             return list(lm_eval_rows(document, name))
+        if (declared := declared_training(document, name)) is not None:
+            return declared
     except RecursionError:
         return Unreadable(str(name), "its arrays or tables are nested too deeply")
     except (ValueError, OverflowError, csv.Error) as error:

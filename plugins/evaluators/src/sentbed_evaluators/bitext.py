@@ -102,7 +102,11 @@ class Bitext(Evaluator):
         first, second = self._files(lines).read(hashes)
         data = [hashes[locate(path)] for path in self.parallel]
         lists = {"first": Texts(first), "second": Texts(second=second)}
-        return Prepared(lists, partial(self._score, first, second, data))
+        return Prepared(
+            lists,
+            partial(self._score, first, second, data),
+            item_texts=lambda: {self._task: list(zip(first, second, strict=True))},
+        )
 
     def _score(
         self,
@@ -150,7 +154,7 @@ class Bitext(Evaluator):
             "text": "as in the file",
             "data": list(data),
         }
-        task = self.task or self._files(1).task
+        task = self._task
         directions = {
             "accuracy": (forward + backward) / 2,
             "accuracy-forward": forward,
@@ -168,6 +172,10 @@ class Bitext(Evaluator):
             for metric, values in directions.items()
         )
         return Evaluation(scores, primary=scores[0].value)
+
+    @property
+    def _task(self) -> str:
+        return self.task or self._files(1).task
 
     def _files(self, pairs: int) -> ParallelFiles:
         return ParallelFiles(

@@ -199,7 +199,12 @@ class Geometry(Evaluator):
         """Read the pairs; raises `DataError`, with file and line, also if no pair is positive."""
         pairs = self._read()
         texts = {"pairs": Texts(pairs.first, pairs.second)}
-        return whitened(Prepared(texts, partial(self._score, pairs)), self.whitening)
+        prepared = Prepared(
+            texts,
+            partial(self._score, pairs),
+            item_texts=lambda: {pairs.task: pairs.positive_texts},
+        )
+        return whitened(prepared, self.whitening)
 
     def _score(self, pairs: GeometryPairs, vectors: Vectors) -> Evaluation:
         """Compute the measures; raises `RunError` if an embedding is not finite, or is zero."""

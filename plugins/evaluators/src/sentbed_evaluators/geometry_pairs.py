@@ -27,6 +27,11 @@ class GeometryPairs:
     protocol: Mapping[str, Any]
     """Description of the pairs, for the protocol."""
 
+    @property
+    def positive_texts(self) -> list[tuple[str, str]]:
+        """The two sentences of each positive pair."""
+        return [(self.first[pair], self.second[pair]) for pair in self.positive]
+
 
 def of_parallel_files(
     files: ParallelFiles, task: str | None, split: str | None

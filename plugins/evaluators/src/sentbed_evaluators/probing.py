@@ -45,6 +45,11 @@ class _Read:
     data: str
     """Hash of its file."""
 
+    @property
+    def item_texts(self) -> list[tuple[str]]:
+        """The sentence of each example of the test part."""
+        return [(text,) for text in self.parts[-1].texts]
+
 
 @attrs.frozen
 class SentEvalProbing(Evaluator):
@@ -108,7 +113,11 @@ class SentEvalProbing(Evaluator):
             task: Texts([text for part in read.parts for text in part.texts])
             for task, read in tasks.items()
         }
-        return Prepared(lists, partial(self._evaluation, tasks))
+        return Prepared(
+            lists,
+            partial(self._evaluation, tasks),
+            item_texts=lambda: {task: read.item_texts for task, read in tasks.items()},
+        )
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks that are not skipped."""

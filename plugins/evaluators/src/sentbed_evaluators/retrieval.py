@@ -143,7 +143,11 @@ class Retrieval(Evaluator):
             lists[f"documents {start}"] = Texts(
                 second=block, task=TextTask(self._task, side="document")
             )
-        return Prepared(lists, partial(self._score, collection))
+        return Prepared(
+            lists,
+            partial(self._score, collection),
+            item_texts=lambda: {self._task: [(text,) for text in collection.queries]},
+        )
 
     def _score(self, collection: Collection, vectors: Vectors) -> Evaluation:
         """Search and score each query.

@@ -27,6 +27,11 @@ class ScoredPairs:
     def __len__(self) -> int:
         return len(self.scores)
 
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """The two sentences of each pair."""
+        return list(zip(self.first, self.second, strict=True))
+
 
 @attrs.frozen
 class PairFile(ColumnFile):

@@ -248,7 +248,11 @@ class SentBench(Evaluator):
         lists |= {
             sets.task: Texts(distinct_texts(sets, self.paradigms)) for sets in built
         }
-        return Prepared(lists, partial(self._score, transfer, built))
+        return Prepared(
+            lists,
+            partial(self._score, transfer, built),
+            item_texts=partial(_item_texts, transfer, built),
+        )
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks: SentEval's, and the sources of the built sets."""
@@ -369,6 +373,20 @@ class SentBench(Evaluator):
         return _mean_of_runs(
             [_pair_score(sets.task, outcome, test, protocol) for outcome in outcomes]
         )
+
+
+def _item_texts(
+    transfer: Sequence[TransferTask], built: Sequence[BuiltSets]
+) -> dict[str, list[tuple[str, ...]]]:
+    """Return the sentences of each test example, the pairs and the triples of the tasks."""
+    names = {folder: task for task, folder in SINGLE.items()}
+    texts = {names[task.name]: task.item_texts for task in transfer}
+    for sets in built:
+        texts[f"{sets.task}/accuracy"] = [
+            (first, second) for first, second, _ in sets.pairs["test"]
+        ]
+        texts[f"{sets.task}/contrast-accuracy"] = list(sets.triples)
+    return texts
 
 
 def _pair_score(

@@ -142,7 +142,12 @@ class SentEvalSTS(Evaluator):
             )
             for task in tasks
         }
-        return whitened(Prepared(lists, partial(_score, tasks)), self.whitening)
+        prepared = Prepared(
+            lists,
+            partial(_score, tasks),
+            item_texts=lambda: {task.name: task.texts for task in tasks},
+        )
+        return whitened(prepared, self.whitening)
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks that are not skipped."""
@@ -196,14 +201,11 @@ def _score_task(
         for subset, part in zip(task.subsets, similarities, strict=True)
     ]
     values = [part.spearman for part in parts]
-    pairs: list[tuple[str, str]] = []
-    for subset in task.subsets:
-        pairs += zip(subset.first, subset.second, strict=True)
     items = Items(
         "spearman",
         np.array(gold, np.float64),
         levelled(together),
-        clusters=identities(pairs),
+        clusters=identities(task.texts),
     )
     results = [
         (

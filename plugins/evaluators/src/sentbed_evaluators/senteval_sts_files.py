@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import attrs
@@ -90,6 +91,11 @@ class Task:
     """File of gold scores of each subset; for a subset of several files, the first."""
     data: str
     """SHA-256 over the files."""
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """The two sentences of each pair, subset after subset."""
+        return list(chain.from_iterable(subset.texts for subset in self.subsets))
 
     @property
     def is_yearly(self) -> bool:

@@ -172,7 +172,11 @@ class SentGLUE(Evaluator):
             tasks_by_folder.setdefault(TASKS[task].folder, []).append(task)
         folders = [self._read(root, tasks) for tasks in tasks_by_folder.values()]
         lists = {folder.folder: Texts(folder.texts) for folder in folders}
-        return Prepared(lists, partial(self._evaluation, folders))
+        return Prepared(
+            lists,
+            partial(self._evaluation, folders),
+            item_texts=partial(_item_texts, folders),
+        )
 
     def _read(self, root: Path, names: Sequence[str]) -> _Read:
         """Read the tasks of one folder."""
@@ -359,6 +363,16 @@ class SentGLUE(Evaluator):
         return _take(train, np.sort(order[held_out:])), _take(
             train, np.sort(order[:held_out])
         )
+
+
+def _item_texts(folders: Sequence[_Read]) -> dict[str, list[tuple[str, ...]]]:
+    """Return the texts of each row of the development set of each task."""
+    texts = {}
+    for folder in folders:
+        tests = folder.parts[-len(folder.names) :]
+        for name, rows in zip(folder.names, tests, strict=True):
+            texts[name] = list(zip(*rows.sides, strict=True))
+    return texts
 
 
 def _scored_pairs(

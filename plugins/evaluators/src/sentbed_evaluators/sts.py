@@ -117,9 +117,16 @@ class STS(Evaluator):
         pairs = self._file.read(hashes)
         require_varied(pairs.scores, path)
         texts = {"pairs": Texts(pairs.first, pairs.second)}
-        return whitened(
-            Prepared(texts, partial(self._score, pairs, hashes[path])), self.whitening
+        prepared = Prepared(
+            texts,
+            partial(self._score, pairs, hashes[path]),
+            item_texts=lambda: {self._task: pairs.texts},
         )
+        return whitened(prepared, self.whitening)
+
+    @property
+    def _task(self) -> str:
+        return self.task or locate(self.path).stem
 
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
         """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""
@@ -131,7 +138,7 @@ class STS(Evaluator):
         )
         result = correlate(pairs.scores, similarities)
 
-        task = self.task or locate(self.path).stem
+        task = self._task
         protocol: dict[str, Any] = {
             "id": "scored-pairs",
             "similarity": "cosine",
@@ -149,7 +156,7 @@ class STS(Evaluator):
         if pairs.clusters:
             clusters = identities((cluster,) for cluster in pairs.clusters)
         else:
-            clusters = identities(zip(pairs.first, pairs.second, strict=True))
+            clusters = identities(pairs.texts)
         metrics: tuple[tuple[Literal["spearman", "pearson"], float], ...] = (
             ("spearman", result.spearman),
             ("pearson", result.pearson),

@@ -117,7 +117,11 @@ class SentEvalTransfer(Evaluator):
         if self.part != "all":
             classifier = Classifier(self.protocol, self.mode, self.seed)
             tasks = [part_of(task, self.part, classifier) for task in tasks]
-        return Prepared(transfer_lists(tasks), partial(self._score, tasks))
+        return Prepared(
+            transfer_lists(tasks),
+            partial(self._score, tasks),
+            item_texts=lambda: {task.name: task.item_texts for task in tasks},
+        )
 
     def files(self) -> Iterator[Path]:
         """Yield the files of the tasks that are not skipped."""
@@ -162,6 +166,19 @@ class TransferTask:
     """Hash of its files."""
     part: str = "all"
     """Part of the task in `splits`; see `SentEvalTransfer.part`."""
+
+    @property
+    def scored_on(self) -> str:
+        """Name of the split whose examples are scored: all of those that are cross-validated."""
+        for split in ("all", "test", "dev"):
+            if split in self.splits:
+                return split
+        return "train"
+
+    @property
+    def item_texts(self) -> list[tuple[str, ...]]:
+        """The sentences of each example that is scored."""
+        return list(zip(*self.splits[self.scored_on].sentences, strict=True))
 
 
 def read_tasks(
@@ -221,24 +238,25 @@ def transfer_scores(
         }
         progress = part_progress(vectors, task)
         classes = TRANSFER[task].classes
-        if "all" in examples:
-            test, chosen_on = "all", "inner cross-validation"
+        test = read.scored_on
+        if test == "all":
+            chosen_on = "inner cross-validation"
             outcome = classifier.nested(examples["all"], classes, progress)
-        elif "test" not in examples and "dev" in examples:
-            test = chosen_on = "dev"
+        elif test == "dev":
+            chosen_on = "dev"
             outcome = classifier.split(
                 examples["train"], examples["dev"], examples["dev"], classes, progress
             )
-        elif "test" not in examples:
-            test, chosen_on = "train", "cross-validation on train"
+        elif test == "train":
+            chosen_on = "cross-validation on train"
             outcome = classifier.chosen(examples["train"], classes, progress)
         elif "dev" in examples:
-            test, chosen_on = "test", "dev"
+            chosen_on = "dev"
             outcome = classifier.split(
                 examples["train"], examples["dev"], examples["test"], classes, progress
             )
         else:
-            test, chosen_on = "test", "cross-validation on train"
+            chosen_on = "cross-validation on train"
             outcome = classifier.folded(
                 examples["train"], examples["test"], classes, progress
             )

@@ -66,7 +66,9 @@ class Whitening:
             texts = read_lines(path, hashes=hashes)
             source = {"fitted_on": path.name, "texts": len(texts), "data": hashes[path]}
             lists = {**lists, _FITTED: Texts(texts)}
-        return Prepared(lists, partial(self._score, prepared, source))
+        return Prepared(
+            lists, partial(self._score, prepared, source), prepared.item_texts
+        )
 
     def _score(
         self, prepared: Prepared, source: Mapping[str, Any] | None, vectors: Vectors

@@ -71,7 +71,8 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
         table[f"ending {i} right"] = [lean, 1.0]
         table[f"ending {i} wrong"] = [-2.0, 2.0]
     evaluator = SentBench(paradigms=("contrast",), tasks=("ROC",), data_dir=str(data))
-    result = evaluator.prepare().evaluate(table_encoder(table))
+    prepared = evaluator.prepare()
+    result = prepared.evaluate(table_encoder(table))
     (score,) = result.scores
     assert (score.task, score.metric, score.value) == ("ROC", "contrast-accuracy", 50.0)
     assert result.primary == 50.0
@@ -79,7 +80,11 @@ def test_contrast_counts_the_greater_cosine_and_a_tie_as_wrong(
     assert score.items is not None
     assert score.items.statistic == "mean"
     assert score.items.x.sum() == 10
-    assert len(score.items.x) == 20
+    texts = prepared.item_texts()["ROC/contrast-accuracy"]
+    assert len(score.items.x) == len(texts) == 20
+    # The text of each item says whether it is right.
+    is_right = [table[near][0] == 0.5 for _, near, _ in texts]
+    assert score.items.x.tolist() == is_right
 
 
 def test_an_encoder_that_gives_every_text_the_same_vector_has_only_ties(
@@ -114,10 +119,13 @@ def test_the_classifier_sees_the_features_of_the_pairs_and_their_labels(
     evaluator = SentBench(
         paradigms=("pair",), tasks=("CQA",), features=features, data_dir=str(data)
     )
-    (score,) = evaluator.prepare().evaluate(encoder).scores
+    prepared = evaluator.prepare()
+    (score,) = prepared.evaluate(encoder).scores
     assert len(encoder.calls) == 1
     assert len(set(encoder.calls[0])) == len(encoder.calls[0])
     sets = built_sets(find_files(data, "CQA"), seed=0)
+    texts = [(first, second) for first, second, _ in sets.pairs["test"]]
+    assert prepared.item_texts()["CQA/accuracy"] == texts
     assert score.protocol["features"] == formula
     ((kind, examples),) = recorder.given
     assert kind == "split"

@@ -64,23 +64,24 @@ def _systems(
 ) -> list[PublishedSystem]:
     """Return the models of one reference, a row each. Raises `RecipeError`."""
     # Audit reads runs and studies too, and so imports what a recipe without results does not need.
-    from sentbed_audit.read_results import read_rows
+    from sentbed_audit.read_results import read_results
 
     assert reference.results is not None, "the caller has looked"
     try:
         path = locate(reference.results)
-        rows, unreadable = read_rows([path])
+        results = read_results([path])
     except DataError as error:
         problem = document.problem(str(error), (*place, "results"))
         raise RecipeError([problem]) from error
 
     notes = []
+    unreadable = results.unreadable
     if unreadable:
         notes.append(
             f"{count(len(unreadable), 'file')} of {path.name} cannot be read: "
             f"{unreadable[0].file}: {unreadable[0].reason}."
         )
-    by_model = _rows_by_model(rows)
+    by_model = _rows_by_model(results.rows)
     chosen = _chosen(by_model, reference, document, place)
     problems = list(_faults(chosen, reference, document, place))
     if problems:

@@ -295,7 +295,7 @@ def _numbers(evaluation: Evaluation) -> dict[tuple[str, ...], float]:
 
 
 def items(subject: Subject) -> Findings:
-    """A score that says what it was computed from follows from it."""
+    """A score that says what it was computed from follows from it; texts of items are as many, and encoded."""
     from sentbed_report.statistics.resampling import value
 
     for score in _first(subject)[0].scores:
@@ -308,6 +308,33 @@ def items(subject: Subject) -> Findings:
                 "give the items, the statistic, the groups and the scale that the score was computed with",
             )
         yield from _of_items(subject, score)
+        yield from _of_item_texts(subject, score, len(score.items.x))
+
+
+def _of_item_texts(subject: Subject, score: Score, count: int) -> Findings:
+    """Yield a finding if the evaluation says which texts its items have, and these are not its items."""
+    prepared = _prepared(subject)
+    if not isinstance(prepared, Prepared):
+        return
+    by_key = prepared.item_texts()
+    texts = by_key.get(f"{score.task}/{score.metric}", by_key.get(score.task))
+    if texts is None:
+        return
+    if len(texts) != count:
+        yield (
+            f"`item_texts` has {len(texts)} items of {score.task}/{score.metric}, and the score has {count}",
+            "give the texts of each item, in the order of the items",
+        )
+    encoded: set[str] = set()
+    for of_list in prepared.lists.values():
+        encoded.update(of_list.both)
+    for item in texts:
+        if not encoded.issuperset(item):
+            yield (
+                f"`item_texts` has an item of {score.task} with a text that no list has: {item!r:.80}",
+                "give a tuple of the texts that are encoded for the item",
+            )
+            return
 
 
 def _of_items(subject: Subject, score: Score) -> Findings:

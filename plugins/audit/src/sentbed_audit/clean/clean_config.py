@@ -1,0 +1,52 @@
+"""The table `[clean]` of a recipe: training texts in which the items of evaluations are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import attrs
+from attrs.validators import and_, gt, le
+from sentbed import FilePath, locate
+from sentbed.errors import DataError
+from sentbed.protocols import DataSource, RecipeTable, TableTraits
+
+from sentbed_audit.clean.seen_texts import NEAR
+
+
+@attrs.frozen
+class Clean(RecipeTable):
+    """`[clean]`: scores on the items that training texts do not have; off if absent."""
+
+    traits: ClassVar[TableTraits] = TableTraits(decides=False)
+
+    training: tuple[FilePath, ...] = ()
+    """Files of training texts, such as those of a pretrained model: `.jsonl` (all strings), `.csv` (all
+    fields), any other text file (a line, or what tabs part), also compressed by gzip."""
+    data: tuple[DataSource, ...] = ()
+    """Training texts that a data component reads."""
+    stages: bool = True
+    """Whether the data of the recipe's own stages are training texts, too."""
+    near: float = attrs.field(default=NEAR, validator=and_(gt(0), le(1)))
+    """Share of a text's words, above 0, in runs of 8 words of training texts, from which on it is nearly
+    seen."""
+
+    def problems(
+        self, recipe: Any, plugins: Any, look: bool
+    ) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Yield files that do not exist, problems of data components, and that there is nothing to look in."""
+        if not self.training and not self.data and not (self.stages and recipe.stage):
+            yield (), "there are no training texts; name files in `training`"
+        if not look:
+            return
+        for number, path in enumerate(self.training):
+            try:
+                place = locate(path)
+            except DataError as error:
+                yield ("training", number), str(error)
+                continue
+            if not place.is_file():
+                yield ("training", number), f"`{path}` is no file; name files"
+        for number, source in enumerate(self.data):
+            for problem in source.check():
+                yield ("data", number), problem

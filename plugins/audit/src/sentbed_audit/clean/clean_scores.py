@@ -1,0 +1,89 @@
+"""Scores on the items that training texts do not have, and what leaving the others out changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+from sentbed.protocols import Items, Score
+from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
+from sentbed_report.statistics.influence_values import influences
+from sentbed_report.statistics.resampling import CONFIDENCE, value
+
+from sentbed_audit.clean.overlap import SeenItems
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FEWEST_ITEMS = 2
+"""Clean items without which there is no score."""
+
+
+@attrs.frozen
+class CleanScore:
+    """A score on all items, and on the clean ones."""
+
+    score: Score
+    seen: SeenItems
+    clean: Score | None
+    """The score on clean items; None if there are fewer than two of them."""
+    difference: float | None
+    """Score on clean items less that on all."""
+    interval: tuple[float, float] | None
+    """Paired interval of 95 % of the difference; None of a statistic of a plugin."""
+
+
+def clean_score(score: Score, seen: SeenItems) -> CleanScore:
+    """Return a score with items and the same on those that are clean.
+
+    Raises:
+        RunError: if the items cannot be used.
+    """
+    items = score.items
+    if items is None or seen.clean.sum() < FEWEST_ITEMS:
+        return CleanScore(score, seen, None, None, None)
+    kept = _some(items, seen.clean)
+    of_clean = value(kept)
+    difference = of_clean - value(items)
+    clean = attrs.evolve(score, value=of_clean, items=kept)
+    if callable(items.statistic):
+        return CleanScore(score, seen, clean, difference, None)
+    estimate = paired_difference(items, seen.clean, difference)
+    return CleanScore(score, seen, clean, difference, estimate.interval(CONFIDENCE))
+
+
+def _some(items: Items, kept: NDArray[np.bool_]) -> Items:
+    optional = {}
+    for name in ("y", "groups", "clusters"):
+        column = getattr(items, name)
+        optional[name] = None if column is None else column[kept]
+    return Items(
+        items.statistic,
+        items.x[kept],
+        weighted=items.weighted,
+        scale=items.scale,
+        **optional,
+    )
+
+
+def paired_difference(
+    items: Items, kept: NDArray[np.bool_], difference: float
+) -> EstimatedDifference:
+    """Return the difference of a score on some items from that on all, with its variance over items.
+
+    An item that is kept moves both scores, and so counts once: its influence on the difference is the
+    difference of its influences.
+    """
+    import numpy as np
+
+    of_items = -influences(items)
+    of_items[kept] += influences(_some(items, kept))
+    if items.clusters is not None:
+        _, cluster = np.unique(items.clusters, return_inverse=True)
+        of_items = np.bincount(cluster, of_items).astype(np.float64)
+    degrees = len(of_items) - 1
+    variance = float(of_items @ of_items) * len(of_items) / max(degrees, 1)
+    if not variance:
+        return EstimatedDifference(difference, ())
+    return EstimatedDifference(difference, (Source(variance, degrees),))

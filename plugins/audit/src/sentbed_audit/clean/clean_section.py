@@ -1,0 +1,156 @@
+"""The section `clean` of a run's report, and the same rows as tables of a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from sentbed.helpers import score_digits
+from sentbed.protocols import ReportSection, Score
+from sentbed_report.page.sections import table_of
+from sentbed_report.tables.column import Column
+from sentbed_report.tables.estimate import Estimate
+from sentbed_report.tables.table import Table
+
+from sentbed_audit.clean.clean_scores import CleanScore, clean_score
+from sentbed_audit.clean.overlap import Overlap, SeenItems
+from sentbed_audit.clean.seen_texts import FEWEST_WORDS, RUN
+
+COLUMNS = (
+    "encoder",
+    "task",
+    "metric",
+    "items",
+    "seen exactly",
+    "seen nearly",
+    "all texts seen",
+    "score",
+    "on clean items",
+    "difference",
+    "from",
+    "to",
+)
+
+
+def clean_scores(
+    overlap: Overlap, scores: Iterable[Score]
+) -> tuple[list[CleanScore], list[Score]]:
+    """Return the scores whose items could be counted, and the others.
+
+    Raises:
+        RunError: if the items of a score cannot be used.
+    """
+    counted, not_counted = [], []
+    for score in scores:
+        seen = overlap.of(score)
+        if seen is None:
+            not_counted.append(score)
+        else:
+            counted.append(clean_score(score, seen))
+    return counted, not_counted
+
+
+def counts_of(seen: SeenItems) -> tuple[int, int, int, int]:
+    """Return the number of items, of those seen exactly, of others seen nearly, of those wholly seen."""
+    exactly, all_seen = int(seen.exactly.sum()), int(seen.seen.sum())
+    return len(seen.seen), exactly, all_seen - exactly, int(seen.wholly.sum())
+
+
+def clean_section(
+    overlap: Overlap, near: float, scores: Iterable[Score]
+) -> ReportSection:
+    """Return the section of a run: counts, the score on clean items and the interval of the difference."""
+    counted, not_counted = clean_scores(overlap, scores)
+    rows = []
+    for row in counted:
+        score = row.score
+        of_clean = None if row.clean is None else row.clean.value
+        numbers = (
+            score.value,
+            of_clean,
+            row.difference,
+            *(row.interval or (None, None)),
+        )
+        digits = score_digits([score.value])
+        rounded = []
+        for number in numbers:
+            rounded.append(None if number is None else round(number, digits))
+        names = score.encoder, score.task, score.metric
+        rows.append((*names, *counts_of(row.seen), *rounded))
+    return ReportSection(
+        "clean",
+        "Scores on items that training texts do not have",
+        COLUMNS,
+        tuple(rows),
+        " ".join(notes(overlap, near, not_counted)),
+    )
+
+
+def notes(overlap: Overlap, near: float, not_counted: Iterable[Score]) -> Iterator[str]:
+    """Yield what the counts mean, and what was not counted."""
+    sources = [path.name for path in overlap.training.files]
+    sources += [f"the data `{source.name}`" for source in overlap.training.sources]
+    yield f"{overlap.read:,} training texts were read, of {', '.join(sources)}."
+    yield (
+        "Case and punctuation do not count. A text is seen exactly if a training text has the same words. It is "
+        f"seen nearly if it has {FEWEST_WORDS} words or more and a training text differs in one word, or if "
+        f"{100 * near:.0f} % of its words stand in runs of {RUN} words that training texts have."
+    )
+    yield (
+        "An item counts as seen if any of its texts is: clean items have no text that an encoder was trained on."
+    )
+    if overlap.short:
+        yield (
+            f"{overlap.short:,} of {overlap.texts:,} texts of items have fewer than {FEWEST_WORDS} words, and "
+            "are seen only if a training text is the same."
+        )
+    yield (
+        "`difference` is the score on clean items less that on all, with its paired interval of 95 % over "
+        "items. Seen items may be easier or harder for other reasons: to say which encoder is better, compare "
+        "scores on clean items."
+    )
+    names = {
+        f"{score.evaluator} {score.task} ({score.metric})" for score in not_counted
+    }
+    if names:
+        yield (
+            f"Not counted, as they have no items, or it is not known which texts these have: "
+            f"{', '.join(sorted(names))}."
+        )
+
+
+def counts_table(overlap: Overlap) -> Table:
+    """Return the number of items of each task, and how many are seen."""
+    rows = [
+        (evaluator, task, *counts_of(seen)) for evaluator, task, seen in overlap.tasks()
+    ]
+    columns = [Column(name, form="count") for name in COLUMNS[3:7]]
+    return table_of(
+        "Items that training texts have", ("evaluator", "task"), columns, rows
+    )
+
+
+def scores_table(rows: Iterable[tuple[str, CleanScore]]) -> Table:
+    """Return scores on all items and on clean ones, each with its run, and the interval of the difference."""
+    table_rows = []
+    for run, row in rows:
+        score = row.score
+        of_clean = None if row.clean is None else row.clean.value
+        difference = Estimate(value=row.difference, interval=row.interval)
+        table_rows.append(
+            (
+                run,
+                score.encoder,
+                score.task,
+                score.metric,
+                score.value,
+                of_clean,
+                difference,
+            )
+        )
+    columns = (
+        Column("score"),
+        Column("on clean items"),
+        Column("difference, 95 % interval", form="signed"),
+    )
+    headers = ("run", "encoder", "task", "metric")
+    return table_of("Scores on clean items", headers, columns, table_rows)

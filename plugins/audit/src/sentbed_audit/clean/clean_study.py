@@ -1,0 +1,101 @@
+"""Runs and studies on clean items alone: the same tables and tests as on all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+from sentbed.protocols import Score
+from sentbed.tools import RESOLVED, Plugins, Recipe, read_document, structure_recipe
+from sentbed_report.run_comparison import difference_table
+from sentbed_report.selected_tables import named_tables
+from sentbed_report.study.build_summary_tables import summarise
+from sentbed_report.study.exports import write_exports
+from sentbed_report.study.study_data import CellRun, StudyData, with_runs
+from sentbed_report.study_page.study_report import write_study_report
+from sentbed_report.tables.table import Table
+
+from sentbed_audit.clean.clean_section import clean_scores, scores_table
+from sentbed_audit.clean.overlap import Overlap
+
+
+def recipes_of(data: StudyData, plugins: Plugins) -> list[Recipe]:
+    """Return the recipe of one finished run of each cell, as its directory has it; nothing is built.
+
+    Raises:
+        RecipeError: if a recipe has problems.
+    """
+    base = data.directory or Path()
+    recipes = []
+    for cell in data.cells:
+        for run in cell.runs:
+            if run.status == "finished" and run.directory is not None:
+                # The directory that places are relative to need not exist yet.
+                directory = Path(os.path.normpath(base / run.directory))
+                document = read_document(directory / RESOLVED)
+                recipes.append(
+                    structure_recipe(document, plugins, directory.resolve(), look=False)
+                )
+                break
+    return recipes
+
+
+def on_clean_items(data: StudyData, overlap: Overlap) -> StudyData:
+    """Return a study whose scores are those on clean items; those that are not counted are left out.
+
+    Published numbers, which are on all items, are left out as well, and what runs took.
+    """
+
+    def cleaned(run: CellRun) -> CellRun:
+        counted, _ = clean_scores(overlap, run.scores)
+        scores = tuple(row.clean for row in counted if row.clean is not None)
+        return attrs.evolve(run, scores=scores, cost=None)
+
+    return attrs.evolve(
+        data,
+        name=f"{data.name}, clean items",
+        cells=with_runs(data.cells, cleaned),
+        expected={},
+        references={},
+    )
+
+
+def scores_of_runs(data: StudyData, overlap: Overlap) -> tuple[Table, list[Score]]:
+    """Return each run's scores on all and on clean items, and the scores that are not counted.
+
+    Raises:
+        RunError: if the items of a score cannot be used.
+    """
+    rows, others = [], []
+    for cell in data.cells:
+        for run in cell.runs:
+            counted, not_counted = clean_scores(overlap, run.scores)
+            rows += [(str(run), score) for score in counted]
+            others += not_counted
+    return scores_table(rows), others
+
+
+def comparison_tables(data: StudyData, overlap: Overlap) -> Iterator[Table]:
+    """Yield how cells compare on clean items; nothing of a single cell."""
+    if len(data.cells) < 2:
+        return
+    summaries = summarise(on_clean_items(data, overlap))
+    for summary, table in zip(summaries, named_tables(summaries), strict=True):
+        yield table
+        differences = difference_table(summary)
+        if differences.rows:
+            yield differences
+
+
+def write_clean_report(directory: Path, data: StudyData, overlap: Overlap) -> Path:
+    """Write tables and the report of a study on clean items; return its page.
+
+    Raises:
+        RunError: if the disk is full.
+    """
+    clean = on_clean_items(data, overlap)
+    summaries = summarise(clean)
+    write_exports(directory, clean, summaries)
+    return write_study_report(directory, clean, summaries)

@@ -1,0 +1,55 @@
+"""What a model says it was trained on: `training_datasets` in the `model_meta.json` of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+import attrs
+from sentbed.errors import printable
+
+from sentbed_audit.mteb_results import model_of_path
+from sentbed_audit.score_rows import LONGEST_NAME
+
+FILE = "model_meta.json"
+FIELD = "training_datasets"
+
+
+@attrs.frozen
+class DeclaredTraining:
+    """Tasks of MTEB whose data a model was trained on, as far as its file says."""
+
+    model: str
+    revision: str
+    tasks: Mapping[str, str]
+    """Task -> the splits that are named; empty where the file names none."""
+    file: str
+
+
+def declared_training(content: Any, path: PurePosixPath) -> DeclaredTraining | None:
+    """Return what the description of a model declares; None if it declares nothing.
+
+    MTEB writes names of tasks as a list, and wrote a table of their splits. An empty list declares that none
+    of its tasks was trained on.
+    """
+    if path.name != FILE or not isinstance(content, Mapping):
+        return None
+    names = content.get(FIELD)
+    tasks = {}
+    if isinstance(names, Mapping):
+        for name, splits in names.items():
+            tasks[_shown(name)] = ""
+            if isinstance(splits, list) and splits:
+                tasks[_shown(name)] = ", ".join(map(_shown, splits))
+    elif isinstance(names, list):
+        tasks = {_shown(name): "" for name in names}
+    else:
+        return None
+    model, revision = model_of_path(path)
+    return DeclaredTraining(_shown(model), _shown(revision), tasks, str(path))
+
+
+def _shown(name: Any) -> str:
+    """Return a name as tables of scores have it."""
+    return printable(str(name)[:LONGEST_NAME])

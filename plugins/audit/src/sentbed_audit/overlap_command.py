@@ -1,0 +1,112 @@
+"""The command `overlap`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from sentbed.tools import echo
+
+from sentbed_audit.clean.seen_texts import NEAR
+
+if TYPE_CHECKING:
+    from sentbed.protocols import Score
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option(
+    "--training",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Training texts: `.jsonl`, `.csv`, or lines that tabs part; also `.gz`.",
+)
+@click.option("--stages", is_flag=True, help="The data of the recipes' stages, too.")
+@click.option(
+    "--near",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=NEAR,
+    show_default=True,
+    help="Share of a text's words from which on it is nearly seen.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False),
+    help="Of runs: write tables and a report on clean items into this directory.",
+)
+def overlap(
+    paths: tuple[str, ...],
+    training: tuple[str, ...],
+    stages: bool,
+    near: float,
+    as_json: bool,
+    out: str | None,
+) -> None:
+    """Say which items of evaluations training texts have.
+
+    PATHS are a recipe, or directories of runs and studies. Of a recipe it is how many items are seen, exactly
+    and nearly; of runs also their scores on the other, clean items, and how they compare there. Training
+    texts are those of `--training`, and those that the recipes name in `[clean]`. No model is loaded.
+    """
+    import json
+
+    from sentbed.errors import RunError
+    from sentbed.tools import load_plugins, load_recipe, plain
+    from sentbed_report.study.runs_as_study import runs_as_study
+    from sentbed_report.tables.json_records import to_records
+    from sentbed_report.tables.terminal import to_text
+
+    from sentbed_audit.clean.clean_section import counts_table, notes
+    from sentbed_audit.clean.clean_study import (
+        comparison_tables,
+        recipes_of,
+        scores_of_runs,
+        write_clean_report,
+    )
+    from sentbed_audit.clean.overlap import Overlap, Training
+
+    places = [Path(path) for path in paths]
+    plugins = load_plugins()
+    data = None
+    if places[0].is_file():
+        if len(places) > 1 or out is not None:
+            raise click.UsageError(
+                "name one recipe, or directories of runs and studies; `--out` is for these"
+            )
+        recipes = [load_recipe(places[0], plugins=plugins)]
+    else:
+        data = runs_as_study(places, None if out is None else Path(out))
+        recipes = recipes_of(data, plugins)
+
+    texts = Training.of(recipes, map(Path, training), stages)
+    if not texts.files and not texts.sources:
+        raise RunError(
+            "there are no training texts to look in; name files with `--training`, or give `--stages` for the "
+            "data of the recipe's own stages"
+        )
+    evaluators = [entry.with_ for recipe in recipes for entry in recipe.evaluate]
+    result = Overlap(evaluators, texts, near)
+
+    tables = [counts_table(result)]
+    not_counted: Sequence[Score] = ()
+    if data is not None:
+        scores, not_counted = scores_of_runs(data, result)
+        tables += [scores, *comparison_tables(data, result)]
+    page = None
+    if data is not None and out is not None:
+        page = write_clean_report(Path(out), data, result)
+
+    if as_json:
+        records = plain([to_records(table) for table in tables])
+        echo(json.dumps(records, indent=2, ensure_ascii=False))
+        return
+    for table in tables:
+        echo(to_text(table))
+    for note in notes(result, near, not_counted):
+        echo(note)
+    if page is not None:
+        echo(str(page))

@@ -1,0 +1,78 @@
+"""Scores on clean items, and the paired interval of the difference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+from sentbed.protocols import Items, Score
+from sentbed_audit.clean.clean_scores import clean_score, paired_difference
+from sentbed_audit.clean.overlap import SeenItems
+from sentbed_report.statistics.weighted_statistics import statistic_of
+
+
+def score_of(items: Items) -> Score:
+    return Score("T", "metric", 50.0, {"id": "p"}, items=items)
+
+
+def seen_items(seen: np.ndarray) -> SeenItems:  # type: ignore[type-arg]
+    return SeenItems(seen, seen, seen)
+
+
+def test_a_mean_on_clean_items_has_the_interval_of_its_items() -> None:
+    draw = np.random.default_rng(0)
+    x, seen = draw.normal(size=200), draw.random(200) < 0.2
+    row = clean_score(score_of(Items("mean", x)), seen_items(seen))
+    assert row.clean is not None
+    assert row.difference is not None
+    assert row.interval is not None
+    assert row.clean.value == pytest.approx(100 * x[~seen].mean())
+    assert row.difference == pytest.approx(100 * (x[~seen].mean() - x.mean()))
+    # An item counts 1 / n in one mean, and 1 / m in the other where it is clean.
+    kept = np.where(seen, 0, (x - x[~seen].mean()) / (~seen).sum())
+    parts = 100 * (kept - (x - x.mean()) / 200)
+    error = np.sqrt((parts**2).sum() * 200 / 199)
+    reach = stats.t.ppf(0.975, 199) * error
+    assert row.interval == pytest.approx(
+        (row.difference - reach, row.difference + reach)
+    )
+
+
+@pytest.mark.parametrize("statistic", ["spearman", "f1", "mean"])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_variance_of_the_difference_is_that_of_resamples(
+    statistic: str, clustered: bool
+) -> None:
+    draw = np.random.default_rng(1)
+    number, resamples = 400, 3000
+    x = draw.normal(size=number)
+    y = x + draw.normal(size=number)
+    if statistic == "f1":
+        x, y = (x > 0).astype(float), (y > 0).astype(float)
+    clusters = np.arange(number) // 2 if clustered else np.arange(number)
+    items = Items(statistic, x, None if statistic == "mean" else y, clusters=clusters)
+    seen = draw.random(number) < 0.3
+
+    units = clusters.max() + 1
+    places = draw.integers(0, units, (resamples, units))
+    counts = np.stack([np.bincount(row, minlength=units) for row in places])[
+        :, clusters
+    ].T
+    whole = statistic_of(items)
+    differences = whole(counts * ~seen[:, None]) - whole(counts.astype(float))
+    estimate = paired_difference(items, ~seen, 0.0)
+    assert estimate.error == pytest.approx(differences.std(), rel=0.12)
+
+
+def test_groups_without_a_clean_item_are_left_out() -> None:
+    items = Items("mean", np.array([1.0, 0.0, 1.0, 1.0]), groups=np.array([0, 0, 1, 1]))
+    row = clean_score(score_of(items), seen_items(np.array([True, True, False, False])))
+    assert row.clean is not None
+    assert row.clean.value == pytest.approx(100.0)
+
+
+def test_fewer_than_two_clean_items_have_no_score() -> None:
+    row = clean_score(
+        score_of(Items("mean", np.ones(3))), seen_items(np.array([True, True, False]))
+    )
+    assert (row.clean, row.difference, row.interval) == (None, None, None)

@@ -1,0 +1,166 @@
+"""Items that training texts have, from a recipe to the report of a run and the comparison of a study."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentbed
+from click.testing import CliRunner, Result
+from sentbed import RecipeError
+from sentbed._cli.main import main
+
+SAMPLE = resources.files("sentbed_data") / "sample" / "sts-test.tsv"
+PAIRS = 60
+EXACTLY, CHANGED, BOTH = range(6), range(6, 12), range(12, 15)
+"""Pairs of which training texts have the first sentence, one that differs in a word, and both sentences."""
+
+RECIPE = """
+schema = 1
+[run]
+name = "clean"
+[runtime]
+use = "cpu"
+threads = 1
+[encoder]
+max_length = 32
+backbone = {{ use = "bert", init = "random", size = "tiny", vocab_size = 512 }}
+pooler = {{ use = "mean" }}
+{tables}
+[[stage]]
+name = "one-step"
+data = {{ use = "sample" }}
+loss = {{ use = "info-nce" }}
+optimizer = {{ use = "adamw", lr = 1e-4 }}
+schedule = {{ use = "constant" }}
+batch_size = 8
+steps = 1
+[[evaluate]]
+use = "sts"
+path = "pairs.tsv"
+"""
+CLEAN = '[clean]\ntraining = ["training.txt"]\nstages = false\n'
+STUDY = """
+[study]
+seeds = [1]
+baseline = { pooler = "mean" }
+[study.axes.pooler]
+path = "encoder.pooler.use"
+values = ["mean", "first"]
+"""
+
+
+def sentence(pair: int, side: str) -> str:
+    """Nine words of the sample, whose tokenizer knows them; no two sentences share many in order."""
+    words = sorted(set(re.findall("[a-z]+", SAMPLE.read_text("utf-8").lower())))
+    return " ".join(random.Random(f"{pair}{side}").choices(words, k=9))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    lines = ["sentence1\tsentence2\tscore"]
+    for pair in range(PAIRS):
+        lines.append(f"{sentence(pair, 'a')}\t{sentence(pair, 'b')}\t{pair % 6}")
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n")
+    training = [f"nothing of it {number}" for number in range(50)]
+    training += [sentence(pair, "a").upper() + "!" for pair in (*EXACTLY, *BOTH)]
+    training += [sentence(pair, "b") for pair in BOTH]
+    for pair in CHANGED:
+        training.append(f"zebra {sentence(pair, 'b').partition(' ')[2]}")
+    (tmp_path / "training.txt").write_text("\n".join(training) + "\n")
+    return tmp_path
+
+
+def write(place: Path, tables: str) -> Path:
+    recipe = place / "recipe.toml"
+    recipe.write_text(RECIPE.format(tables=tables))
+    return recipe
+
+
+def load(place: Path, tables: str) -> Any:
+    return sentbed.load_recipe(write(place, tables))
+
+
+def overlap(*arguments: str | Path) -> Result:
+    ended = CliRunner().invoke(main, ["overlap", *map(str, arguments)])
+    assert ended.exit_code == 0, ended.output
+    return ended
+
+
+def counts(ended: Result) -> list[Any]:
+    """Numbers of items, seen exactly, nearly and with all texts, of the only task."""
+    (row,) = json.loads(ended.output)[0]["rows"]
+    return [value["mean"] for value in row["values"]]
+
+
+SEEN = [PAIRS, 9, 6, 3]
+
+
+def test_items_of_a_recipe_are_counted_before_it_runs(place: Path) -> None:
+    recipe = write(place, "")
+    found = overlap(recipe, "--training", place / "training.txt", "--json")
+    assert counts(found) == SEEN
+    assert "fewer than 7 words" not in found.output
+    assert counts(overlap(write(place, CLEAN), "--json")) == SEEN
+
+
+def test_the_report_of_a_run_has_the_score_on_clean_items(
+    place: Path, tmp_path: Path
+) -> None:
+    result = sentbed.run(load(place, CLEAN), tmp_path / "run")
+    record = json.loads((result.directory / "report.json").read_text("utf-8"))
+    section = record["sections"]["clean"]
+    rows = [dict(zip(section["columns"], row, strict=True)) for row in section["rows"]]
+    assert [row["metric"] for row in rows] == ["spearman", "pearson"]
+    for row in rows:
+        assert row["items"] == PAIRS
+        assert [row["seen exactly"], row["seen nearly"], row["all texts seen"]] == [
+            9,
+            6,
+            3,
+        ]
+        assert row["from"] < row["difference"] < row["to"]
+        assert row["difference"] == pytest.approx(
+            row["on clean items"] - row["score"], abs=0.02
+        )
+    assert "68 training texts were read, of training.txt" in section["note"]
+    assert "on clean items" in (result.directory / "report.html").read_text("utf-8")
+
+    without = sentbed.run(load(place, ""), tmp_path / "without")
+    assert [score.value for score in without.scores] == [
+        score.value for score in result.scores
+    ]
+    # A run that knew nothing of training texts is counted later.
+    later = overlap(without.directory, "--training", place / "training.txt", "--json")
+    assert counts(later) == SEEN
+    of_runs = json.loads(later.output)[1]["rows"]
+    assert len(of_runs) == 2
+    assert of_runs[0]["values"][1]["mean"] == pytest.approx(
+        rows[0]["on clean items"], abs=0.01
+    )
+
+
+def test_cells_of_a_study_are_compared_on_clean_items(place: Path) -> None:
+    study = place / "study"
+    ended = CliRunner().invoke(
+        main, ["study", str(write(place, CLEAN + STUDY)), "--out", str(study)]
+    )
+    assert ended.exit_code == 0, ended.output
+    found = overlap(study, "--out", place / "clean")
+    assert "clean items" in found.output
+    assert "p after Holm's correction" in found.output
+    results = json.loads((place / "clean" / "results.json").read_text("utf-8"))
+    assert results["study"].endswith("clean items")
+    assert (place / "clean" / "report.html").is_file()
+
+
+def test_a_missing_file_and_nothing_to_look_in_are_found_by_check(place: Path) -> None:
+    with pytest.raises(RecipeError, match=r"none\.txt` does not exist; check the path"):
+        load(place, '[clean]\ntraining = ["none.txt"]\n')
+    with pytest.raises(RecipeError, match="there are no training texts; name files"):
+        load(place, "[clean]\nstages = false\n")
