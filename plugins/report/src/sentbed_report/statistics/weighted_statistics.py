@@ -268,6 +268,32 @@ STATISTICS: dict[str, Callable[[Any, Any], OfCounts]] = {
     "v-measure": _v_measure,
 }
 
+_RANGES = {
+    "pearson": (-1.0, 1.0),
+    "spearman": (-1.0, 1.0),
+    "matthews": (-1.0, 1.0),
+    "f1": (0.0, 1.0),
+    "average-precision": (0.0, 1.0),
+    "v-measure": (0.0, 1.0),
+}
+"""Statistic -> its least and its largest value."""
+
+
+def range_of(items: Items) -> tuple[float, float]:
+    """Return the least and the largest value that the score can have; infinite where they are not known.
+
+    A mean of items that are 0 or 1, such as right or wrong, is a share.
+    """
+    import numpy as np
+
+    low, high = -np.inf, np.inf
+    if isinstance(items.statistic, str):
+        low, high = _RANGES.get(items.statistic, (low, high))
+    if items.statistic == "mean" and np.isin(items.x, (0, 1)).all():
+        low, high = 0.0, 1.0
+    ends = items.scale * low, items.scale * high
+    return min(ends), max(ends)
+
 
 def name_of(items: Items) -> str:
     """Return the name of the statistic; that of a plugin's function is `MODULE:FUNCTION`."""

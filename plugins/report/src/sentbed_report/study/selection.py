@@ -15,7 +15,7 @@ from sentbed.protocols import START, Score
 
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
-from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.item_components import ComponentStore, parts_of
 from sentbed_report.statistics.resampling import CONFIDENCE
 from sentbed_report.statistics.significance import (
     Judged,
@@ -24,6 +24,7 @@ from sentbed_report.statistics.significance import (
     weighted_sum,
     with_test,
 )
+from sentbed_report.statistics.weighted_statistics import range_of
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import (
     Decide,
@@ -55,7 +56,8 @@ class ChosenScore:
     """Sample standard deviation over the seeds; None for one seed."""
     seeds: int
     low: float | None
-    """Bounds of the interval; None where there are neither items, several seeds nor prompts that differ."""
+    """Bounds of the interval, within the range of the metric where it is known; None where there are neither
+    items, several seeds nor prompts that differ."""
     high: float | None
     over: str
     """What the interval is over, such as `items and seeds`, see `Basis`; empty without one."""
@@ -302,7 +304,7 @@ def _scores_of_row(
             continue
         name = (row.encoder, summary.evaluator, summary.protocol, column.task)
         judged = _judged_mean(scores[row.key], store, confidence)
-        low, high = judged.interval or (None, None)
+        low, high = _within_range(judged, scores[row.key]) or (None, None)
         yield ChosenScore(
             summary.evaluator,
             summary.protocol,
@@ -317,6 +319,21 @@ def _scores_of_row(
             judged.basis or "",
             name in deciding,
         )
+
+
+def _within_range(judged: Judged, scores: Scored) -> tuple[float, float] | None:
+    """Return the interval without what no score can be, such as more than 100 %: it covers no less so."""
+    if judged.interval is None:
+        return None
+    lows, highs = [], []
+    for part in chain.from_iterable(map(parts_of, scores.values())):
+        low, high = -math.inf, math.inf
+        if part.items is not None:
+            low, high = range_of(part.items)
+        lows.append(low)
+        highs.append(high)
+    low, high = judged.interval
+    return max(low, fmean(lows)), min(high, fmean(highs))
 
 
 def _judged_mean(scores: Scored, store: ComponentStore, confidence: float) -> Judged:
