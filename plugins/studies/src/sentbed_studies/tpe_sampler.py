@@ -76,9 +76,9 @@ class TPE(CellSampler):
             else:
                 labels[axis] = of_axis
                 space[axis] = CategoricalDistribution(range(len(of_axis)))
-        places = [
-            {axis: labels[axis].index(cell[axis]) for axis in labels} for cell in cells
-        ]
+        places = []
+        for cell in cells:
+            places.append({axis: labels[axis].index(cell[axis]) for axis in labels})
         rng = np.random.default_rng([seed, len(scores)])
         # Optuna's own warnings are on its experimental parts; its log would be a line a cell.
         optuna.logging.set_verbosity(optuna.logging.WARNING)

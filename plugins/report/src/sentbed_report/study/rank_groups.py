@@ -274,12 +274,10 @@ def _ranks_over_tasks(
     if len(places) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
         return None
     seeds = [seed for seed in seeds_of_table if _has_seed(rows, places, seed)]
-    test = friedman(
-        [
-            [_worth(row, place, columns[place], seeds) for place in places]
-            for row in rows
-        ]
-    )
+    worths = []
+    for row in rows:
+        worths.append([_worth(row, place, columns[place], seeds) for place in places])
+    test = friedman(worths)
     order = sorted(range(len(rows)), key=test.ranks.__getitem__)
     groups = nemenyi_groups(
         [test.ranks[number] for number in order], test.critical, test.p_value

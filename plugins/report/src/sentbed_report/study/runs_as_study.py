@@ -132,14 +132,15 @@ def runs_as_study(
                 name, {}, tuple(runs), tuple(differences(first.recipe, group.recipe))
             )
         )
-    title = cells[0].name
+    title, baseline = cells[0].name, None
     if len(cells) > 1:
         title = count(sum(len(cell.runs) for cell in cells), "run")
+        baseline = cells[groups.index(first)].name
     return StudyData(
         name=title,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=cells[groups.index(first)].name if len(cells) > 1 else None,
+        baseline=baseline,
         seeds=tuple(seeds),
         directory=base,
     )

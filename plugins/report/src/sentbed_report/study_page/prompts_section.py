@@ -84,11 +84,8 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     rows_with_sources = [
         (row.row, row.sources) for row in rows if row.sources is not None
     ]
-    known = [
-        name
-        for name in headings
-        if any(name in sources.stds for _, sources in rows_with_sources)
-    ]
+    measured = _sources(rows)
+    known = [name for name in headings if name in measured]
     columns = [Column(headings[name], digits=digits) for name in known]
     columns += [Column(f"share of {name}", form="share") for name in known]
     lines = []
@@ -105,6 +102,15 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         columns,
         lines,
     )
+
+
+def _sources(rows: Sequence[RowUnderPrompts]) -> set[SourceName]:
+    """Return the sources of which something is known for a row."""
+    names: set[SourceName] = set()
+    for row in rows:
+        if row.sources is not None:
+            names.update(row.sources.stds)
+    return names
 
 
 def _ranks_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
@@ -152,9 +158,7 @@ def _best_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
 def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
     names: set[SourceName] = set()
     for _, rows in effects:
-        for row in rows:
-            if row.sources is not None:
-                names.update(row.sources.stds)
+        names |= _sources(rows)
     if names:
         yield _note_on_sources(names)
     yield (

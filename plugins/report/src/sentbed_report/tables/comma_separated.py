@@ -20,10 +20,9 @@ def to_csv(table: Table) -> str:
     that a spreadsheet would take for a formula has an apostrophe before it.
     """
     rows = [row for row in table.rows if not row.is_reference]
-    columns = [
-        [row.cells[place] for row in rows] for place in range(len(table.columns))
-    ]
-    quantities = [_quantities(cells) for cells in columns]
+    quantities = []
+    for place in range(len(table.columns)):
+        quantities.append(_quantities([row.cells[place] for row in rows]))
     heading: list[object] = [header.name for header in table.headers]
     for column, names in zip(table.columns, quantities, strict=True):
         heading += [f"{column.full_heading} {name}" for name in names] or [
