@@ -242,8 +242,8 @@ def expand(
             problem = attrs.evolve(problem, path=path)  # noqa: PLW2901
         problems_of_cells.append(problem)
     _require_none(problems_of_cells)
-    labels = baseline_of(table, axes)
-    baseline = None if labels is None else ", ".join(labels.values())
+    of_baseline = baseline_of(table, axes)
+    baseline = None if of_baseline is None else ", ".join(of_baseline.values())
     study = Study(
         name=str(document.data.get("run", {}).get("name", "study")),
         table=table,

@@ -113,7 +113,7 @@ def task_items(
         if of_runs:
             cells[cell.name] = CellItems(of_runs)
     if first is None:
-        tasks = set()
+        tasks: set[str] = set()
         for cell in data.cells:
             for run in cell.runs:
                 tasks.update(score.task for score in run.scores)

@@ -132,15 +132,16 @@ def runs_as_study(
                 name, {}, tuple(runs), tuple(differences(first.recipe, group.recipe))
             )
         )
-    title, baseline = cells[0].name, None
+    title = cells[0].name
+    name_of_baseline: str | None = None
     if len(cells) > 1:
         title = count(sum(len(cell.runs) for cell in cells), "run")
-        baseline = cells[groups.index(first)].name
+        name_of_baseline = cells[groups.index(first)].name
     return StudyData(
         name=title,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=baseline,
+        baseline=name_of_baseline,
         seeds=tuple(seeds),
         directory=base,
     )
