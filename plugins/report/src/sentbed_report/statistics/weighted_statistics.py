@@ -63,7 +63,8 @@ def _value(statistic: str | Callable[..., float], x: Floats, y: Floats | None) -
     import numpy as np
 
     if callable(statistic):
-        return float(statistic(x) if y is None else statistic(x, y))
+        columns = [x] if y is None else [x, y]
+        return float(statistic(*columns))
     if y is None:
         return float(x.mean())
     if statistic in BY_COUNTS:
