@@ -1,4 +1,4 @@
-"""The plugin in a run: its files, `[bootstrap]`, and the sections of other plugins."""
+"""The plugin in a run: its files, and the sections of other plugins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import attrs
 import pytest
 from sentbed import load_recipe, run
-from sentbed.errors import RecipeError
 from sentbed.tools import Plugins, Recipe, load_plugins
 from sentbed_report.run_page import scores_section
 from sentbed_report.score_items import attach_items
@@ -37,10 +36,7 @@ def load(put: Callable[[str, str], Path], plugins: Plugins) -> Callable[[str], R
 def test_a_run_says_how_sure_its_scores_are(
     load: Callable[[str], Recipe], plugins: Plugins, tmp_path: Path
 ):
-    text = (
-        RECIPE.replace('use = "gap"', 'use = "nearness"')
-        + "\n[bootstrap]\nresamples = 200\n"
-    )
+    text = RECIPE.replace('use = "gap"', 'use = "nearness"')
     out = tmp_path / "out"
     result = run(load(text), out, plugins)
     assert result.report == out / "report.html"
@@ -55,16 +51,14 @@ def test_a_run_says_how_sure_its_scores_are(
     report = json.loads((out / "report.json").read_text())
     low, high = report["scores"][0]["interval"]
     assert low < before.value < high
-    assert report["scores"][1]["interval"] is None
-    (difference,) = report["bootstrap"]["differences"]
-    assert (difference["first"], difference["second"]) == ("encoder@start", "encoder")
-    assert difference["difference"] == after.value - before.value
+    assert "interval" not in report["scores"][1]
+    change = report["scores"][2]["change"]
+    assert change["difference"] == pytest.approx(after.value - before.value)
 
     with (out / "tables" / "nearness.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [row["encoder"] for row in rows] == ["encoder@start", "encoder"]
     assert [float(row["near mean"]) for row in rows] == [before.value, after.value]
-    assert float(rows[0]["near low"]) == low
     assert float(rows[1]["near change"]) == after.value - before.value
 
 
@@ -93,11 +87,3 @@ def test_the_page_has_the_sections_of_other_plugins(
         page = (tmp_path / "out" / name).read_text()
         for word in ("Dice", "sides", "20", "They are fair."):
             assert word in page, name
-
-
-@pytest.mark.parametrize("wrong", ["resamples = 99", "confidence = 1.0"])
-def test_a_bootstrap_has_enough_draws_and_a_share(
-    wrong: str, load: Callable[[str], Recipe]
-):
-    with pytest.raises(RecipeError, match=r"@ .*bootstrap\."):
-        load(f"{RECIPE}\n[bootstrap]\n{wrong}\n")

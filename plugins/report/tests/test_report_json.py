@@ -13,9 +13,8 @@ import pytest
 from sentbed.protocols import ExpectedRow, StageCurve
 from sentbed.tools import plain
 from sentbed_report.report_json import read_record, to_json
-from sentbed_report.run_report import Bootstrapped, Difference
-from sentbed_report.statistics.resampling import Comparison
 from toy_run_report import EMPTY, full, score
+from toy_study import hits
 
 PROTOCOL = {
     "encoder": {},
@@ -44,41 +43,25 @@ def test_json_has_the_keys_of_schema_2() -> None:
     assert document["stages"][0]["best_step"] == 20
 
 
-def test_json_has_intervals_and_differences_where_there_are_any() -> None:
-    data = full()
-    difference = Difference(
-        "encoder@start",
-        "encoder",
-        data.scores[2],
-        Comparison(50.0, 60.0, 10.0, 2.5, 17.25, 0.012),
-    )
-    intervals = ((48.1, 51.95), *[None] * (len(data.scores) - 1))
-    data = attrs.evolve(
-        data, bootstrap=Bootstrapped(2000, 0.9, intervals, (difference,))
-    )
-    document = json.loads(to_json(data))
-    assert [row["interval"] for row in document["scores"][:2]] == [[48.1, 51.95], None]
-    assert document["bootstrap"] == {
-        "resamples": 2000,
-        "confidence": 0.9,
-        "differences": [
-            {
-                "evaluator": "sts",
-                "task": "STS12",
-                "metric": "spearman",
-                "direction": "higher",
-                "protocol": PROTOCOL,
-                "first": "encoder@start",
-                "second": "encoder",
-                "a": 50.0,
-                "b": 60.0,
-                "difference": 10.0,
-                "low": 2.5,
-                "high": 17.25,
-                "p_value": 0.012,
-            }
-        ],
+def test_json_has_intervals_where_scores_have_items() -> None:
+    scores = []
+    for encoder, share in (("encoder@start", 0.5), ("encoder", 0.7), ("other", None)):
+        measured = score("MR", 50.0, encoder)
+        if share is not None:
+            measured = attrs.evolve(measured, items=hits(share, 1))
+        scores.append(measured)
+    data = attrs.evolve(EMPTY, scores=tuple(scores))
+    start, end, other = json.loads(to_json(data))["scores"]
+    assert start["interval"] == list(data.intervals[0].interval)
+    assert "change" not in start
+    change = data.intervals[1].change
+    assert change is not None
+    assert end["change"] == {
+        "difference": change.difference,
+        "interval": list(change.interval or ()),
+        "p_value": change.p_value,
     }
+    assert "interval" not in other
 
 
 def test_json_has_null_for_what_is_not_finite() -> None:

@@ -272,26 +272,22 @@ def hostile_score(score: Score) -> Score:
 def test_runs_that_wait_fail_or_run_are_named(tmp_path: Path) -> None:
     data = study()
     nothing: dict[str, Any] = {"scores": (), "record": {}, "seconds": None}
-    data = changed(
-        data,
-        "first, 0.01",
-        1,
-        status="failed",
-        error="Out of memory.\nAt step 3.",
-        scores=(),
-    )
+    for cell in ("first, 0.01", "first, 0.25"):
+        error = "Out of memory.\nAt step 3."
+        data = changed(data, cell, 1, status="failed", error=error, scores=())
     data = changed(data, "first, 0.05", 2, status="running", **nothing)
     data = changed(data, "first, 0.05", 3, status="waiting", directory=None, **nothing)
     data = changed(data, "mean, 0.05", 2, status="failed", scores=())
     report = report_of(tmp_path, data)
     for text in (report.page.text, report.markdown):
-        assert "14 of 18 runs finished, 1 waiting, 1 running, 2 failed." in text
-        assert "Out of memory.\nAt step 3." in text
+        assert "13 of 18 runs finished, 1 waiting, 1 running, 3 failed." in text
+        assert text.count("Out of memory.\nAt step 3.") == 1
+        assert "2 runs: first, 0.01, seed 1; first, 0.25, seed 1" in text
         assert "failed, 2 of 3" in text
         # What has not finished is not the best.
         assert "the second best, of what has finished." in text
     assert (
-        len(links_to_runs(report)) == 14 + 2 * 2
+        len(links_to_runs(report)) == 13 + 2 * 3
     )  # failed runs twice: above, and among all runs
     assert report.page.all("span", **{"class": "status failed"})
     (row,) = re.findall(
@@ -300,6 +296,7 @@ def test_runs_that_wait_fail_or_run_are_named(tmp_path: Path) -> None:
         re.MULTILINE,
     )
     assert "*" not in row
+    assert ".." not in report.markdown
 
 
 def test_a_study_of_which_nothing_has_finished_has_a_report(tmp_path: Path) -> None:

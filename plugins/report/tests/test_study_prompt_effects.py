@@ -197,8 +197,8 @@ def test_without_a_baseline_the_sources_are_those_of_the_score() -> None:
     assert row.sources.shares["prompts"] == pytest.approx(share)
 
 
-def sources_of_study(data: StudyData) -> tuple[set[str], list[str]]:
-    """The sources that are known of the last row, and the headings of their table."""
+def sources_of_study(data: StudyData) -> tuple[set[str], list[str], str]:
+    """The sources that are known of the last row, the headings of their table, and the note on them."""
     tables = summarise(data)
     sources = rows_under_prompts(tables[0])[-1].sources
     assert sources is not None
@@ -206,7 +206,8 @@ def sources_of_study(data: StudyData) -> tuple[set[str], list[str]]:
     assert sum(sources.shares.values()) == pytest.approx(1)
     section = prompts_section(data, tables)
     assert section is not None
-    return set(sources.stds), [column.heading for column in section.tables[0].columns]
+    headings = [column.heading for column in section.tables[0].columns]
+    return set(sources.stds), headings, section.notes[0]
 
 
 def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ() -> None:
@@ -215,7 +216,7 @@ def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ() -> 
         + np.arange(3)[:, None, None] ** 2
     )
     data = attrs.evolve(study_of(values), prompt_factor="fixed")
-    sources, headings = sources_of_study(data)
+    sources, headings, note = sources_of_study(data)
     assert sources == {"seeds", "items"}
     assert headings == [
         "std over seeds",
@@ -223,6 +224,8 @@ def test_prompts_that_are_all_of_interest_are_no_source_though_they_differ() -> 
         "share of seeds",
         "share of items",
     ]
+    assert "over single seeds, the error of the items" in note
+    assert "prompts" not in note
 
 
 def test_one_seed_is_no_seed_spread_of_zero() -> None:
@@ -231,7 +234,7 @@ def test_one_seed_is_no_seed_spread_of_zero() -> None:
         + np.arange(3)[:, None, None]
     )
     data = study_of(values)
-    sources, headings = sources_of_study(data)
+    sources, headings, note = sources_of_study(data)
     assert sources == {"prompts", "items"}
     assert headings == [
         "std over prompts",
@@ -239,6 +242,8 @@ def test_one_seed_is_no_seed_spread_of_zero() -> None:
         "share of prompts",
         "share of items",
     ]
+    assert "over single prompts, the error of the items" in note
+    assert "seeds" not in note
     assert power_section(data, summarise(data)) is None
 
 

@@ -271,6 +271,36 @@ def test_an_interval_of_one_seed_is_that_of_students_t_over_the_items(
     assert one.high == pytest.approx(one.mean + half, abs=0.03 * half)
 
 
+RIGHT = np.repeat([1.0, 0.0], 15)
+
+
+@pytest.mark.parametrize(
+    ("items", "low", "high"),
+    [
+        (Items("mean", RIGHT), 0.0, 100.0),
+        (Items("mean", RIGHT, scale=1.0), 0.0, 1.0),
+        (Items("spearman", np.arange(30.0), RIGHT), -100.0, 100.0),
+        (Items("f1", RIGHT, RIGHT), 0.0, 100.0),
+        # How large items can be that are neither right nor wrong is not known.
+        (Items("mean", 2 * RIGHT), None, None),
+        (None, None, None),
+    ],
+)
+def test_an_interval_ends_where_the_metric_ends(
+    make: Make, items: Items | None, low: float | None, high: float | None
+) -> None:
+    seeds = {1: {"D-dev": 1.0, "X": 0.2}, 2: {"D-dev": 1.0, "X": 90.0}}
+    (one,) = chosen(with_fields(make({"a": seeds}), task="X", items=items)).scores
+    assert one.low is not None
+    assert one.high is not None
+    if low is None:
+        half = stats.t.ppf(0.975, 1) * 89.8 / 2
+        assert one.low <= one.mean - half
+        assert one.high >= one.mean + half
+    else:
+        assert (one.low, one.high) == (low, high)
+
+
 def test_an_interval_without_items_is_over_the_seeds(make: Make) -> None:
     values = (60.0, 63.0, 61.0)
     (one,) = chosen(

@@ -90,7 +90,7 @@ def test_what_decides_a_score_decides_the_key(override: str, key: KeyOf) -> None
         (RECIPE, 'run.name="other"'),
         (RECIPE, "run.cache=false"),
         (RECIPE, "checkpoint.every=3"),
-        (RECIPE, "bootstrap.resamples=200"),
+        (RECIPE, "report.scatters=false"),
         (RECIPE, "expected.gap.value=1.0", "expected.gap.tolerance=1.0"),
         # A default that is written out.
         (RECIPE, "stage.pull.max_grad_norm=1.0"),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EVALUATOR = "mteb"
 RECIPE = "resolved.toml"
-_OF_SCORES = ("bootstrap", "evaluate", "report", "study")
+_OF_SCORES = ("evaluate", "report", "study")
 """Tables of a recipe that do not change an encoder, but what is said of it."""
 
 AGGREGATE_REVISION = "1"

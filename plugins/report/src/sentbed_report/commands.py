@@ -165,8 +165,10 @@ def table(
                 "`--axes` takes two axes, as `--axes pooler,temperature`"
             )
         tables = [pivoted(summary, names) for summary in summaries]
-    if form == "csv":
-        echo(to_long_csv(tables) if len(tables) > 1 else to_csv(tables[0]), nl=False)
+    if form == "csv" and len(tables) > 1:
+        echo(to_long_csv(tables), nl=False)
+    elif form == "csv":
+        echo(to_csv(tables[0]), nl=False)
     elif form == "json":
         records = plain([to_records(of_form) for of_form in tables])
         echo(json.dumps(records, indent=2, ensure_ascii=False))

@@ -102,21 +102,6 @@ def count_text(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def resampling_sentence(resamples: int, confidence: float) -> str:
-    """Return how intervals were found."""
-    return f"Intervals of {100 * confidence:g} %: bootstrap of the items, {resamples:,} resamples."
-
-
-def pairing(comparisons: int, resamples: int) -> str:
-    """Return how differences were judged, and what a mark does not say."""
-    smallest = probability(2 / (resamples + 1))
-    return (
-        f"Two-sided p-values by paired bootstrap, {resamples:,} resamples (the smallest that they can show "
-        f"is {smallest}); † marks p < 0.05, ‡ p < 0.01, which are not corrected for the number of "
-        f"comparisons made here ({comparisons:,})."
-    )
-
-
 def short(value: float) -> str:
     """Return a number of any magnitude in few characters: `0.42`, `2e-5`."""
     text = f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Hooks of sentbed-report: pages and tables of runs, and the tables `[bootstrap]` and `[report]`."""
+"""Hooks of sentbed-report: pages and tables of runs, and the table `[report]`."""
 
 from __future__ import annotations
 
@@ -35,12 +35,8 @@ def commands() -> Mapping[str, Lazy]:
 
 @hookimpl
 def recipe_tables() -> Mapping[str, Lazy]:
-    """Return `[bootstrap]` and `[report]`."""
+    """Return `[report]`."""
     return {
-        "bootstrap": Lazy(
-            "sentbed_report.report_config:Bootstrap",
-            "`[bootstrap]`: confidence intervals and paired comparisons of encoders; off if absent.",
-        ),
         "report": Lazy(
             "sentbed_report.report_config:ReportTable",
             "`[report]`: what the page of a run shows.",
@@ -66,12 +62,10 @@ def tracker_state() -> tuple[str, Mapping[str, Any]]:
 
 @hookimpl
 def write_report(run: Run, data: ReportData) -> Path:
-    """Write `report.html`, `report.md`, the tables in `tables/`, and into `report.json` what is resampled."""
-    from sentbed.helpers import derive
-
-    from sentbed_report.report_config import Bootstrap, ReportTable
+    """Write `report.html`, `report.md`, the tables in `tables/`, and intervals into `report.json`."""
+    from sentbed_report.report_config import ReportTable
     from sentbed_report.run_page.scores_section import run_summaries
-    from sentbed_report.run_report import RunReport, bootstrapped
+    from sentbed_report.run_report import RunReport
     from sentbed_report.score_items import attach_items
     from sentbed_report.study.exports import write_tables
     from sentbed_report.write_report import write_report as write
@@ -84,10 +78,6 @@ def write_report(run: Run, data: ReportData) -> Path:
     report = RunReport(
         **{field.name: getattr(data, field.name) for field in attrs.fields(ReportData)}
     )
-    if (rule := run.recipe.table(Bootstrap)) is not None:
-        seed = derive(run.recipe.run.seed, "bootstrap")
-        drawn = bootstrapped(data.scores, rule.resamples, rule.confidence, seed)
-        report = attrs.evolve(report, bootstrap=drawn)
     if not (run.recipe.table(ReportTable) or ReportTable()).scatters:
         report = attrs.evolve(report, scatters=())
     summaries = run_summaries(report)

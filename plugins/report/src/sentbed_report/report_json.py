@@ -1,4 +1,4 @@
-"""`report.json` with the additions of this distribution: intervals, differences, a ranking."""
+"""`report.json` with the additions of this distribution: intervals and a ranking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from sentbed.helpers import read_json
 from sentbed.protocols import Direction, Score
 from sentbed.tools import record_json, score_record
 
-from sentbed_report.run_report import Bootstrapped, Ranking, RunReport
+from sentbed_report.run_report import Ranking, RunReport
+from sentbed_report.score_intervals import ScoreInterval
 
 _KEPT = 900
 """Characters of the beginning, and of the end, that are left of a long text."""
@@ -67,31 +68,28 @@ def _printable_text(text: str) -> str:
 def to_json(data: RunReport) -> str:
     """Return `report.json`."""
     more: dict[str, Any] = {}
-    if data.bootstrap is not None:
+    if data.intervals:
+        intervals = {id(each.score): each for each in data.intervals}
         more["scores"] = [
-            {**score_record(score), "interval": interval}
-            for score, interval in zip(
-                data.scores, data.bootstrap.intervals, strict=True
-            )
+            _score(score, intervals.get(id(score))) for score in data.scores
         ]
-        more["bootstrap"] = _bootstrap(data.bootstrap)
     if data.ranking is not None:
         more["ranking"] = _ranking(data.ranking)
     return record_json(data, more)
 
 
-def _bootstrap(bootstrap: Bootstrapped) -> dict[str, Any]:
-    differences = []
-    for difference in bootstrap.differences:
-        record = score_record(difference.score)
-        del record["encoder"], record["value"]
-        record |= {"first": difference.first, "second": difference.second}
-        differences.append({**record, **attrs.asdict(difference.comparison)})
-    return {
-        "resamples": bootstrap.resamples,
-        "confidence": bootstrap.confidence,
-        "differences": differences,
-    }
+def _score(score: Score, interval: ScoreInterval | None) -> dict[str, Any]:
+    record = score_record(score)
+    if interval is None:
+        return record
+    record["interval"] = interval.interval
+    if interval.change is not None:
+        record["change"] = {
+            "difference": interval.change.difference,
+            "interval": interval.change.interval,
+            "p_value": interval.change.p_value,
+        }
+    return record
 
 
 def _ranking(ranking: Ranking) -> dict[str, Any]:

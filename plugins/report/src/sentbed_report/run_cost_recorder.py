@@ -116,9 +116,9 @@ class RunCostRecorder:
         return RunCost(
             seconds=seconds,
             processor_seconds=processor_seconds() - self._processor,
-            device_seconds=None if devices is None else seconds * devices,
-            memory=None if peak is None else peak / MIB,
-            device_memory=None if device_gib is None else device_gib * 1024,
+            device_seconds=_times(devices, seconds),
+            memory=_times(peak, 1 / MIB),
+            device_memory=_times(device_gib, 1024),
             tokens=_trained_tokens(run) - self._tokens,
             parameters=parameters,
             trained_parameters=trained_parameters,
@@ -129,6 +129,10 @@ def _trained_tokens(run: Run) -> int:
     """Return the tokens that all parts of the run have trained on."""
     tokens: int = run.facts.get("trained_tokens", 0)
     return tokens
+
+
+def _times(amount: float | None, factor: float) -> float | None:
+    return None if amount is None else amount * factor
 
 
 def _devices(engine: Mapping[str, Any]) -> int | None:

@@ -1,20 +1,15 @@
-"""Data of a run's report: the record of the run, the ranking of a search, and bootstrap intervals."""
+"""Data of a run's report: the record of the run, the ranking of a search, and intervals of the scores."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Sequence
+from functools import cached_property
 
 import attrs
-from sentbed.errors import RunError
 from sentbed.helpers import score_digits
-from sentbed.protocols import START, ReportData, Score
+from sentbed.protocols import ReportData
 
-from sentbed_report.comparability import evaluation_protocol
-from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.score_planes import base_name, encoder_order
-from sentbed_report.statistics.resampling import Comparison, Resampled, resample
+from sentbed_report.score_intervals import ScoreInterval, score_intervals
 
 
 @attrs.frozen
@@ -95,100 +90,14 @@ class Ranking:
         return score_digits(candidate.score for _, candidate, _ in self.rows)
 
 
-@attrs.frozen
-class Difference:
-    """Comparison of two encoders of a run on the same items."""
-
-    first: str
-    second: str
-    score: Score
-    """Score of the second encoder, which also gives evaluator, task, metric and protocol."""
-    comparison: Comparison
-    """Comparison in which `b` is the second encoder."""
-
-    @property
-    def digits(self) -> int:
-        """Decimals to print; see `ScoreTable.digits`."""
-        return score_digits((self.comparison.a, self.comparison.b))
-
-
-@attrs.frozen
-class Bootstrapped:
-    """Bootstrap intervals and comparisons of a run's scores."""
-
-    resamples: int
-    confidence: float
-    intervals: tuple[tuple[float, float] | None, ...]
-    """One interval per score; None if it cannot be resampled."""
-    differences: tuple[Difference, ...]
-
-
 @attrs.frozen(eq=False)
 class RunReport(ReportData):
     """Content of the report of a run or a search."""
 
     ranking: Ranking | None = None
     """Result of a search, if there was one."""
-    bootstrap: Bootstrapped | None = None
-    """Bootstrap results, if the recipe has `[bootstrap]`."""
 
-
-def bootstrapped(
-    scores: Sequence[Score], resamples: int, confidence: float, seed: int
-) -> Bootstrapped:
-    """Resample every score that has items, and compare encoders scored in the same way.
-
-    Each encoder is compared before and after training, and with every other encoder after training.
-    """
-    drawn = [_resampled(score, resamples, seed) for score in scores]
-    families: dict[str, dict[str, tuple[Score, Resampled]]] = {}
-    for score, bootstrap in zip(scores, drawn, strict=True):
-        if bootstrap is not None:
-            key = json.dumps(
-                [score.evaluator, score.task, score.metric, evaluation_protocol(score)]
-            )
-            families.setdefault(key, {})[score.encoder] = (score, bootstrap)
-    return Bootstrapped(
-        resamples,
-        confidence,
-        tuple(
-            None if bootstrap is None else bootstrap.interval(confidence)
-            for bootstrap in drawn
-        ),
-        tuple(
-            difference
-            for family in families.values()
-            for difference in _differences(family, confidence)
-        ),
-    )
-
-
-def _differences(
-    family: Mapping[str, tuple[Score, Resampled]], confidence: float
-) -> Iterator[Difference]:
-    for first, second in _pairs(family):
-        score_before, before = family[first]
-        score, after = family[second]
-        if degenerate_of(score_before) or degenerate_of(score):
-            continue
-        try:
-            comparison = before.compare(after, confidence)
-        except RunError:
-            continue  # the items differ although the protocols agree
-        yield Difference(first, second, score, comparison)
-
-
-def _pairs(encoders: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for first, second in combinations(encoder_order(encoders), 2):
-        starts = first.endswith(START), second.endswith(START)
-        if starts == (False, False) or (
-            starts == (True, False) and base_name(first) == second
-        ):
-            yield first, second
-
-
-def _resampled(score: Score, resamples: int, seed: int) -> Resampled | None:
-    try:
-        return None if score.items is None else resample(score.items, resamples, seed)
-    except RunError:
-        return None
+    @cached_property
+    def intervals(self) -> tuple[ScoreInterval, ...]:
+        """The interval of each score over its items, where it has some."""
+        return score_intervals(self.scores)

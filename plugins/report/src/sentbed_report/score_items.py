@@ -168,11 +168,13 @@ def _require_plain_array(stream: IO[bytes], entry: zipfile.ZipInfo, path: Path) 
     np.lib.format.read_magic(stream)
     shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
     name = entry.filename.removesuffix(".npy")
-    kinds = "U" if name == "index" else "biuf"
+    kinds, expected = "biuf", "numbers"
+    if name == "index":
+        kinds, expected = "U", "a text"
     if dtype.kind not in kinds:
         raise RunError(
             f"the items in `{path}` cannot be read: the array `{name:.80}` has the type `{dtype}`, expected "
-            f"{'a text' if name == 'index' else 'numbers'}; {_WITHOUT}"
+            f"{expected}; {_WITHOUT}"
         )
     size = stream.tell() + math.prod(shape) * dtype.itemsize
     if size != entry.file_size:

@@ -96,10 +96,7 @@ def pivoted(summary: Summary, axes: Sequence[str]) -> Table:
     if any(row.name != row.cell for row in summary.rows):
         headers.append(Header("encoder"))
     columns = tuple(attrs.evolve(last, heading=label, group=across) for label in labels)
-    rows = tuple(
-        Row(key, tuple(cells.get(label) for label in labels))
-        for key, cells in lines.items()
-    )
+    rows = tuple(Row(key, tuple(map(of.get, labels))) for key, of in lines.items())
     table = summary.table
     title = f"{summary.title}, {last.heading}"
     return attrs.evolve(

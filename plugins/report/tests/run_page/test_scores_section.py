@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 
 import attrs
+import numpy as np
 import pytest
-from sentbed.protocols import Score
+from scipy import stats
+from sentbed.protocols import Items, Score
+from sentbed_report.formatting import number
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.run_page.scores_section import run_summaries
-from sentbed_report.run_report import Bootstrapped, Difference, RunReport
-from sentbed_report.statistics.resampling import Comparison
+from sentbed_report.statistics.resampling import value
 from sentbed_report.study.summary_tables import Summary
-from toy_run_report import ATTACK, EMPTY, full, score
+from toy_run_report import EMPTY, full, score
 
 
 def summaries_of(*scores: Score) -> tuple[Summary, ...]:
@@ -109,31 +111,22 @@ def test_tasks_without_data_are_named() -> None:
     )
 
 
-def resampled() -> RunReport:
+def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_own() -> (
+    None
+):
     data = attrs.evolve(full(), stages=(), scatters=())
-    comparison = Comparison(50.0, 60.0, 10.0, 2.5, 17.25, 0.012)
-    other = attrs.evolve(comparison, p_value=0.0502, low=-2.5)
-    differences = (
-        Difference("encoder@start", "encoder", data.scores[2], comparison),
-        Difference("a", ATTACK, data.scores[3], other),
-    )
-    intervals = ((48.1, 51.95), *[None] * (len(data.scores) - 1))
-    return attrs.evolve(data, bootstrap=Bootstrapped(2000, 0.9, intervals, differences))
-
-
-def test_intervals_and_differences_are_shown_where_there_are_any() -> None:
-    page = run_page(resampled())
-    text = page_html(page)
-    assert '<small title="confidence interval">48.10 to 51.95</small>' in text
-    assert re.search(
-        r"\+10\.00<small[^>]*>2\.50 to 17\.25</small></td><td class=\"t\">0\.012 †</td>",
-        text,
-    )
-    assert re.search(r"−2\.50 to 17\.25</small></td><td class=\"t\">0\.050</td>", text)
-    assert "Intervals of 90 %: bootstrap of the items, 2,000 resamples." in text
-    assert "not corrected for the number of comparisons made here (2)." in text
-    assert "<script>alert" not in text
+    assert "## Intervals" not in page_markdown(run_page(data))
+    right = (np.random.default_rng(0).random((2, 100)) < [[0.5], [0.7]]).astype(float)
+    scores = list(data.scores)
+    for place, of_score in ((0, right[0]), (2, right[1])):
+        items = Items("mean", of_score)
+        scores[place] = attrs.evolve(scores[place], value=value(items), items=items)
+    page = run_page(attrs.evolve(data, scores=tuple(scores)))
     markdown = page_markdown(page)
-    assert "| encoder@start | *50.00*, 48.10 to 51.95 | *60.00* |" in markdown
-    assert "| encoder@start | encoder | +10.00, 2.50 to 17.25 | 0.012 † |" in markdown
-    assert markdown.count(" to ") == 3 + page_markdown(run_page(full())).count(" to ")
+    section = markdown.partition("## Intervals")[2].partition("\n## ")[0]
+    assert section.startswith("\n\nOf 95 %, over the items of 2 scores.")
+    low, high = stats.ttest_rel(*(100 * right[::-1])).confidence_interval(0.95)
+    gain = 100 * float(right[1].mean() - right[0].mean())
+    (row,) = re.findall(r"^\| encoder \| STS.*$", section, re.MULTILINE)
+    assert f"| +{gain:.2f}, {number(low)} to {number(high)} | 0.0" in row
+    assert "not corrected for the number of scores" in section

@@ -36,7 +36,8 @@ class Confirmation:
 def fresh_seeds_in_words(study: Study) -> str:
     """Return with how many fresh seeds the chosen cell is run, and under how many prompts."""
     decide = study.table.decide
-    seeds = count(0 if decide is None else decide.confirm, "fresh seed")
+    number = 0 if decide is None else decide.confirm
+    seeds = count(number, "fresh seed")
     if not study.prompts:
         return seeds
     return f"{seeds} under each of {count(len(study.prompts), 'prompt')}"

@@ -126,11 +126,11 @@ def _parts(evaluator: Evaluator, deciding: Sequence[str]) -> list[Evaluator]:
         is_left_out = deciding and not set(tasks) & set(deciding)
         return [] if is_left_out else [evaluator]
     if deciding:
-        tasks = tuple(
-            task
-            for task in tasks
-            if any(_gives(evaluator, task, name) for name in deciding)
-        )
+        kept = []
+        for task in tasks:
+            if any(_gives(evaluator, task, name) for name in deciding):
+                kept.append(task)
+        tasks = tuple(kept)
     return [_with(evaluator, {"tasks": (task,)}) for task in tasks]
 
 

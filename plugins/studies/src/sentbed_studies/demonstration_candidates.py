@@ -111,9 +111,8 @@ def read_candidates(file: str, prompt: Prompt, pooler: Pooler) -> list[Prompt]:
             base.after(*shown)
         except SentbedError as error:
             raise DataError(str(error), path, number) from error
-        candidates.append(
-            attrs.evolve(bare, demonstration=shown if len(shown) > 1 else shown[0])
-        )
+        demonstration = shown if len(shown) > 1 else shown[0]
+        candidates.append(attrs.evolve(bare, demonstration=demonstration))
     if not candidates:
         raise DataError("the file has no candidates", path)
     return candidates

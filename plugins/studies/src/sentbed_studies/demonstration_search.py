@@ -211,8 +211,9 @@ def _ranking(
 
 def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, Any]:
     source = recipe.document.file
+    place = Path(source).resolve().parent if source else None
     return {
-        **describe(plugins, Path(source).resolve().parent if source else None),
+        **describe(plugins, place),
         "seed": recipe.run.seed,
         "engine": dict(encoder.engine.describe()),
         "weights": dict(encoder.backbone.origin),

@@ -51,12 +51,13 @@ def parts_between_looks(
     earlier = _earlier(directory, rule)
     compared = {task.cell.name for task in work.tasks}
     plans = [(_runs_of_seeds(before), before.looks) for before in earlier]
+    reference = study.baseline if stop.worse_than == "baseline" else None
     test = SequentialTest(
         tuple(name for name in study.names if name in compared),
         rule.looks,
         stop.error_rate,
         stop.margin,
-        study.baseline if stop.worse_than == "baseline" else None,
+        reference,
         among=len(study.names),
         promise=stop.promise,
         shares=shares((_runs_of_seeds(rule), rule.looks), plans),
@@ -137,6 +138,7 @@ def _require_scores(
 
 def rule_of(study: Study, stop: Stop) -> Rule:
     """Return the rule by which a study stops cells."""
+    factor = study.table.prompt_factor if study.prompts else None
     return Rule(
         stop.worse_than,
         stop.margin,
@@ -147,7 +149,7 @@ def rule_of(study: Study, stop: Stop) -> Rule:
         study.seeds,
         stop.promise,
         study.prompts,
-        study.table.prompt_factor if study.prompts else None,
+        factor,
     )
 
 

@@ -119,12 +119,7 @@ def power_of_study(
     Raises:
         RunError: if no cell was compared under two seeds or more, or an argument is out of its range.
     """
-    baseline = data.baseline
-    if baseline is None:
-        baseline = next(
-            (cell.name for cell in data.cells if any(run.scores for run in cell.runs)),
-            None,
-        )
+    baseline = data.baseline or _first_scored_cell(data)
     observed = observed_power(summarise(attrs.evolve(data, baseline=baseline)))
     if not observed:
         raise RunError(
@@ -149,6 +144,13 @@ def power_of_study(
             attrs.evolve(of_table, prompts_needed=of_prompts, seeds=table.seeds)
         )
     return tuple(tables)
+
+
+def _first_scored_cell(data: StudyData) -> str | None:
+    for cell in data.cells:
+        if any(run.scores for run in cell.runs):
+            return cell.name
+    return None
 
 
 def _table(

@@ -107,7 +107,8 @@ def reproduce(
     labels = entries(only)
     file = find_table(papers, paper, table)
     # What is missing here is listed in a dry run: the paper's numbers and the time need none of it.
-    study = read_study(file, overrides, plugins, only=() if dry_run else labels or None)
+    needed = () if dry_run else labels or None
+    study = read_study(file, overrides, plugins, only=needed)
     selected = study.only(labels) if labels else study
     directory = Path(out or Path("studies") / study.name)
     if dry_run:

@@ -247,14 +247,15 @@ def expand(
             problem = attrs.evolve(problem, path=path)  # noqa: PLW2901
         problems_of_cells.append(problem)
     _require_none(problems_of_cells)
-    baseline = baseline_of(table, axes)
+    of_baseline = baseline_of(table, axes)
+    baseline = None if of_baseline is None else ", ".join(of_baseline.values())
     study = Study(
         name=str(document.data.get("run", {}).get("name", "study")),
         table=table,
         axes=axes,
         cells=tuple(cells),
         excluded=tuple(excluded),
-        baseline=None if baseline is None else ", ".join(baseline.values()),
+        baseline=baseline,
         document=document,
         remarks=tuple(
             Remark(message, tuple(names)) for message, names in remarks.items()

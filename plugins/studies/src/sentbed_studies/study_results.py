@@ -181,10 +181,12 @@ class LoadedStudy:
         twice in a run, as on other texts, has a second one, such as `passes 2`.
         """
         costs = self._numbered_costs(["encoder"])
-        names = zip(costs["column"], costs["time"], strict=True)
-        costs["column"] = [
-            name if time == 0 else f"{name} {time + 1}" for name, time in names
-        ]
+        columns = []
+        for name, time in zip(costs["column"], costs["time"], strict=True):
+            if time:
+                name = f"{name} {time + 1}"  # noqa: PLW2901
+            columns.append(name)
+        costs["column"] = columns
         places = ["cell", *self._prompt_column, "seed", "encoder"]
         wide = costs.pivot(index=places, columns="column", values="value").reset_index()
         wide = wide[[*places, *dict.fromkeys(costs["column"])]]
@@ -198,9 +200,11 @@ class LoadedStudy:
         """Return all costs with the name of their column, and how often that was there before in a run."""
         costs = self.numbers[self.numbers["axis"] == "cost"].copy()
         taken = {"cell", "prompt", *self._axis_columns, *SCORE_COLUMNS}
-        costs["column"] = [
-            f"cost {task}" if task in taken else task for task in costs["task"]
-        ]
+        columns = []
+        for task in costs["task"]:
+            name = f"cost {task}" if task in taken else task
+            columns.append(name)
+        costs["column"] = columns
         of_run = ["cell", *self._prompt_column, "seed"]
         costs["time"] = costs.groupby(
             [*of_run, *places, "column"], observed=True
@@ -249,6 +253,9 @@ class LoadedStudy:
             ranks = {(rank.cell, rank.encoder): rank for rank in over_tasks}
             for row in groups.rows:
                 rank = ranks.get((row.cell, row.encoder))
+                mean_rank, task_letters = None, None
+                if rank is not None:
+                    mean_rank, task_letters = rank.mean_rank, rank.letters
                 rows.append(
                     {
                         # Before the labels: an axis may be called `name`, which is no column.
@@ -259,8 +266,8 @@ class LoadedStudy:
                         },
                         **table.ranked_by,
                         "letters": row.letters,
-                        "mean_rank": None if rank is None else rank.mean_rank,
-                        "task_letters": None if rank is None else rank.letters,
+                        "mean_rank": mean_rank,
+                        "task_letters": task_letters,
                     }
                 )
         columns = ["cell", *self._axis_columns, "encoder", "evaluator", *GROUPS]

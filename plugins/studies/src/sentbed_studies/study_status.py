@@ -202,6 +202,7 @@ def status_of(data: StudyData, logs: dict[Path, RunLog] | None = None) -> StudyS
             directory = data.directory / run.directory
             if run.status in ("running", "interrupted"):
                 log = logs.setdefault(directory, RunLog(directory))
-                progress = log.progress(mean if run.status == "running" else None)
+                expected = mean if run.status == "running" else None
+                progress = log.progress(expected)
         statuses.append(RunStatus(run, run in fresh, progress, directory))
     return StudyStatus(data, tuple(statuses), unchosen, mean)

@@ -310,7 +310,9 @@ def _recorded_seconds(run: Path) -> float | None:
         record = read_record(run / REPORT)
         cost = recorded_cost(record)
         seconds = None if cost is None else cost.own.seconds
-        return float(record["seconds"] if seconds is None else seconds)
+        if seconds is None:
+            seconds = record["seconds"]
+        return float(seconds)
     except (OSError, ValueError, KeyError, TypeError, DataError):
         # The time is then that of the others.
         return None

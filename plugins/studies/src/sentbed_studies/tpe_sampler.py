@@ -76,9 +76,12 @@ class TPE(CellSampler):
             else:
                 labels[axis] = of_axis
                 space[axis] = CategoricalDistribution(range(len(of_axis)))
-        places = [
-            {axis: labels[axis].index(cell[axis]) for axis in labels} for cell in cells
-        ]
+        places = []
+        for labels_of_cell in cells:
+            place = {}
+            for axis, of_axis in labels.items():
+                place[axis] = of_axis.index(labels_of_cell[axis])
+            places.append(place)
         rng = np.random.default_rng([seed, len(scores)])
         # Optuna's own warnings are on its experimental parts; its log would be a line a cell.
         optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -160,6 +160,8 @@ def _keys(record: StudyRecord, name: str = "") -> list[str]:
 
 def _record(study: Study, work: Work) -> StudyRecord:
     table = study.table
+    stop = None if table.stop is None else attrs.asdict(table.stop)
+    sampler = None if table.sampler is None else unstructure(table.sampler)
     return StudyRecord(
         name=study.name,
         axes=tuple(
@@ -180,8 +182,8 @@ def _record(study: Study, work: Work) -> StudyRecord:
         colour=table.colour,
         cost=table.cost,
         decide=table.decide,
-        stop=None if table.stop is None else attrs.asdict(table.stop),
-        sampler=None if table.sampler is None else unstructure(table.sampler),
+        stop=stop,
+        sampler=sampler,
         equivalence=table.equivalence,
         family=table.family,
         groups=table.groups,
@@ -239,9 +241,8 @@ def _run(task: Task) -> RunRecord:
 def _compared(recipe: Recipe) -> Any:
     # Paths as the recipe has them, not those of this machine.
     file = recipe.document.file
-    table = unstructure(
-        recipe.without(StudyTable), Path(file).resolve().parent if file else None
-    )
+    place = Path(file).resolve().parent if file else None
+    table = unstructure(recipe.without(StudyTable), place)
     table["run"].pop("seed")
     return table
 

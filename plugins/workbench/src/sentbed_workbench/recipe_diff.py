@@ -36,7 +36,6 @@ from sentbed_workbench.value_origins import (
 
 NO_SCORE = (
     *UNDECISIVE,
-    "bootstrap",
     "run.cache",
     "run.name",
     "study.baseline",

@@ -54,13 +54,12 @@ def _watched(entry: Mapping[str, Any]) -> Watched | None:
         columns = []
         for series in entry["series"]:
             scores.append(read_score({**series, **measured}))
-            columns.append(
-                [
-                    math.nan if value is None else float(value)
-                    for value in series["values"]
-                ]
-            )
-        looks = [list(values) for _, *values in zip(steps, *columns, strict=True)]
+            values = []
+            for value in series["values"]:
+                number = math.nan if value is None else float(value)
+                values.append(number)
+            columns.append(values)
+        looks = [list(of_step) for _, *of_step in zip(steps, *columns, strict=True)]
     except (KeyError, TypeError, ValueError):
         return None
     return Watched(

@@ -68,9 +68,8 @@ def drawn_rows(data: StudyData, summary: Summary) -> DrawnRows:
         elif measured.value is None:
             undrawn.append((row.name, "no score"))
         elif not math.isfinite(measured.value):
-            undrawn.append(
-                (row.name, "degenerate, not finite" if degenerate else "not finite")
-            )
+            reason = "degenerate, not finite" if degenerate else "not finite"
+            undrawn.append((row.name, reason))
         else:
             drawn.append(
                 (

@@ -15,8 +15,10 @@ LEGEND_LENGTH = 28
 
 def label_text(text: str, longest: int = 40) -> str:
     """Return text that XML can hold, in one line, shortened with an ellipsis."""
-    printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    line = " ".join(printable.split())
+    unprintable = {letter for letter in text if not letter.isprintable()}
+    for letter in unprintable:
+        text = text.replace(letter, " ")
+    line = " ".join(text.split())
     if len(line) <= longest:
         return line
     return line[: longest - 1] + "…"

@@ -28,14 +28,18 @@ def draw_points(
 
     `label` is their name for screen readers and legends.
     """
+    edge, width = tone, 0.8
+    if ringed:
+        edge, width = colour("fg"), 1.6
+    filled = "none" if hollow else "full"
     axes.plot(
         x,
         y,
         marker,
         color=tone,
-        fillstyle="none" if hollow else "full",
-        markeredgecolor=colour("fg") if ringed else tone,
-        markeredgewidth=1.6 if ringed else 0.8,
+        fillstyle=filled,
+        markeredgecolor=edge,
+        markeredgewidth=width,
         markersize=size,
         alpha=alpha,
         label=label or None,

@@ -207,7 +207,9 @@ def _points(
         parts = []
         for variable in beside:
             text = variable.text(place.get(variable.name, ""))
-            parts.append(f"{variable.name} {text}" if variable.coordinate else text)
+            if variable.coordinate:
+                text = f"{variable.name} {text}"
+            parts.append(text)
         panel = label_text(", ".join(parts), 34)
         rows.append((panel, line, across.places[place[across.name]], value))
     return pandas.DataFrame(rows, columns=["panel", "line", "place", "value"])

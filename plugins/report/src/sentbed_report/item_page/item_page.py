@@ -7,6 +7,7 @@ chooses. It loads nothing, and is opened from a number of the report.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -155,8 +156,10 @@ def _rounded(values: Floats) -> list[float | None]:
     """Return numbers of few digits; None where they are not finite."""
     numbers: list[float | None] = []
     for value in values:
-        text = f"{value:.{_DIGITS}g}"
-        numbers.append(float(text) if text not in ("nan", "inf", "-inf") else None)
+        number = None
+        if math.isfinite(value):
+            number = float(f"{value:.{_DIGITS}g}")
+        numbers.append(number)
     return numbers
 
 

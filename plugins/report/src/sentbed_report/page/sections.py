@@ -87,15 +87,19 @@ def table_of(
         table_rows.append(Row(texts, tuple(cells), cell=cell))
     return Table(
         title,
-        tuple(
-            Header(header) if isinstance(header, str) else header for header in headers
-        ),
-        tuple(
-            Column(column) if isinstance(column, str) else column for column in columns
-        ),
+        tuple(map(_header, headers)),
+        tuple(map(_column, columns)),
         tuple(table_rows),
         tuple(notes),
     )
+
+
+def _header(header: Header | str) -> Header:
+    return Header(header) if isinstance(header, str) else header
+
+
+def _column(column: Column | str) -> Column:
+    return Column(column) if isinstance(column, str) else column
 
 
 def _cell(value: Value, column: Column | str) -> Cell:

@@ -22,7 +22,7 @@ from sentbed_report.page.report_page import AnswerLine, Page
 from sentbed_report.page.sections import Section, Text, Value, table_of
 from sentbed_report.recipe_facts import recipe_facts
 from sentbed_report.run_page.scores_section import (
-    differences_section,
+    intervals_section,
     run_summaries,
     scores_section,
 )
@@ -55,7 +55,7 @@ def run_page(data: RunReport, summaries: Sequence[Summary] | None = None) -> Pag
         search_section(data.ranking),
         scores_section(data, summaries),
         expected,
-        differences_section(data),
+        intervals_section(data.intervals),
         *map(_plugin_section, data.sections),
         training_section(data.stages),
         _similarity(data),

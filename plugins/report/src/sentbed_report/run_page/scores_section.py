@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import attrs
-from sentbed.protocols import START, Score
+from sentbed.helpers import score_digits
+from sentbed.protocols import START
 
-from sentbed_report.comparability import evaluation_protocol
-from sentbed_report.formatting import chance, pairing, resampling_sentence
+from sentbed_report.formatting import chance, count
 from sentbed_report.page.sections import Section, Value, table_of
-from sentbed_report.run_report import Bootstrapped, Difference, RunReport
+from sentbed_report.run_report import RunReport
+from sentbed_report.score_intervals import ScoreInterval
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 from sentbed_report.study.summary_row import SummaryRow
@@ -25,58 +24,24 @@ from sentbed_report.tables.table import Table
 def run_summaries(data: RunReport) -> tuple[Summary, ...]:
     """Return the tables of a run, an encoder a row, also as it was before training.
 
-    Numbers have their change from before training, and their bootstrap interval if there is one.
+    Numbers have their change from before training.
     """
     run = CellRun(data.name, 0, "finished", scores=data.scores)
     study = StudyData(
         data.name, (), (CellInfo(data.name, {}, (run,)),), None, (0,), groups=False
     )
-    intervals = _intervals(data.scores, data.bootstrap)
-    return tuple(
-        _with_changes(summary, intervals) for summary in summarise(study, start=True)
-    )
+    return tuple(map(_with_changes, summarise(study, start=True)))
 
 
-def _intervals(
-    scores: Sequence[Score], bootstrap: Bootstrapped | None
-) -> Mapping[str, tuple[float, float] | None]:
-    """Return the interval of each score by its place in a table."""
-    if bootstrap is None:
-        return {}
-    intervals: dict[str, tuple[float, float] | None] = {}
-    for score, interval in zip(scores, bootstrap.intervals, strict=True):
-        protocol = evaluation_protocol(score)
-        key = _key(score.encoder, score.evaluator, score.task, score.metric, protocol)
-        intervals.setdefault(key, interval)
-    return intervals
-
-
-def _key(
-    encoder: str, evaluator: str, task: str, metric: str, protocol: Mapping[str, Any]
-) -> str:
-    return json.dumps([encoder, evaluator, task, metric, protocol])
-
-
-def _with_changes(
-    summary: Summary, intervals: Mapping[str, tuple[float, float] | None]
-) -> Summary:
+def _with_changes(summary: Summary) -> Summary:
     by_encoder = {row.encoder: row for row in summary.rows}
     rows = []
     for row in summary.rows:
         before = by_encoder.get(row.encoder + START)
         cells = []
-        for place, (column, cell) in enumerate(
-            zip(summary.columns, row.cells, strict=True)
-        ):
-            key = _key(
-                row.encoder,
-                summary.evaluator,
-                column.task,
-                column.metric,
-                column.protocol,
-            )
+        for place, cell in enumerate(row.cells):
             change = _change(cell, before, place)
-            cells.append(attrs.evolve(cell, change=change, interval=intervals.get(key)))
+            cells.append(attrs.evolve(cell, change=change))
         rows.append(attrs.evolve(row, cells=tuple(cells)))
     return attrs.evolve(summary, rows=tuple(rows))
 
@@ -104,10 +69,6 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
     if not summaries:
         return None
     notes = []
-    if data.bootstrap is not None:
-        notes.append(
-            resampling_sentence(data.bootstrap.resamples, data.bootstrap.confidence)
-        )
     skipped = dict.fromkeys(task for score in data.scores for task in score.skipped)
     if skipped:
         listed = ", ".join(skipped)
@@ -119,41 +80,50 @@ def scores_section(data: RunReport, summaries: Sequence[Summary]) -> Section | N
     )
 
 
-def differences_section(data: RunReport) -> Section | None:
-    """Return the comparisons of a run's encoders; None without any."""
-    if data.bootstrap is None or not data.bootstrap.differences:
+def intervals_section(intervals: Sequence[ScoreInterval]) -> Section | None:
+    """Return how far scores, and their changes by training, may be off by the choice of items; None without."""
+    if not intervals:
         return None
-    differences = data.bootstrap.differences
-    groups: dict[int, list[Difference]] = {}
-    for difference in differences:
-        groups.setdefault(difference.digits, []).append(difference)
+    groups: dict[int, list[ScoreInterval]] = {}
+    for interval in intervals:
+        digits = score_digits([interval.score.value])
+        groups.setdefault(digits, []).append(interval)
     tables = []
     for digits, of_group in groups.items():
-        columns = (Column("second − first", form="signed", digits=digits), "p")
-        tables.append(
-            table_of("", _DIFFERENCE_HEADERS, columns, map(_difference_row, of_group))
+        columns = (
+            Column("score", digits=digits),
+            Column("change by training", form="signed", digits=digits),
+            "p",
         )
-    note = pairing(len(differences), data.bootstrap.resamples)
+        rows = map(_interval_row, of_group)
+        tables.append(table_of("", _INTERVAL_HEADERS, columns, rows))
     return Section(
-        "Differences", "between the encoders of this run", tables=tables, notes=[note]
+        "Intervals",
+        f"of 95 %, over the items of {count(len(intervals), 'score')}",
+        tables=tables,
+        notes=[
+            "Other items would have given other scores; how much another training changes them is shown by a "
+            "study with several seeds. Changes are tested over the items, as differences of a study are; "
+            "† marks p < 0.05, ‡ p < 0.01, not corrected for the number of scores. `sentbed compare` compares "
+            "other encoders."
+        ],
     )
 
 
-_DIFFERENCE_HEADERS = ("task", "metric", "evaluator", "protocol", "first", "second")
+_INTERVAL_HEADERS = ("encoder", "task", "metric", "evaluator", "protocol")
 
 
-def _difference_row(difference: Difference) -> Sequence[Value]:
-    score, comparison = difference.score, difference.comparison
-    number = Estimate(
-        value=comparison.difference, interval=(comparison.low, comparison.high)
-    )
-    return (
+def _interval_row(interval: ScoreInterval) -> Sequence[Value]:
+    score, change = interval.score, interval.change
+    row: list[Value] = [
+        score.encoder,
         score.task,
         score.metric,
         score.evaluator,
         score.protocol_name,
-        difference.first,
-        difference.second,
-        number,
-        chance(comparison.p_value),
-    )
+        Estimate(value=score.value, interval=interval.interval),
+    ]
+    if change is None or change.p_value is None:
+        return [*row, None, None]
+    difference = Estimate(value=change.difference, interval=change.interval)
+    return [*row, difference, chance(change.p_value)]

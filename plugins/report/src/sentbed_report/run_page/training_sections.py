@@ -105,6 +105,8 @@ def _steps(plane: ScorePlane) -> Table:
     rows = []
     for step, positions in places[shown].iterrows():
         row: list[Value] = [f"{step:,}"]
-        row += [None if math.isnan(value) else float(value) for value in positions]
+        for value in positions:
+            number = None if math.isnan(value) else float(value)
+            row.append(number)
         rows.append(row)
     return table_of(f"{plane.metrics} by step: {plane.title}", ["step"], columns, rows)

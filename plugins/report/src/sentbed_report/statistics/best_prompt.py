@@ -58,14 +58,14 @@ def best_prompt(
     import numpy as np
 
     prompts = tuple(next(iter(scores.values())).of_prompts)
-    values = np.array(
-        [
-            [of_seed.of_prompts[prompt].value for of_seed in scores.values()]
-            for prompt in prompts
-        ]
-    )
+    of_seeds = []
+    for of_seed in scores.values():
+        of_seeds.append([of_seed.of_prompts[prompt].value for prompt in prompts])
+    values = np.array(of_seeds).T
     means = values.mean(1)
-    best = int(means.argmin() if lower else means.argmax())
+    best = int(means.argmax())
+    if lower:
+        best = int(means.argmin())
     result = BestPrompt(
         prompts[best], len(prompts), float(means[best]), float(means.mean()), None
     )

@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING
 from sentbed.protocols import Items
 
 from sentbed_report.statistics.weighted_statistics import (
-    STATISTICS,
+    BY_COUNTS,
+    centred_ranks,
     columns_of,
     group_weights,
     members_of,
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from sentbed_report.statistics.weighted_statistics import Floats
 
 _STEP = 1e-4
@@ -68,17 +66,11 @@ def _pearson(x: Floats, y: Floats) -> Floats:
 
 def _spearman(x: Floats, y: Floats) -> Floats:
     """Return the influences on Pearson's correlation of the ranks, which change with the counts, too."""
-    import numpy as np
-
-    _, place_x = np.unique(x, return_inverse=True)
-    _, place_y = np.unique(y, return_inverse=True)
-    # A rank less the mean rank is half the number of lower values, less half that of higher ones.
-    ones = np.ones(len(x))
-    rx, ry = -_shift(place_x, ones), -_shift(place_y, ones)
+    rx, ry = centred_ranks(x), centred_ranks(y)
     # Another item of a value raises the rank of all higher values by half, and lowers that of lower ones.
-    product = rx * ry + _shift(place_x, ry) + _shift(place_y, rx)
-    of_x = rx * rx + 2 * _shift(place_x, rx)
-    of_y = ry * ry + 2 * _shift(place_y, ry)
+    product = rx * ry - centred_ranks(x, ry) - centred_ranks(y, rx)
+    of_x = rx * rx - 2 * centred_ranks(x, rx)
+    of_y = ry * ry - 2 * centred_ranks(y, ry)
     return _of_correlation(rx, ry, product, of_x, of_y)
 
 
@@ -95,21 +87,6 @@ def _of_correlation(
     change: Floats = of_product / scale
     change -= product / scale / 2 * (of_x / square_x + of_y / square_y)
     return change
-
-
-def _shift(place: NDArray[np.int64], weights: Floats) -> Floats:
-    """Return for each item half the weights of the items of higher values, less half those of lower ones.
-
-    `place` is that of its value among the distinct ones, `(n,)`.
-    """
-    import numpy as np
-
-    of_value = np.bincount(place, weights)
-    upto = np.cumsum(of_value)
-    lower = upto - of_value
-    higher = upto[-1] - upto
-    shift: Floats = (higher - lower) / 2
-    return shift[place]
 
 
 def _average_precision(x: Floats, y: Floats) -> Floats:
@@ -141,7 +118,7 @@ def _by_numerical_derivatives(statistic: str, x: Floats, y: Floats) -> Floats:
     pairs, place, counts = np.unique(
         np.stack([x, y]), axis=1, return_inverse=True, return_counts=True
     )
-    score = STATISTICS[statistic](pairs[0], pairs[1])
+    score = BY_COUNTS[statistic](pairs[0], pairs[1])
     steps = _STEP * np.eye(len(counts))
     change = (score(counts[:, None] + steps) - score(counts[:, None] - steps)) / (
         2 * _STEP

@@ -226,7 +226,7 @@ def components_of(items: Items, resamples: int) -> ItemComponents | None:
         return None
     names = items.clusters
     if callable(items.statistic):
-        draws = resample(items, resamples).draws
+        draws = resample(items, resamples)
         values = (draws - draws.mean()) / math.sqrt(len(draws) - 1)
         names = None
     else:
@@ -235,7 +235,9 @@ def components_of(items: Items, resamples: int) -> ItemComponents | None:
             names, cluster_of_item = np.unique(names, return_inverse=True)
             values = np.bincount(cluster_of_item, values)
     # The variance of each group's part, if those of single items are alike; of one item it is not known.
-    variances = [size if items.weighted else 1 / size for size in repeated]
+    variances = [1 / size for size in repeated]
+    if items.weighted:
+        variances = [*repeated]
     degrees = satterthwaite(
         [(part, size - 1) for part, size in zip(variances, repeated, strict=True)]
     )

@@ -76,8 +76,9 @@ def rank_intervals(better: Matrix) -> list[tuple[int, int]]:
 def letters_of(groups: Sequence[int]) -> str:
     """Return the letters of groups: a to z, then aa, ab and so on, with spaces where one is that long."""
     names = [_letter(number) for number in groups]
-    has_long_names = any(len(name) > 1 for name in names)
-    return (" " if has_long_names else "").join(names)
+    if any(len(name) > 1 for name in names):
+        return " ".join(names)
+    return "".join(names)
 
 
 def _letter(number: int) -> str:
@@ -95,11 +96,12 @@ def letter_groups(different: Matrix) -> tuple[tuple[int, ...], ...] | None:
     sets = _largest_sets(different)
     if sets is None:
         return None
-    rows = range(len(different))
-    groups = sorted(
-        tuple(row for row in rows if members >> row & 1) for members in sets
-    )
+    groups = sorted(_members(bits, len(different)) for bits in sets)
     return tuple(groups[number] for number in _fewest_groups(groups, different))
+
+
+def _members(bits: int, rows: int) -> tuple[int, ...]:
+    return tuple(row for row in range(rows) if bits >> row & 1)
 
 
 def _largest_sets(different: Matrix) -> list[int] | None:

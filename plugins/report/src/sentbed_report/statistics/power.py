@@ -21,6 +21,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import attrs
@@ -280,6 +281,7 @@ def _needed(
     _require_finite(difference)
     counted, others = names
 
+    @cache
     def power_with(number: float) -> float:
         return _power(sources_with(number), difference, level_of_one)
 
@@ -293,11 +295,53 @@ def _needed(
         return SeedsNeeded(None, f"no number of {counted}: {reason}", reach, others)
     if least == 1:
         return SeedsNeeded(1)
-    numbers = range(least, MOST + 1)
-    place = bisect_left(numbers, power, key=power_with)
-    if place == len(numbers):
+    guess = _about_needed(sources_with, least, difference, power, level_of_one)
+    number = _first_number(power_with, power, least, guess)
+    if number is None:
         return SeedsNeeded(None, f"more than {MOST:,} {counted}")
-    return SeedsNeeded(numbers[place])
+    return SeedsNeeded(number)
+
+
+def _about_needed(
+    sources_with: Callable[[float], tuple[Source, ...]],
+    least: int,
+    difference: float,
+    power: float,
+    level: float,
+) -> int:
+    """Return about how many are needed, from `least` to `MOST`, as if the estimated error were the true one."""
+    from scipy import special
+
+    beyond = float(special.ndtri(power))
+
+    def is_found_with(number: int) -> bool:
+        estimate = EstimatedDifference(0.0, sources_with(number))
+        reach = estimate.critical(level / 2) + beyond
+        return reach * estimate.error <= abs(difference)
+
+    numbers = range(least, MOST)
+    return least + bisect_left(numbers, True, key=is_found_with)
+
+
+def _first_number(
+    power_with: Callable[[float], float], power: float, least: int, guess: int
+) -> int | None:
+    """Return the first number from `least` to `MOST` that has the power, which grows with the number.
+
+    It is looked for around `guess` first. None if there is no such number.
+    """
+    reach = 1
+    low, high = max(least, guess - reach), min(guess + reach, MOST)
+    while power_with(high) < power:
+        if high == MOST:
+            return None
+        reach *= 4
+        low, high = high + 1, min(high + reach, MOST)
+    while low > least and power_with(low) >= power:
+        reach *= 4
+        low, high = max(least, low - reach), low
+    numbers = range(low, high)
+    return low + bisect_left(numbers, power, key=power_with)
 
 
 def _level_of_one(level: float, comparisons: int) -> float:

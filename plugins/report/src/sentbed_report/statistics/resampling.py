@@ -1,8 +1,4 @@
-"""Resampling of a score's items: confidence intervals and comparisons of encoders.
-
-`value` and `resample` take the `Items` that a score carries. A resample is a count of each item,
-from which every statistic is computed (`weighted_statistics.py`).
-"""
+"""The score of `Items`, and its resampling: how much it varies where the statistic is a plugin's function."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from sentbed.protocols import Items
 
 from sentbed_report.statistics.weighted_statistics import (
     STATISTICS,
+    group_weights,
     members_of,
     name_of,
     statistic_of,
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 
     from sentbed_report.statistics.weighted_statistics import Floats
 
-RESAMPLES = 1000
 CONFIDENCE = 0.95
 
 SIGNIFICANT = 0.05
@@ -34,62 +30,22 @@ SIGNIFICANT = 0.05
 
 _BLOCK = 1 << 17
 """Maximum number of counts held at a time."""
-_ROUNDING = 1e-12
-"""Differences, before scaling, that count as zero: rounding of sums in another order."""
-
-
-@attrs.frozen
-class Comparison:
-    """Comparison of two systems on the same items; all but `p_value` in the unit of the score."""
-
-    a: float
-    b: float
-    difference: float
-    """Difference b - a."""
-    low: float
-    """Bounds of the difference's interval, by paired bootstrap."""
-    high: float
-    p_value: float
-    """Two-sided p-value."""
-
-
-@attrs.frozen(eq=False)
-class Resampled:
-    """Score with its values on resampled items."""
-
-    items: Items
-    value: float
-    draws: Floats
-    """`(resamples,)`: of the same items as those of another score with as many items, its groups and seed."""
-
-    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Return the percentile interval (Efron, 1979)."""
-        return _percentiles(self.draws, confidence)
-
-    def compare(self, other: Resampled, confidence: float = CONFIDENCE) -> Comparison:
-        """Return the comparison with `other`, resampled with the same seed, by paired bootstrap.
-
-        The p-value is twice the share of resamples on the rarer side of 0, and so about 0.05 where the
-        interval of 95 % ends at 0.
-
-        Raises:
-            RunError: where the two are not of the same items.
-        """
-        require_same(self.items, other.items)
-        differences = other.draws - self.draws
-        low, high = _percentiles(differences, confidence)
-        rounding = _ROUNDING * abs(self.items.scale)
-        rarer = min((differences <= rounding).sum(), (differences >= -rounding).sum())
-        p_value = min(1.0, 2 * (int(rarer) + 1) / (len(differences) + 1))
-        return Comparison(
-            self.value, other.value, other.value - self.value, low, high, p_value
-        )
 
 
 def value(items: Items) -> float:
-    """Return the score of the items.
+    """Return the score of the items; see `statistic_of`.
 
-    A correlation is 0 where a side is constant, as are Matthews' and F1 where nothing is to be found.
+    Raises:
+        RunError: where the items cannot be used.
+    """
+    require_usable(items)
+    return statistic_of(items, group_weights(items))
+
+
+def resample(items: Items, resamples: int, seed: int = 0) -> Floats:
+    """Draw the items anew, with replacement and within each group, and return the score of each draw.
+
+    Items of one cluster are drawn together. `(resamples,)`.
 
     Raises:
         RunError: where the items cannot be used.
@@ -97,32 +53,26 @@ def value(items: Items) -> float:
     import numpy as np
 
     require_usable(items)
-    return float(statistic_of(items)(np.ones((len(items.x), 1)))[0])
-
-
-def resample(items: Items, resamples: int = RESAMPLES, seed: int = 0) -> Resampled:
-    """Draw the items anew, with replacement and within each group, and score each draw.
-
-    Items of one cluster are drawn together.
-
-    Raises:
-        RunError: where the items cannot be used.
-    """
-    import numpy as np
-
-    score = value(items)
     rng = np.random.default_rng(seed)
-    statistic, groups = statistic_of(items), members_of(items)
-    widths = _blocks(len(items.x), resamples)
-    draws = [statistic(_draw(rng, groups, width, items.clusters)) for width in widths]
-    return Resampled(items, score, np.concatenate(draws))
+    groups, weights = members_of(items), group_weights(items)
+    draws = []
+    for width in _blocks(len(items.x), resamples):
+        counts = _draw(rng, groups, width, items.clusters).astype(int)
+        for count in counts.T:
+            draws.append(statistic_of(_drawn(items, count), weights))
+    return np.array(draws)
 
 
-def _percentiles(draws: Floats, confidence: float) -> tuple[float, float]:
+def _drawn(items: Items, counts: NDArray[np.int64]) -> Items:
+    """Return items, each as often as it was drawn."""
     import numpy as np
 
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    y, groups = items.y, items.groups
+    if y is not None:
+        y = np.repeat(y, counts)
+    if groups is not None:
+        groups = np.repeat(groups, counts)
+    return attrs.evolve(items, x=np.repeat(items.x, counts), y=y, groups=groups)
 
 
 def _blocks(count: int, resamples: int) -> Iterator[int]:

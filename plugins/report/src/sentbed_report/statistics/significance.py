@@ -250,8 +250,7 @@ def weighted_sum(
     """Return the sum of weight times score under each seed that all cells have, before any test."""
     import numpy as np
 
-    _, first = terms[0]
-    seeds = [seed for seed in first if all(seed in scores for _, scores in terms)]
+    seeds = _shared_seeds([scores for _, scores in terms])
     try:
         prompts = sums_under_prompts(terms, seeds)
         components = store.of_all(
@@ -271,6 +270,12 @@ def weighted_sum(
                 )
             )
     return estimated(values, components, parts, prompts)
+
+
+def _shared_seeds(columns: Sequence[Mapping[int, object]]) -> list[int]:
+    """Return the seeds that all columns have, in the order of the first."""
+    shared = set(columns[0]).intersection(*columns[1:])
+    return [seed for seed in columns[0] if seed in shared]
 
 
 def sums_under_prompts(
@@ -368,11 +373,9 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
         return Judged(reason="a score is not finite", unpaired=judged.unpaired)
     has_seeds, has_prompts = bool(judged.seed_variance), bool(judged.prompt_variance)
     if judged.item_variance is None and not has_seeds and not has_prompts:
-        seeds = (
-            "there is one seed"
-            if len(judged.differences) == 1
-            else "the seeds change nothing"
-        )
+        seeds = "the seeds change nothing"
+        if len(judged.differences) == 1:
+            seeds = "there is one seed"
         return attrs.evolve(judged, reason=f"{seeds}, and the score has no items")
     estimate = judged.estimate
     is_certain = estimate.error <= _ROUNDING
@@ -382,11 +385,15 @@ def with_test(judged: Judged, confidence: float = CONFIDENCE) -> Judged:
         )
 
     basis = _BASES[judged.item_variance is not None, has_prompts, has_seeds]
+    p_value = 1.0 if is_certain else estimate.p_value()
+    degrees = None
+    if len(estimate.sources) == 1:
+        degrees = estimate.sources[0].degrees
     return attrs.evolve(
         judged,
         interval=estimate.interval(confidence),
-        p_value=1.0 if is_certain else estimate.p_value(),
-        degrees=estimate.sources[0].degrees if len(estimate.sources) == 1 else None,
+        p_value=p_value,
+        degrees=degrees,
         basis=basis,
     )
 
@@ -422,10 +429,10 @@ def mean_column(
     """Return a cell's mean over columns under each seed that has a score in all of them."""
     if not columns:
         return {}
-    seeds = [seed for seed in columns[0] if all(seed in column for column in columns)]
-    return {
-        seed: _mean_over_tasks([column[seed] for column in columns]) for seed in seeds
-    }
+    means = {}
+    for seed in _shared_seeds(columns):
+        means[seed] = _mean_over_tasks([column[seed] for column in columns])
+    return means
 
 
 def _mean_over_tasks(scores: Sequence[ScoreOfSeed]) -> MeanScore | PromptScores:

@@ -1,13 +1,10 @@
-"""Statistics as functions of the items' counts.
-
-Ranks with ties follow from the counts' cumulative sum over the sorted values, so that a thousand resampled
-Spearman correlations need one sort.
-"""
+"""Statistics of items: the score that they give, and its range."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,102 +45,76 @@ def group_weights(items: Items) -> list[int]:
     return [len(members) for members in groups] if items.weighted else [1] * len(groups)
 
 
-def statistic_of(items: Items) -> OfCounts:
-    """Return the score as a function of the counts."""
+def statistic_of(items: Items, weights: Sequence[int]) -> float:
+    """Return the score of items that can be used, whose groups have these weights.
+
+    A correlation is 0 where a side is constant, as are Matthews' and F1 where nothing is to be found.
+    """
     import numpy as np
 
-    statistic = items.statistic
-    of_columns = (
-        _of_function(statistic) if callable(statistic) else STATISTICS[statistic]
-    )
-    groups = members_of(items)
-    of_groups = [of_columns(*columns_of(items, members)) for members in groups]
-    weights = group_weights(items)
-
-    def score(counts: Floats) -> Floats:
-        values = [
-            of_group(counts[members])
-            for of_group, members in zip(of_groups, groups, strict=True)
-        ]
-        mean: Floats = np.average(values, axis=0, weights=weights)
-        return items.scale * mean
-
-    return score
+    values = []
+    for members in members_of(items):
+        x, y = columns_of(items, members)
+        values.append(_value(items.statistic, x, y))
+    return items.scale * float(np.average(values, weights=weights))
 
 
-def _mean(x: Floats, y: Floats | None) -> OfCounts:
-    return lambda counts: _ratio(x @ counts, counts.sum(axis=0))
-
-
-def _pearson(x: Floats, y: Floats) -> OfCounts:
+def _value(statistic: str | Callable[..., float], x: Floats, y: Floats | None) -> float:
     import numpy as np
 
-    # Centred first: sums of squares then lose no digits.
-    x, y = x - x.mean(), y - y.mean()
-    moments = np.stack([x, y, x * x, y * y, x * y])
-
-    def spread(plain: Floats, square: Floats, total: Floats) -> Floats:
-        variation = square - plain * plain / total
-        return np.where(variation > 1e-12 * square, variation, 0)
-
-    def score(counts: Floats) -> Floats:
-        total = counts.sum(axis=0)
-        sx, sy, sxx, syy, sxy = moments @ counts
-        return _ratio(
-            sxy - sx * sy / total,
-            np.sqrt(spread(sx, sxx, total) * spread(sy, syy, total)),
-        )
-
-    return score
+    if callable(statistic):
+        columns = [x] if y is None else [x, y]
+        return float(statistic(*columns))
+    if y is None:
+        return float(x.mean())
+    if statistic in BY_COUNTS:
+        return float(BY_COUNTS[statistic](x, y)(np.ones((len(x), 1)))[0])
+    if statistic == "average-precision":
+        return _average_precision(x, y)
+    if statistic == "spearman":
+        x, y = centred_ranks(x), centred_ranks(y)
+    return _pearson(x, y)
 
 
-def _spearman(x: Floats, y: Floats) -> OfCounts:
-    import numpy as np
-
-    ranks_of_x, ranks_of_y = ranks_of(x), ranks_of(y)
-
-    def score(counts: Floats) -> Floats:
-        rx, ry = ranks_of_x(counts), ranks_of_y(counts)
-        covariance = (counts * rx * ry).sum(axis=0)
-        spread = (counts * rx * rx).sum(axis=0) * (counts * ry * ry).sum(axis=0)
-        return _ratio(covariance, np.sqrt(spread))
-
-    return score
+def _pearson(x: Floats, y: Floats) -> float:
+    x, y = _centred(x), _centred(y)
+    spread = math.sqrt(float(x @ x) * float(y @ y))
+    return float(x @ y) / spread if spread > 0 else 0.0
 
 
-def by_value(values: Floats) -> tuple[NDArray[np.int64], OfCounts]:
-    """Return the place of each item's value among the distinct values, and how to add up counts by value.
+def _centred(values: Floats) -> Floats:
+    """Return values less their mean; exactly 0 where they are constant."""
+    centred: Floats = values - values.mean()
+    # Of a constant, rounding is left, which is constant, too.
+    again: Floats = centred - centred.mean()
+    if again @ again <= 1e-12 * (centred @ centred):
+        again[:] = 0
+    return again
 
-    The places are ascending; the sums are `(values, resamples)`.
+
+def centred_ranks(values: Floats, weights: Floats | None = None) -> Floats:
+    """Return each item's rank less the mean rank, `(n,)`; equal values share the mean of their ranks.
+
+    With `weights` of the items: half the weights of lower values, less half those of higher ones.
     """
     import numpy as np
 
     _, place = np.unique(values, return_inverse=True)
-    order = np.argsort(place, kind="stable")
-    starts = np.flatnonzero(np.diff(place[order], prepend=-1))
-
-    def total(counts: Floats) -> Floats:
-        return np.add.reduceat(counts[order], starts, axis=0)
-
-    return place, total
+    of_value = np.bincount(place, weights)
+    upto = np.cumsum(of_value)
+    lower, higher = upto - of_value, upto[-1] - upto
+    ranks: Floats = (lower - higher) / 2
+    return ranks[place]
 
 
-def ranks_of(values: Floats) -> OfCounts:
-    """Return a function of the counts that gives each item's rank, less the mean rank, `(n, resamples)`.
-
-    Equal values share the mean of their ranks.
-    """
+def _average_precision(x: Floats, y: Floats) -> float:
+    """Return the mean precision at the items with x > 0, by falling y; equal values of y count together."""
     import numpy as np
 
-    place, total = by_value(values)
-
-    def rank(counts: Floats) -> Floats:
-        ties = total(counts)
-        upto = np.cumsum(ties, axis=0)
-        ranks: Floats = upto - (ties - 1) / 2 - (upto[-1] + 1) / 2
-        return ranks[place]
-
-    return rank
+    _, place = np.unique(-y, return_inverse=True)
+    positives = np.bincount(place, x > 0)
+    precision = np.cumsum(positives) / np.cumsum(np.bincount(place))
+    return float((precision * positives).sum() / max(positives.sum(), 1))
 
 
 def _matthews(x: Floats, y: Floats) -> OfCounts:
@@ -174,23 +145,6 @@ def _f1(x: Floats, y: Floats) -> OfCounts:
     both = ((x == 1) & (y == 1)).astype(float)
     either = (x == 1).astype(float) + (y == 1)
     return lambda counts: _ratio(2 * (both @ counts), either @ counts)
-
-
-def _average_precision(x: Floats, y: Floats) -> OfCounts:
-    """Return the mean precision at the items with x > 0, by falling y; equal values of y count together."""
-    import numpy as np
-
-    _, total = by_value(-y)
-    positive = (x > 0)[:, None]
-
-    def score(counts: Floats) -> Floats:
-        positives = total(counts * positive)
-        precision = _ratio(
-            np.cumsum(positives, axis=0), np.cumsum(total(counts), axis=0)
-        )
-        return _ratio((precision * positives).sum(axis=0), positives.sum(axis=0))
-
-    return score
 
 
 def _v_measure(x: Floats, y: Floats) -> OfCounts:
@@ -232,25 +186,6 @@ def _v_measure(x: Floats, y: Floats) -> OfCounts:
     return score
 
 
-def _of_function(
-    function: Callable[..., float],
-) -> Callable[[Floats, Floats | None], OfCounts]:
-    """Return a plugin's statistic as one of the counts: it is given each item as often as it counts."""
-    import numpy as np
-
-    def of_columns(x: Floats, y: Floats | None) -> OfCounts:
-        columns = [x] if y is None else [x, y]
-
-        def score_of(count: NDArray[np.int64]) -> float:
-            return float(function(*(np.repeat(column, count) for column in columns)))
-
-        return lambda counts: np.array(
-            [score_of(count) for count in counts.T.astype(int)]
-        )
-
-    return of_columns
-
-
 def _ratio(above: Floats, below: Floats) -> Floats:
     """Return the quotient, 0 where it is not defined."""
     import numpy as np
@@ -258,15 +193,41 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
-STATISTICS: dict[str, Callable[[Any, Any], OfCounts]] = {
-    "mean": _mean,
-    "pearson": _pearson,
-    "spearman": _spearman,
+BY_COUNTS: dict[str, Callable[[Any, Any], OfCounts]] = {
     "matthews": _matthews,
     "f1": _f1,
-    "average-precision": _average_precision,
     "v-measure": _v_measure,
 }
+"""Statistics as functions of how often each item counts, for derivatives with respect to that."""
+
+STATISTICS = ("average-precision", "mean", "pearson", "spearman", *BY_COUNTS)
+"""Names of the statistics that need no function of a plugin."""
+
+_RANGES = {
+    "pearson": (-1.0, 1.0),
+    "spearman": (-1.0, 1.0),
+    "matthews": (-1.0, 1.0),
+    "f1": (0.0, 1.0),
+    "average-precision": (0.0, 1.0),
+    "v-measure": (0.0, 1.0),
+}
+"""Statistic -> its least and its largest value."""
+
+
+def range_of(items: Items) -> tuple[float, float]:
+    """Return the least and the largest value that the score can have; infinite where they are not known.
+
+    A mean of items that are 0 or 1, such as right or wrong, is a share.
+    """
+    import numpy as np
+
+    low, high = -np.inf, np.inf
+    if isinstance(items.statistic, str):
+        low, high = _RANGES.get(items.statistic, (low, high))
+    if items.statistic == "mean" and np.isin(items.x, (0, 1)).all():
+        low, high = 0.0, 1.0
+    ends = items.scale * low, items.scale * high
+    return min(ends), max(ends)
 
 
 def name_of(items: Items) -> str:

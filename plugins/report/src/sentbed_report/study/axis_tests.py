@@ -152,10 +152,11 @@ def _interactions(
 
 def _weights(corners: Sequence[tuple[Mapping[Context, SummaryRow], int]]) -> Weights:
     """Return the weights of the mean contrast over all contexts that its corners share, with their signs."""
-    first, _ = corners[0]
-    contexts = [
-        context for context in first if all(context in rows for rows, _ in corners)
-    ]
+    contexts, _ = corners[0]
+    for rows, _ in corners[1:]:
+        contexts = {
+            context: row for context, row in contexts.items() if context in rows
+        }
     weights: Weights = {}
     for context in contexts:
         for rows, sign in corners:

@@ -62,17 +62,16 @@ def summarise(
 
 def _without_start(measured: Sequence[Measurement]) -> list[Measurement]:
     """Return the scores after training, and those before it of runs that have no others."""
-    trained = {
-        id(measurement.run)
-        for measurement in measured
-        if not measurement.score.encoder.endswith(START)
-    }
-    return [
-        measurement
-        for measurement in measured
-        if not measurement.score.encoder.endswith(START)
-        or id(measurement.run) not in trained
-    ]
+    after_training = set()
+    for measurement in measured:
+        if not measurement.score.encoder.endswith(START):
+            after_training.add(id(measurement.run))
+    kept = []
+    for measurement in measured:
+        is_start = measurement.score.encoder.endswith(START)
+        if not is_start or id(measurement.run) not in after_training:
+            kept.append(measurement)
+    return kept
 
 
 @attrs.frozen
@@ -121,43 +120,42 @@ def _degenerate_under_prompts(scores: PromptScores) -> str:
         for part in parts_of(score):
             if degenerate_of(part):
                 reasons.setdefault(degenerate_of(part), []).append(prompt)
-    listed = [
-        f"{reason} (prompt {', '.join(dict.fromkeys(of))})"
-        for reason, of in reasons.items()
-    ]
+    listed = []
+    for reason, prompts in reasons.items():
+        listed.append(f"{reason} (prompt {', '.join(dict.fromkeys(prompts))})")
     return "; ".join(listed)
 
 
 def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> Summary:
     columns = _columns(data, comparable)
-    keys = list(
-        dict.fromkeys(_row_key(measurement) for measurement in comparable.measured)
-    )
+    keys = list(dict.fromkeys(map(_row_key, comparable.measured)))
     if not data.axes and all(len(cell.runs) == 1 for cell in data.cells):
         columns = [_under_one_seed(scored) for scored in columns]
     components = ComponentStore(resamples)
     references = _rows_of_baseline(data, columns)
-    values = [
-        estimate.value for scored in columns for estimate in scored.estimates.values()
-    ]
-    digits = score_digits(value for value in values if value is not None)
+    digits = score_digits(_values(columns))
     # Means of stopped cells lack the later seeds, which may be bad for all cells.
-    unfinished = {
-        cell.name
-        for cell in data.cells
-        if any(run.status != "finished" for run in cell.runs)
-    }
-    ranked = [key for key in keys if key[0] not in unfinished | data.stopped]
+    left = set(data.stopped)
+    for cell in data.cells:
+        if any(run.status != "finished" for run in cell.runs):
+            left.add(cell.name)
+    ranked = [key for key in keys if key[0] not in left]
     columns = [_with_marks(data, scored, ranked, digits) for scored in columns]
     columns = [_with_comparisons(scored, references, components) for scored in columns]
     rows = _rows(data, columns, keys)
 
-    scored_seeds = {seed for row in rows for seed in row.scored}
-    counts = {len(row.scored) for row in rows if row.status == "finished"}
-    seeds = dict.fromkeys(
-        [*data.seeds, *(run.seed for cell in data.cells for run in cell.runs)]
-    )
+    scored_seeds: set[int] = set()
+    counts = set()
+    for row in rows:
+        scored_seeds.update(row.scored)
+        if row.status == "finished":
+            counts.add(len(row.scored))
+    seeds = [*data.seeds]
+    for cell in data.cells:
+        seeds += [run.seed for run in cell.runs]
     note = _note(comparable, columns)
+    if comparable.apart:
+        note += f"; unlike other tables in {comparable.apart}"
     protocol_notes = [*comparable.notes]
     differences = encoder_differences(data, comparable.measured)
     if differences:
@@ -167,15 +165,13 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
         comparable.evaluator,
         comparable.protocol_id,
         comparable.metric,
-        f"{note}; unlike other tables in {comparable.apart}"
-        if comparable.apart
-        else note,
+        note,
         comparable.apart,
         _printed_columns(columns, digits, data.baseline or ""),
         tuple(attrs.evolve(row, counted=len(counts) > 1) for row in rows),
         data.baseline,
         resamples,
-        tuple(seed for seed in seeds if seed in scored_seeds),
+        tuple(seed for seed in dict.fromkeys(seeds) if seed in scored_seeds),
         ranks=data.ranks,
         looks=data.looks,
         equivalence=data.equivalence,
@@ -190,18 +186,30 @@ def _summary(data: StudyData, comparable: ComparableScores, resamples: int) -> S
     )
 
 
+def _values(columns: Sequence[_ScoredColumn]) -> list[float]:
+    values = []
+    for scored in columns:
+        for estimate in scored.estimates.values():
+            if estimate.value is not None:
+                values.append(estimate.value)
+    return values
+
+
 # --- columns -----------------------------------------------------------------------------------------------
 
 
 def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColumn]:
     """Return the tasks in their order, and last their average, where one is given or can be computed."""
-    tasks = [
-        _column_and_scores(data, comparable, task)
-        for task in comparable.protocols
-        if task != AVERAGE
-    ]
-    columns = [_ScoredColumn(column, scores) for column, scores in tasks]
-    averaged = [scores for column, scores in tasks if not column.cost]
+    tasks: list[Column] = []
+    averaged = []
+    columns = []
+    for task in comparable.protocols:
+        if task != AVERAGE:
+            column, scores = _column_and_scores(data, comparable, task)
+            tasks.append(column)
+            columns.append(_ScoredColumn(column, scores))
+            if not column.cost:
+                averaged.append(scores)
     if AVERAGE in comparable.protocols:
         column, scores = _column_and_scores(data, comparable, AVERAGE)
         average = _ScoredColumn(column, scores)
@@ -214,11 +222,7 @@ def _columns(data: StudyData, comparable: ComparableScores) -> list[_ScoredColum
             *comparable.tasks_elsewhere,
         } - comparable.protocols.keys()
         part = f"{len(columns)} of {len(columns) + len(missing)}" if missing else ""
-        columns.append(
-            _average(
-                [column for column, _ in tasks], average_column(averaged, {}), part
-            )
-        )
+        columns.append(_average(tasks, average_column(averaged, {}), part))
     return sorted(columns, key=lambda scored: _order(scored.column.task, data.order))
 
 
@@ -230,23 +234,19 @@ def _column_and_scores(
     data: StudyData, comparable: ComparableScores, task: str
 ) -> tuple[Column, dict[RowKey, dict[int, ScoreOfSeed]]]:
     """Return the scores of a task; of one that is there twice the first counts."""
-    measured = [
-        measurement
-        for measurement in comparable.measured
-        if measurement.score.task == task
-    ]
-    protocol = evaluation_protocol(measured[0].score)
-    directions = {measurement.score.direction for measurement in measured}
-    cost = any(measurement.score.axis == "cost" for measurement in measured)
+    of_task = []
     scores_of_runs: dict[RowKey, dict[int, dict[str, Score]]] = {}
-    for measurement in measured:
-        of_row = scores_of_runs.setdefault(_row_key(measurement), {})
-        of_seed = of_row.setdefault(measurement.run.seed, {})
-        of_seed.setdefault(measurement.run.prompt, measurement.score)
+    for measurement in comparable.measured:
+        if measurement.score.task == task:
+            of_task.append(measurement.score)
+            of_row = scores_of_runs.setdefault(_row_key(measurement), {})
+            of_seed = of_row.setdefault(measurement.run.seed, {})
+            of_seed.setdefault(measurement.run.prompt, measurement.score)
     scores = {row: _by_seed(data, of_row) for row, of_row in scores_of_runs.items()}
-    return Column(
-        task, measured[0].score.metric, protocol, _shared(directions), cost=cost
-    ), scores
+    direction = _shared({score.direction for score in of_task})
+    cost = any(score.axis == "cost" for score in of_task)
+    protocol = evaluation_protocol(of_task[0])
+    return Column(task, of_task[0].metric, protocol, direction, cost=cost), scores
 
 
 def _by_seed(
@@ -374,10 +374,13 @@ def _row(
     stopped: bool,
 ) -> SummaryRow:
     statuses = {run.status for run in cell.runs}
+    name = cell.name
+    if several:
+        name = f"{cell.name}/{encoder}"
     return SummaryRow(
         cell.name,
         encoder,
-        f"{cell.name}/{encoder}" if several else cell.name,
+        name,
         cell.labels,
         next((status for status in _WORST if status in statuses), "finished"),
         cell.finished_seeds,

@@ -48,9 +48,8 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
     for measurement in measured:
         score = measurement.score
         if measurement.cell.name == reference:
-            compared.setdefault((score.task, measurement.run.prompt), {}).setdefault(
-                score.encoder, score
-            )
+            of_task = compared.setdefault((score.task, measurement.run.prompt), {})
+            of_task.setdefault(score.encoder, score)
 
     explained = _varied_by_recipes(data)
     entries: dict[str, _Entry] = {}
@@ -67,9 +66,8 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
                 entry = entries.setdefault(name, _Entry())
                 entry.values[values] = None
                 run = measurement.run
-                entry.runs.setdefault(measurement.cell.name, set()).add(
-                    (run.prompt, run.seed)
-                )
+                runs = entry.runs.setdefault(measurement.cell.name, set())
+                runs.add((run.prompt, run.seed))
     if not entries:
         return ""
     texts = [_text(data, name, entry) for name, entry in entries.items()]
@@ -78,19 +76,17 @@ def encoder_differences(data: StudyData, measured: Sequence[Measurement]) -> str
 
 def _varied_by_recipes(data: StudyData) -> set[str]:
     """Return the keys that cells set, such as `pooler` of `encoder.pooler.use`."""
-    paths = {
-        difference.partition(": ")[0]
-        for cell in data.cells
-        for difference in cell.differences
-    }
-    for axis in data.axes:
-        paths.update(axis.paths)
+    paths: list[str] = []
     keys: set[str] = set()
+    for axis in data.axes:
+        paths += axis.paths
+    for cell in data.cells:
+        paths += [difference.partition(": ")[0] for difference in cell.differences]
+        if any(run.record.get("ranking") for run in cell.runs):
+            # Each run searched for a demonstration of its own.
+            keys.add("prompt")
     for path in paths:
         keys.update(path.split("."))
-    if any(run.record.get("ranking") for cell in data.cells for run in cell.runs):
-        # Each run searched for a demonstration of its own.
-        keys.add("prompt")
     return keys - _NAMES_OF_ENCODERS
 
 
@@ -115,14 +111,18 @@ def _which_runs(
     Where the runs differ in both, and are not all under these prompts and seeds, they are listed.
     """
     of_runs = {prompt for prompt, _ in runs}
-    prompts = list(dict.fromkeys(prompt for prompt, _ in finished if prompt in of_runs))
     seeds = sorted({seed for _, seed in runs})
-    if {run for run in finished if run[0] in prompts and run[1] in seeds} != set(runs):
-        listed = [
-            f"prompt {prompt} and seed {seed}"
-            for prompt, seed in finished
-            if (prompt, seed) in runs
-        ]
+    prompts: dict[str, None] = {}
+    listed = []
+    crossed = set()
+    for prompt, seed in finished:
+        if prompt in of_runs:
+            prompts[prompt] = None
+            if seed in seeds:
+                crossed.add((prompt, seed))
+        if (prompt, seed) in runs:
+            listed.append(f"prompt {prompt} and seed {seed}")
+    if crossed != set(runs):
         return f" under {', '.join(listed)}"
     places = []
     if len(prompts) < len({prompt for prompt, _ in finished}):

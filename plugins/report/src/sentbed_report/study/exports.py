@@ -210,14 +210,15 @@ def _names_in_results(directory: Path) -> list[str]:
 def _cell(cell: CellInfo) -> dict[str, Any]:
     runs = []
     for run in cell.runs:
+        directory = None
+        if run.directory is not None:
+            directory = run.directory.as_posix()
         runs.append(
             {
                 "prompt": run.prompt,
                 "seed": run.seed,
                 "status": run.status,
-                "directory": None
-                if run.directory is None
-                else run.directory.as_posix(),
+                "directory": directory,
                 "error": run.error,
                 "seconds": run.seconds,
             }

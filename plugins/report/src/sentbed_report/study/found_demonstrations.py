@@ -68,9 +68,10 @@ def found_demonstrations(
     data: StudyData, summaries: Sequence[Summary]
 ) -> tuple[FoundRow, ...]:
     """Return what the search of each run has found, in the order of cells and seeds."""
-    without_search = [
-        cell for cell in data.cells if not any(search_of(run) for run in cell.runs)
-    ]
+    without_search = []
+    for cell in data.cells:
+        if not any(map(search_of, cell.runs)):
+            without_search.append(cell)
     rows = []
     for cell in data.cells:
         for run in cell.runs:

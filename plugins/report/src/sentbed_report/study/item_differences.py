@@ -51,9 +51,10 @@ class CellItems:
         """`(items,)`: the prediction, such as a cosine; for a mean the item's value."""
         import numpy as np
 
-        predictions = [
-            items.x if items.y is None else items.y for items in self.of_runs
-        ]
+        predictions = []
+        for items in self.of_runs:
+            of_run = items.x if items.y is None else items.y
+            predictions.append(of_run)
         mean: Floats = np.mean(predictions, axis=0, dtype=float)
         return mean
 
@@ -112,21 +113,21 @@ def task_items(
         if of_runs:
             cells[cell.name] = CellItems(of_runs)
     if first is None:
-        tasks = {
-            score.task
-            for cell in data.cells
-            for run in cell.runs
-            for score in run.scores
-        }
+        tasks: set[str] = set()
+        for cell in data.cells:
+            for run in cell.runs:
+                tasks.update(score.task for score in run.scores)
         under = " under every prompt" if data.prompts else ""
         raise RunError(
             f"no score of the task `{task}` has items{under}.{suggest(task, sorted(tasks))}"
         )
-    is_mean = first.statistic == "mean"
+    gold = None
+    if first.statistic != "mean":
+        gold = first.x.astype(float)
     return TaskItems(
         task,
         name,
-        None if is_mean else first.x.astype(float),
+        gold,
         first.groups,
         first.statistic in SUMS,
         cells,

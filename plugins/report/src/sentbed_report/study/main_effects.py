@@ -114,10 +114,11 @@ def interaction(data: StudyData, summary: Summary, rows: str, columns: str) -> G
     left = {}
     for pair in cells:
         if pair not in kept:
-            left[pair[0], pair[1]] = _why(
-                data, cells[pair], {rows: pair[0], columns: pair[1]}
-            )
-    of_rows = [tuple(means.get((a, b)) for b in second.labels) for a in first.labels]
+            labels = {rows: pair[0], columns: pair[1]}
+            left[pair[0], pair[1]] = _why(data, cells[pair], labels)
+    of_rows = []
+    for row in first.labels:
+        of_rows.append(tuple(means.get((row, column)) for column in second.labels))
     return Grid(first, second, tuple(of_rows), len(shared), left)
 
 
@@ -169,12 +170,14 @@ def _means(
     cells: Cells, kept: Collection[Labels], shared: Collection[Context]
 ) -> dict[Labels, float]:
     """Return the mean of each of `kept` over the contexts `shared`, with the same seeds everywhere."""
-    values = {key: [_values(cells[key][context]) for context in shared] for key in kept}
+    values = {}
+    for key in kept:
+        values[key] = [_values(cells[key][context]) for context in shared]
     seeds = _shared_seeds([*chain.from_iterable(values.values())])
-    return {
-        key: fmean(_over(cell, seeds) for cell in of_key)
-        for key, of_key in values.items()
-    }
+    means = {}
+    for key, of_key in values.items():
+        means[key] = fmean(_over(cell, seeds) for cell in of_key)
+    return means
 
 
 def _difference(cell: Mapping[int, float], reference: Mapping[int, float]) -> float:
@@ -199,19 +202,19 @@ def _matched(
     That is everything with a score, if there is a context that all of it has; else what shares one: with
     `reference` if anything does, then as much as possible, then over as many contexts as possible.
     """
-    scored = [key for key, of_key in cells.items() if of_key]
-    contexts = dict.fromkeys(context for key in scored for context in cells[key])
     # More keys share fewer contexts, so that the keys of a context are the most that can be compared in it.
-    choices = dict.fromkeys(
-        tuple(key for key in scored if context in cells[key]) for context in contexts
-    )
+    keys_of: dict[Context, list[Labels]] = {}
+    for key, of_key in cells.items():
+        for context in of_key:
+            keys_of.setdefault(context, []).append(key)
+    choices = dict.fromkeys(map(tuple, keys_of.values()))
 
     def shared(keys: Collection[Labels]) -> tuple[Context, ...]:
-        return tuple(
-            context
-            for context in contexts
-            if all(context in cells[key] for key in keys)
-        )
+        contexts = []
+        for context, of_context in keys_of.items():
+            if set(keys).issubset(of_context):
+                contexts.append(context)
+        return tuple(contexts)
 
     def rank(keys: Collection[Labels]) -> tuple[bool, int, int]:
         # A baseline without training may share nothing with the trained cells: they are compared without it.
@@ -227,12 +230,10 @@ def _why(data: StudyData, cells: Collection[Context], labels: Mapping[str, str])
         return "no combination of everything else in common with what is compared"
     if any(_has(cell.labels, labels) for cell in data.cells):
         return "none of its cells has finished with this score"
-    reasons = dict.fromkeys(" ".join(reasons) for reasons in _excluded(data, labels))
-    return (
-        f"left out of the study: {'; '.join(reasons)}"
-        if reasons
-        else "the study has no such cell"
-    )
+    reasons = dict.fromkeys(map(" ".join, _excluded(data, labels)))
+    if reasons:
+        return f"left out of the study: {'; '.join(reasons)}"
+    return "the study has no such cell"
 
 
 def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
@@ -240,9 +241,9 @@ def _excluded(data: StudyData, labels: Mapping[str, str]) -> Iterator[tuple[str,
     names = [axis.name for axis in data.axes]
     for cell, reasons in data.excluded:
         parts = cell.split(", ")
-        if len(parts) == len(names) and _has(
-            dict(zip(names, parts, strict=True)), labels
-        ):
+        if len(parts) != len(names):
+            continue
+        if _has(dict(zip(names, parts, strict=True)), labels):
             yield reasons
 
 
@@ -260,17 +261,20 @@ def cells_by_labels(
     hidden = {axis.name for axis in axes}
     for axis in axes:
         hidden.update(together_with(data, axis))
-    cells: Cells = {labels: {} for labels in product(*(axis.labels for axis in axes))}
+    names = [axis.name for axis in axes]
+    other_names = [axis.name for axis in data.axes if axis.name not in hidden]
+    cells: Cells = {}
+    for labels in product(*(axis.labels for axis in axes)):
+        cells[labels] = {}
     for row in summary.rows:
         values = _values(row)
         if row.status != "finished" or row.cells[-1].degenerate or not values:
             continue
         if all(map(math.isfinite, values.values())):
             encoder = row.encoder if row.name != row.cell else ""
-            others = [
-                row.labels[axis.name] for axis in data.axes if axis.name not in hidden
-            ]
-            cells[tuple(row.labels[axis.name] for axis in axes)][encoder, *others] = row
+            labels = tuple(map(row.labels.__getitem__, names))
+            others = map(row.labels.__getitem__, other_names)
+            cells[labels][encoder, *others] = row
     return cells
 
 
@@ -278,14 +282,11 @@ def together_with(data: StudyData, axis: AxisInfo) -> tuple[str, ...]:
     """Return the axes whose labels correspond one-to-one to those of `axis`."""
     together = []
     for other in data.axes:
-        pairs = {
-            (cell.labels[axis.name], cell.labels[other.name]) for cell in data.cells
-        }
-        sizes = [len(set(labels)) for labels in zip(*pairs, strict=True)]
-        if (
-            other.name != axis.name
-            and len(other.labels) > 1
-            and sizes in ([], [len(pairs)] * 2)
-        ):
+        if other.name == axis.name or len(other.labels) < 2:
+            continue
+        labels = [cell.labels[axis.name] for cell in data.cells]
+        other_labels = [cell.labels[other.name] for cell in data.cells]
+        pairs = set(zip(labels, other_labels, strict=True))
+        if len(pairs) == len(set(labels)) == len(set(other_labels)):
             together.append(other.name)
     return tuple(together)

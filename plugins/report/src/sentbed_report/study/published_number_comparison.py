@@ -165,12 +165,15 @@ def _compared(
     title: str, published: Published, cell: str, key: str, estimates: Sequence[Estimate]
 ) -> ExpectedRow:
     contradicted = published.contradicted.get(cell, "")
+    tolerance = None if contradicted else published.tolerance
+    source = f"{title} ({published.source})" if published.source else title
+    value = estimates[0].value if len(estimates) == 1 else None
     return ExpectedRow(
         key,
         value=published.cells[cell][key],
-        tolerance=None if contradicted else published.tolerance,
-        source=f"{title} ({published.source})" if published.source else title,
-        found=estimates[0].value if len(estimates) == 1 else None,
+        tolerance=tolerance,
+        source=source,
+        found=value,
         fits=max(1, len(estimates)),
         contradicted=contradicted,
     )

@@ -165,13 +165,17 @@ def rank_groups(
 
     Rows that have not finished, are degenerate or cannot be compared with the others are left out.
     """
-    scored = [row for row in rows_of_table if row.cells[-1].value is not None]
-    finished = [row for row in scored if row.status == "finished"]
+    finished = []
+    left = []
+    for row in rows_of_table:
+        if row.cells[-1].value is None:
+            continue
+        if row.status == "finished":
+            finished.append(row)
+        else:
+            left.append((row.name, "it has not finished"))
     if len(finished) < 2:
         return None
-    left = [
-        (row.name, "it has not finished") for row in scored if row.status != "finished"
-    ]
     rows = []
     for row in finished:
         cell = row.cells[-1]
@@ -195,10 +199,9 @@ def rank_groups(
     reasons = not_comparable(pairs)
     kept = [number for number in range(len(rows)) if number not in reasons]
     if len(kept) < 2:
-        reason = (
-            "; ".join(dict.fromkeys(reasons.values()))
-            or "fewer than two rows can be compared"
-        )
+        reason = "fewer than two rows can be compared"
+        if reasons:
+            reason = "; ".join(dict.fromkeys(reasons.values()))
         return RankGroups((), tuple(left), reason, tasks=tasks)
     left += [(rows[number].name, reason) for number, reason in reasons.items()]
     judged_kept = [pairs[pair] for pair in combinations(kept, 2)]
@@ -256,11 +259,10 @@ def _ranks_over_tasks(
     seeds_of_table: Sequence[int],
 ) -> TaskRanks | None:
     """Return the ranks of a table's rows over its tasks; None where there are not enough of either."""
-    places = [
-        place
-        for place, column in enumerate(columns)
-        if column.ranked and not column.average
-    ]
+    places = []
+    for place, column in enumerate(columns):
+        if column.ranked and not column.average:
+            places.append(place)
     rows = []
     left = []
     for row in rows_of_table:
@@ -274,12 +276,10 @@ def _ranks_over_tasks(
     if len(places) < FEWEST_TASKS or len(rows) < FEWEST_ROWS:
         return None
     seeds = [seed for seed in seeds_of_table if _has_seed(rows, places, seed)]
-    test = friedman(
-        [
-            [_worth(row, place, columns[place], seeds) for place in places]
-            for row in rows
-        ]
-    )
+    worths = []
+    for row in rows:
+        worths.append([_worth(row, place, columns[place], seeds) for place in places])
+    test = friedman(worths)
     order = sorted(range(len(rows)), key=test.ranks.__getitem__)
     groups = nemenyi_groups(
         [test.ranks[number] for number in order], test.critical, test.p_value

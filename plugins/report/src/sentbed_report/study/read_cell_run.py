@@ -67,25 +67,29 @@ def read_run(
     if status == "finished" and record.get("scores"):
         scores = _scores(directory, record, evaluations)
     error = record.get("error")
+    if not isinstance(error, str):
+        error = ""
     with foreign(
         RunError,
         f"the section `run-cost` of `{directory / REPORT}` is damaged",
         "start the run again",
     ):
         cost = recorded_cost(record)
+    keys = None if evaluations is None else tuple(evaluations)
+    place = None
+    if status != "waiting":
+        place = Path(os.path.relpath(directory, base))
     return CellRun(
         cell=cell,
         seed=seed,
         status=status,
-        directory=None
-        if status == "waiting"
-        else Path(os.path.relpath(directory, base)),
-        error=error if isinstance(error, str) else "",
+        directory=place,
+        error=error,
         seconds=seconds,
         scores=scores,
         record=record,
         cost=cost,
-        evaluations=None if evaluations is None else tuple(evaluations),
+        evaluations=keys,
     )
 
 

@@ -133,13 +133,15 @@ def runs_as_study(
             )
         )
     title = cells[0].name
+    name_of_baseline: str | None = None
     if len(cells) > 1:
         title = count(sum(len(cell.runs) for cell in cells), "run")
+        name_of_baseline = cells[groups.index(first)].name
     return StudyData(
         name=title,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=cells[groups.index(first)].name if len(cells) > 1 else None,
+        baseline=name_of_baseline,
         seeds=tuple(seeds),
         directory=base,
     )

@@ -9,7 +9,6 @@ from statistics import fmean, stdev
 from typing import TypeAlias
 
 import attrs
-from sentbed.errors import RunError
 from sentbed.helpers import score_digits
 from sentbed.protocols import START, Score
 
@@ -17,13 +16,7 @@ from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
 from sentbed_report.statistics.item_components import ComponentStore
 from sentbed_report.statistics.resampling import CONFIDENCE
-from sentbed_report.statistics.significance import (
-    Judged,
-    Scored,
-    sums_under_prompts,
-    weighted_sum,
-    with_test,
-)
+from sentbed_report.statistics.score_interval import judged_mean
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import (
     Decide,
@@ -55,7 +48,8 @@ class ChosenScore:
     """Sample standard deviation over the seeds; None for one seed."""
     seeds: int
     low: float | None
-    """Bounds of the interval; None where there are neither items, several seeds nor prompts that differ."""
+    """Bounds of the interval, within the range of the metric where it is known; None where there are neither
+    items, several seeds nor prompts that differ."""
     high: float | None
     over: str
     """What the interval is over, such as `items and seeds`, see `Basis`; empty without one."""
@@ -102,7 +96,8 @@ class Selection:
         """What was chosen, in one sentence."""
         if not self.cell:
             return f"No cell was chosen: {self.reason}."
-        digits = score_digits([] if self.score is None else [self.score])
+        scores = [] if self.score is None else [self.score]
+        digits = score_digits(scores)
         spread = "" if self.std is None else f" ± {number(self.std, digits)}"
         over = count(self.seeds, "seed")
         if self.prompts:
@@ -226,11 +221,14 @@ def choose(data: StudyData) -> Selection | None:
     means = {name: round(fmean(values[name]), MEAN_DECIMALS) for name in fit}
     highest = max(means.values())
     best, *ties = [name for name in fit if means[name] == highest]
+    std = None
+    if len(values[best]) > 1:
+        std = stdev(values[best])
     return attrs.evolve(
         selection,
         cell=best,
         score=fmean(values[best]),
-        std=stdev(values[best]) if len(values[best]) > 1 else None,
+        std=std,
         seeds=most // prompts,
         prompts=len(data.prompts),
         ties=tuple(ties),
@@ -307,7 +305,7 @@ def _scores_of_row(
         if not column.ranked or measured.value is None:
             continue
         name = (row.encoder, summary.evaluator, summary.protocol, column.task)
-        judged = _judged_mean(scores[row.key], store, confidence)
+        judged = judged_mean(scores[row.key], store, confidence)
         low, high = judged.interval or (None, None)
         yield ChosenScore(
             summary.evaluator,
@@ -323,21 +321,3 @@ def _scores_of_row(
             judged.basis or "",
             name in deciding,
         )
-
-
-def _judged_mean(scores: Scored, store: ComponentStore, confidence: float) -> Judged:
-    """Return a mean over seeds with its interval, over the items where all seeds have the same ones.
-
-    Prompts of a sample count in either case.
-    """
-    judged = weighted_sum([(1.0, scores)], store)
-    if not judged.reason:
-        return with_test(judged, confidence)
-    # Other items under each seed: what they add is in the spread over the seeds. Prompts are a source still.
-    try:
-        prompts = sums_under_prompts([(1.0, scores)], list(scores))
-    except RunError:
-        # Under each seed other prompts: the intervals would be of nothing in particular.
-        return judged
-    values = {seed: score.value for seed, score in scores.items()}
-    return with_test(Judged(values, prompts=prompts), confidence)

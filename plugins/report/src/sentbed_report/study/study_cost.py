@@ -59,10 +59,13 @@ def study_cost(data: StudyData) -> StudyCost | None:
             cached += _encoded_nothing(run)
     if not costs:
         return None
+    of_shared = None
+    if shared:
+        of_shared = sum(shared.values(), start=NOTHING)
     return StudyCost(
         runs=len(costs),
         cells=sum((cost.own for cost in costs), start=NOTHING),
-        shared=sum(shared.values(), start=NOTHING) if shared else None,
+        shared=of_shared,
         alone=sum((cost.alone for cost in costs), start=NOTHING),
         begun=begun,
         unknown=unknown,

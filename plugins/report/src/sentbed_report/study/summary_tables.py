@@ -151,12 +151,10 @@ class Summary:
     @property
     def digits(self) -> int:
         """Decimals to print; costs have their own."""
-        return score_digits(
-            cell.value
-            for row in self.rows
-            for cell in row.cells
-            if cell.value is not None
-        )
+        values = []
+        for row in self.rows:
+            values += [cell.value for cell in row.cells if cell.value is not None]
+        return score_digits(values)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -179,12 +177,10 @@ class Summary:
             return "Nothing has finished."
         if self.prompts:
             return self._over_prompts(counts)
+        if most == 1 and len(self.seeds) < 2:
+            return "One run a row."
         if most == 1:
-            return (
-                f"One run a row, under the seeds {listed}."
-                if len(self.seeds) > 1
-                else "One run a row."
-            )
+            return f"One run a row, under the seeds {listed}."
         if counts != {most}:
             return (
                 "Mean and standard deviation over the seeds that have finished, up to "
@@ -222,16 +218,12 @@ class Summary:
         paired = "each seed against the same seed"
         if self.prompts:
             paired = "each prompt and seed against the same"
-        looks = (
-            ""
-            if self.looks == 1
-            else f", times the {self.looks} looks at which cells may be stopped"
-        )
-        family = (
-            "in each column"
-            if self.family == "column"
-            else "and all columns of the study together"
-        )
+        looks = ""
+        if self.looks != 1:
+            looks = f", times the {self.looks} looks at which cells may be stopped"
+        family = "in each column"
+        if self.family != "column":
+            family = "and all columns of the study together"
         return (
             f"Tests against {self.baseline}, {paired}: two-sided, Student's t over "
             f"{basis}, with Holm's correction over the cells {family}{looks}."
@@ -277,11 +269,9 @@ class Summary:
             *(Header(axis_column(axis)) for axis in axes),
         )
         rows = [self._row(row, axes) for row in self.rows]
-        rows += [
-            self._reference(reference, axes)
-            for reference in self.references
-            if not reference.cell
-        ]
+        for reference in self.references:
+            if not reference.cell:
+                rows.append(self._reference(reference, axes))
         return Table(
             self.title,
             headers,

@@ -60,12 +60,11 @@ def answer_lines(
 
 def main_table(summaries: Sequence[Summary]) -> Summary | None:
     """Return the table that conclusions are drawn from: the first on test data that ranks its cells."""
-    ranked = [
-        summary
-        for summary in summaries
-        if summary.columns[-1].ranked and not summary.metric
-    ]
-    ranked = [summary for summary in ranked if any(row.scored for row in summary.rows)]
+    ranked = []
+    for summary in summaries:
+        has_scores = any(row.scored for row in summary.rows)
+        if has_scores and summary.columns[-1].ranked and not summary.metric:
+            ranked.append(summary)
     of_test_data = [summary for summary in ranked if not summary.development]
     return next(iter(of_test_data or ranked), None)
 
@@ -110,7 +109,8 @@ def _with_score(selection: Selection, main: Summary | None, how: str) -> str:
             if selection.among > 1 and not selection.fresh_seeds:
                 widened = ", widened for the choice"
             text += f" ({interval_text((score.low, score.high), main.digits)}{widened})"
-        seeds = count(score.seeds, "fresh seed" if selection.fresh_seeds else "seed")
+        noun = "fresh seed" if selection.fresh_seeds else "seed"
+        seeds = count(score.seeds, noun)
         if selection.prompts:
             seeds = f"{count(selection.prompts, 'prompt')} and {seeds}"
         text += f" over {seeds}"

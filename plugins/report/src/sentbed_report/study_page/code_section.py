@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from sentbed_report.formatting import count, first_names
 from sentbed_report.page.sections import Section, table_of
@@ -15,16 +16,15 @@ def code_section(data: StudyData) -> Section | None:
     A distribution that only some cells use, such as that of a loss, is compared among these.
     """
     runs = [run for cell in data.cells for run in cell.runs if run.status == "finished"]
-    codes = [(run, _code(run)) for run in runs]
-    names = sorted({name for _, code in codes for name in code})
-    varying = [name for name in names if _varies(name, [code for _, code in codes])]
+    codes = [*map(_code, runs)]
+    names = sorted(set(chain.from_iterable(codes)))
+    varying = [name for name in names if _varies(name, codes)]
     if not varying:
         return None
     groups: dict[tuple[str, ...], list[CellRun]] = {}
-    for run, code in codes:
-        groups.setdefault(tuple(_shown(code.get(name)) for name in varying), []).append(
-            run
-        )
+    for run, code in zip(runs, codes, strict=True):
+        versions = tuple(_shown(code.get(name)) for name in varying)
+        groups.setdefault(versions, []).append(run)
     rows = [(runs_and_cells(group), *versions) for versions, group in groups.items()]
     listed = ", ".join(varying)
     return Section(

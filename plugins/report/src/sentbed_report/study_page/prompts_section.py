@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeAlias
 
 from sentbed_report.formatting import count
@@ -41,7 +41,7 @@ def prompts_section(data: StudyData, summaries: Sequence[Summary]) -> Section | 
         _line(*effects[0]),
         [*_sentences(data, effects)],
         tables,
-        [*_notes(data)],
+        [*_notes(data, effects)],
     )
 
 
@@ -84,11 +84,8 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     rows_with_sources = [
         (row.row, row.sources) for row in rows if row.sources is not None
     ]
-    known = [
-        name
-        for name in headings
-        if any(name in sources.stds for _, sources in rows_with_sources)
-    ]
+    measured = _sources(rows)
+    known = [name for name in headings if name in measured]
     columns = [Column(headings[name], digits=digits) for name in known]
     columns += [Column(f"share of {name}", form="share") for name in known]
     lines = []
@@ -105,6 +102,15 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         columns,
         lines,
     )
+
+
+def _sources(rows: Sequence[RowUnderPrompts]) -> set[SourceName]:
+    """Return the sources of which something is known for a row."""
+    names: set[SourceName] = set()
+    for row in rows:
+        if row.sources is not None:
+            names.update(row.sources.stds)
+    return names
 
 
 def _ranks_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
@@ -149,12 +155,12 @@ def _best_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
     )
 
 
-def _notes(data: StudyData) -> Iterator[str]:
-    yield (
-        "Sources: standard deviations are those over single prompts and single seeds, the error of the items "
-        "is that of the whole test set. Shares are those of the variance of the mean: prompts and seeds "
-        "count with their variance over their number. The largest share says of what there should be more."
-    )
+def _notes(data: StudyData, effects: Sequence[_Effects]) -> Iterator[str]:
+    names: set[SourceName] = set()
+    for _, rows in effects:
+        names |= _sources(rows)
+    if names:
+        yield _note_on_sources(names)
     yield (
         f"The best of {len(data.prompts)} prompts was chosen among {len(data.prompts)} by the scores that it "
         "is shown with. A comparison in which a cell has its best prompt and another has not finds "
@@ -162,3 +168,21 @@ def _notes(data: StudyData) -> Iterator[str]:
         "expected to be gone on new items and seeds (regression to the mean); with another prompt of this "
         "kind all of it is."
     )
+
+
+def _note_on_sources(names: Collection[SourceName]) -> str:
+    """Return what the table of sources has; prompts that are no sample are no source."""
+    repeated = [name for name in ("prompts", "seeds") if name in names]
+    parts = []
+    if repeated:
+        single = " and ".join(f"single {name}" for name in repeated)
+        parts.append(f"standard deviations are those over {single}")
+    if "items" in names:
+        parts.append("the error of the items is that of the whole test set")
+    text = f"Sources: {', '.join(parts)}."
+    if len(names) > 1:
+        text += (
+            f" Shares are those of the variance of the mean: {' and '.join(repeated)} count with their "
+            "variance over their number. The largest share says of what there should be more."
+        )
+    return text

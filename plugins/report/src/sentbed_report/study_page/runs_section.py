@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import get_args
 from urllib.parse import quote
 
-from sentbed_report.formatting import count, duration
+from sentbed_report.formatting import count, duration, first_names
 from sentbed_report.page.sections import Section, Text, table_of
 from sentbed_report.recipe_facts import Fact, recipe_facts
 from sentbed_report.study.study_cost import study_cost
@@ -21,14 +21,14 @@ def status_counts(data: StudyData) -> Counter[CellStatus]:
     return Counter(run.status for run in _runs(data))
 
 
-def status_line(data: StudyData) -> str:
-    """Return a sentence on the number of runs in each state."""
+def status_text(data: StudyData) -> str:
+    """Return the number of runs in each state, without a stop."""
     counts = status_counts(data)
     parts = [f"{data.finished:,} of {count(data.total, 'run')} finished"]
     for status in get_args(CellStatus):
         if status != "finished" and counts[status]:
             parts.append(f"{counts[status]:,} {status}")
-    return ", ".join(parts) + "."
+    return ", ".join(parts)
 
 
 def status_class(data: StudyData) -> str:
@@ -76,11 +76,14 @@ def facts(data: StudyData) -> tuple[Fact, ...]:
 
 
 def failures_section(data: StudyData) -> Section | None:
-    """Return the errors of the runs that failed; None if none has."""
+    """Return the runs that failed, and each error once with the runs that have it; None if none has failed."""
     failed = [run for run in _runs(data) if run.status == "failed"]
     if not failed:
         return None
-    texts = [Text(run.error or "no message", title=str(run)) for run in failed]
+    runs_of: dict[str, list[str]] = {}
+    for run in failed:
+        runs_of.setdefault(run.error or "no message", []).append(str(run))
+    texts = [Text(error, title=_named(names)) for error, names in runs_of.items()]
     rows = [
         (run.cell, _linked(run, str(run).removeprefix(f"{run.cell}, ")))
         for run in failed
@@ -89,6 +92,12 @@ def failures_section(data: StudyData) -> Section | None:
     return Section(
         "Failed", count(len(failed), "run"), tables=[table], texts=texts, is_open=True
     )
+
+
+def _named(runs: Sequence[str]) -> str:
+    if len(runs) == 1:
+        return runs[0]
+    return f"{count(len(runs), 'run')}: {first_names(runs)}"
 
 
 def runs_section(data: StudyData) -> Section:
@@ -114,7 +123,7 @@ def runs_section(data: StudyData) -> Section:
         lines = [(cell.name, "; ".join(cell.differences)) for cell in different]
         title = f"Recipes against that of the {'baseline' if data.baseline else 'first cell'}"
         tables.append(table_of(title, ["cell"], ["differences"], lines))
-    return Section("Cells and runs", status_line(data), tables=tables)
+    return Section("Cells and runs", status_text(data), tables=tables)
 
 
 def _states(cell: CellInfo, prompt: str, seeds: Sequence[int]) -> list[Link | None]:

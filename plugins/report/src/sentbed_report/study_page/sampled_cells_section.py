@@ -35,11 +35,10 @@ def sampled_cells_section(data: StudyData) -> Section | None:
         (name, place, scores.get(name)) for place, name in enumerate(sampled.names, 1)
     ]
     before = sum(cell.name not in sampled.names for cell in data.cells)
-    more = (
-        f" {before:,} more {'was' if before == 1 else 'were'} run before."
-        if before
-        else ""
-    )
+    more = ""
+    if before:
+        verb = "was" if before == 1 else "were"
+        more = f" {before:,} more {verb} run before."
     sentences = [f"{sampled}.{more} Nothing is known of the others."]
     left = sampled.cells - len(sampled.names)
     if left > 0:

@@ -52,21 +52,22 @@ def _table(cost: StudyCost) -> Table:
             "taken": cost.taken,
             "unshared": cost.alone,
         }
-    names = [
-        name
-        for name in _AMOUNTS
-        if any(getattr(part, name, None) for part in parts.values())
-    ]
+    names = []
+    for name in _AMOUNTS:
+        if any(getattr(part, name, None) for part in parts.values()):
+            names.append(name)
     rows: list[list[Value]] = []
     for title, part in parts.items():
-        amounts = [getattr(part, name) for name in names]
-        rows.append(
-            [title, *("not known" if amount is None else amount for amount in amounts)]
-        )
+        row: list[Value] = [title]
+        for name in names:
+            amount = getattr(part, name)
+            if amount is None:
+                amount = "not known"
+            row.append(amount)
+        rows.append(row)
     if cost.shared is not None:
-        rows.append(
-            ["saved", *(_saved(cost.taken, cost.alone, name) for name in names)]
-        )
+        saved = [_saved(cost.taken, cost.alone, name) for name in names]
+        rows.append(["saved", *saved])
     return table_of("", ["part"], [_AMOUNTS[name] for name in names], rows)
 
 

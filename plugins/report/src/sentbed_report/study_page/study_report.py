@@ -21,7 +21,7 @@ from sentbed_report.study_page.answer import answer_lines
 from sentbed_report.study_page.runs_section import (
     facts,
     status_class,
-    status_line,
+    status_text,
     summary_line,
 )
 from sentbed_report.study_page.study_sections import sections_of
@@ -81,7 +81,7 @@ def study_page(
     return Page(
         data.name,
         status_class(data),
-        status_line(data),
+        f"{status_text(data)}.",
         summary_line(data),
         tuple(answer_lines(data, summaries, selection, findings)),
         facts(data),

@@ -19,10 +19,9 @@ def to_csv(table: Table) -> str:
     Empty is what was not measured or not compared; `nan` and `inf` are numbers that are not finite. A text
     that a spreadsheet would take for a formula has an apostrophe before it.
     """
-    columns = [
-        [row.cells[place] for row in table.rows] for place in range(len(table.columns))
-    ]
-    quantities = [_quantities(cells) for cells in columns]
+    quantities = []
+    for place in range(len(table.columns)):
+        quantities.append(_quantities([row.cells[place] for row in table.rows]))
     heading: list[object] = [header.name for header in table.headers]
     for column, names in zip(table.columns, quantities, strict=True):
         heading += [f"{column.full_heading} {name}" for name in names] or [

@@ -49,7 +49,10 @@ def to_latex(table: Table) -> str:
     The best value is bold, the second best underlined. The label is `tab:` and the names of study and table.
     """
     numbers = [_numbers(table, place) for place in range(len(table.columns))]
-    widths = [1 if of_column is None else 2 for of_column in numbers]
+    widths = [2] * len(numbers)
+    for place, of_column in enumerate(numbers):
+        if of_column is None:
+            widths[place] = 1
     width = len(table.shown_headers) + sum(widths)
     environment = "table*" if width > WIDEST else "table"
     notes = [
@@ -161,7 +164,9 @@ def _head(table: Table, widths: Sequence[int]) -> list[str]:
     ]
     for column, width in zip(table.columns, widths, strict=True):
         text = latex(column.heading)
-        headings.append(rf"\multicolumn{{2}}{{c}}{{{text}}}" if width == 2 else text)
+        if width == 2:
+            text = rf"\multicolumn{{2}}{{c}}{{{text}}}"
+        headings.append(text)
     lines.append(" & ".join(headings) + r" \\")
     return lines
 

@@ -79,8 +79,9 @@ def markdown_table(
     heading: Sequence[str], rows: Iterable[Sequence[str]], numbers: Iterable[int]
 ) -> str:
     """Return a table of texts; the columns `numbers` are right-aligned."""
-    right = set(numbers)
-    rule = ["--:" if place in right else "---" for place in range(len(heading))]
+    rule = ["---"] * len(heading)
+    for place in numbers:
+        rule[place] = "--:"
     lines = [f"| {' | '.join(cells)} |" for cells in (heading, rule, *rows)]
     return "\n".join(lines)
 

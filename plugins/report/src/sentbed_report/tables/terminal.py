@@ -40,5 +40,8 @@ def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
     for row in rows:
         cells = []
         for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-            cells.append(cell.ljust(width) if place < left else cell.rjust(width))
+            if place < left:
+                cells.append(cell.ljust(width))
+            else:
+                cells.append(cell.rjust(width))
         yield "  ".join(cells).rstrip()

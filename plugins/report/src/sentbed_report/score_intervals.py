@@ -1,0 +1,63 @@
+"""How sure the scores of one run are: the interval of each over its items, and that of its change by training.
+
+The statistics are those of studies, with one seed: a paired t-test over the items.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import attrs
+from sentbed.protocols import START, Score
+
+from sentbed_report.comparability import evaluation_protocol
+from sentbed_report.degenerate_scores import degenerate_of
+from sentbed_report.statistics.item_components import ComponentStore
+from sentbed_report.statistics.score_interval import judged_mean
+from sentbed_report.statistics.significance import RESAMPLES, Judged, judge_cell
+
+_SEED = 0
+
+
+@attrs.frozen
+class ScoreInterval:
+    """A score, the interval of 95 % around it, and the comparison with the encoder before training."""
+
+    score: Score
+    interval: tuple[float, float]
+    change: Judged | None
+    """None without such a score, or where the two cannot be paired."""
+
+
+def score_intervals(scores: Sequence[Score]) -> tuple[ScoreInterval, ...]:
+    """Return the interval of each score that has items; none of a statistic of a plugin, which may be slow."""
+    starts = {}
+    for score in scores:
+        if score.encoder.endswith(START):
+            starts[_key(score, score.encoder)] = score
+    store = ComponentStore(RESAMPLES)
+    intervals = []
+    for score in scores:
+        if (
+            score.items is None
+            or callable(score.items.statistic)
+            or degenerate_of(score)
+        ):
+            continue
+        interval = judged_mean({_SEED: score}, store).interval
+        if interval is None:
+            continue
+        start = starts.get(_key(score, score.encoder + START))
+        change = None
+        if start is not None:
+            change = judge_cell({_SEED: start}, {_SEED: score}, store)
+            if change.interval is None:
+                change = None
+        intervals.append(ScoreInterval(score, interval, change))
+    return tuple(intervals)
+
+
+def _key(score: Score, encoder: str) -> str:
+    protocol = evaluation_protocol(score)
+    return json.dumps([encoder, score.evaluator, score.task, score.metric, protocol])
