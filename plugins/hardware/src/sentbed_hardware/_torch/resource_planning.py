@@ -32,10 +32,10 @@ LIBRARIES = 500_000_000
 
 def cpu(parameters: Any) -> Device:
     """Return this processor, timed."""
-    found = bf16_instructions()
+    instructions = bf16_instructions()
     # What int8 takes is estimated by what bf16 does, which is more.
     bf16 = parameters.precision == "bf16" or (
-        parameters.precision in ("auto", "int8") and bool(found)
+        parameters.precision in ("auto", "int8") and bool(instructions)
     )
     threads, before = parameters.threads or usable_cores(), torch.get_num_threads()
     processes = getattr(parameters, "devices", 1)
@@ -101,7 +101,7 @@ def sketch_loss(
             inputs[column] = torch.zeros(batch_size, width, requires_grad=True)
             if loss.traits.compares_texts:
                 inputs[f"{column}.id"] = numbers
-        own = {
+        of_inputs = {
             tensor.untyped_storage()._cdata
             for tensor in (*inputs.values(), *(state or {}).values())
         }
@@ -116,7 +116,7 @@ def sketch_loss(
             value.numel() * value.element_size() for value in (state or {}).values()
         ),
         activation_bytes=sum(
-            size for number, size in kept.items() if number not in own
+            size for number, size in kept.items() if number not in of_inputs
         ),
         flops=float(counter.get_total_flops()),
     )
