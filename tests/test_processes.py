@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -181,6 +185,7 @@ def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None
     names = {
         "one": (),
         "ddp": ("--devices", 2),
+        "four": ("--devices", 4),
         "fsdp": ("--devices", 2, "--set", "runtime.parallel=fsdp"),
     }
     texts = ["a small house by the sea", "rain", "two birds sing in a tree today"]
@@ -196,13 +201,14 @@ def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None
     losses, scores, vectors = found["one"]
     assert len(set(losses)) == 10
     assert scores
-    for name in ("ddp", "fsdp"):
+    for name in ("ddp", "four", "fsdp"):
         np.testing.assert_allclose(found[name][0], losses, rtol=1e-4)
         np.testing.assert_allclose(found[name][1], scores, rtol=1e-4)
         np.testing.assert_allclose(found[name][2], vectors, atol=1e-4)
     # Only one process of each run has written.
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "ddp",
+        "four",
         "fsdp",
         "one",
         "shared.toml",
@@ -213,7 +219,7 @@ def test_the_result_is_that_of_one_process(start: Start, tmp_path: Path) -> None
         )
         for name in names
     ]
-    assert files[0] == files[1] == files[2]
+    assert all(of_run == files[0] for of_run in files)
 
 
 INTERVENTIONS = """
@@ -360,6 +366,73 @@ def test_a_process_that_is_killed_leaves_none_hanging(
     more = ("--allow-changes", *kind, "--set", f"stage.0.steps={last + 3}")
     finish(start("shared.toml", "--resume", run, *more))
     assert json.loads((run / "manifest.json").read_text())["status"] == "finished"
+
+
+def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
+    start: Start, tmp_path: Path
+) -> None:
+    """Ten random moments of training: each time the run ends in order, and goes on from its state."""
+    options = ("--devices", 2, "--set", "stage.0.steps=150")
+    finish(start("shared.toml", "--out", "whole", *options))
+    expected = steps_of(tmp_path / "whole")
+    run = tmp_path / "killed"
+    generator = random.Random(0)
+    seconds = []
+    process = start("shared.toml", "--out", run, *options)
+    for moment in range(10):
+        # The log of a run that goes on is cut at its state.
+        more_than = 10 * moment + generator.randrange(10)
+        deadline = time.monotonic() + 200
+        while not steps_of(run) or steps_of(run)[-1]["step"] <= more_than:
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(generator.random() / 5)
+        rank = generator.randrange(2)
+        os.kill(member(process, rank), signal.SIGKILL)
+        killed = time.monotonic()
+        _, printed = ended(process)
+        seconds.append(time.monotonic() - killed)
+        assert f"process {rank} was ended by SIGKILL" in printed
+        process = start("shared.toml", "--resume", run, "--devices", 2)
+    finish(process)
+    print("seconds until the run has ended:", [round(some, 1) for some in seconds])
+    assert max(seconds) < 30
+    assert [(step["step"], step["loss"]) for step in steps_of(run)] == [
+        (step["step"], step["loss"]) for step in expected
+    ]
+    weights = [
+        sha256((tmp_path / name / "encoder/backbone/model.safetensors").read_bytes())
+        for name in ("whole", "killed")
+    ]
+    assert weights[0].digest() == weights[1].digest()
+
+
+def two_machines(start: Start, address: str) -> list[subprocess.Popen[str]]:
+    """The same command on two machines, which are both this one."""
+    sets = (f"runtime.rendezvous={address}", "runtime.nodes=2")
+    options = [part for text in sets for part in ("--set", text)]
+    return [start("shared.toml", "--out", name, *options) for name in ("run", "other")]
+
+
+def test_two_machines_with_two_commands_are_one_run(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SENTBED_PROCESS_KEY", "k" * 32)
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    finish(start("shared.toml", "--out", "one"))
+    for process in two_machines(start, address):
+        finish(process)
+    (written,) = (name for name in ("run", "other") if (tmp_path / name).is_dir())
+    manifest = json.loads((tmp_path / written / "manifest.json").read_text())
+    assert manifest["engine"]["processes"] == 2
+    np.testing.assert_allclose(
+        [step["loss"] for step in steps_of(tmp_path / written)],
+        [step["loss"] for step in steps_of(tmp_path / "one")],
+        rtol=1e-4,
+    )
 
 
 def test_what_is_wrong_is_said_once(start: Start, tmp_path: Path) -> None:

@@ -134,6 +134,7 @@ def test_two_processes_of_jax_train_and_score_as_one_process_of_torch(
     environment = {
         **os.environ,
         "XLA_FLAGS": "--xla_force_host_platform_device_count=2",
+        "SENTBED_PROCESS_KEY": "k" * 32,
     }
     done = subprocess.run(
         [sys.executable, *torchrun, *run_it],

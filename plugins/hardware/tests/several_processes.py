@@ -209,7 +209,7 @@ def steps(engine: Any, out: Path) -> Any:
             "state": load_file(directory / "state" / "state.safetensors"),
             "vectors": encoder.encode(padded(5)),
             "one vector": encoder.encode(padded(1)),
-            "states": together(engine, states_of, trainer),
+            "states": engine.processes.results(states_of, trainer),
         }
     return found
 
@@ -252,11 +252,6 @@ def padded(rows: int) -> Any:
     return pad(tokens, torch.arange(rows).numpy(), 3)
 
 
-def together(engine: Any, operation: Any, trainer: Any) -> Any:
-    own = getattr(trainer, "own", trainer)
-    return getattr(engine, "engine", engine).processes.together(operation, own)
-
-
 def with_fields(tokens: TokenIds) -> TokenIds:
     """Hide every second token but the last of each text, and let texts choose layers in turn."""
     hidden = np.arange(len(tokens.ids)) % 2 == 0
@@ -282,22 +277,22 @@ def fields(engine: Any) -> Any:
 
 
 def states_of(trainer: Any) -> Any:
-    """The state of the loss in every process."""
-    return trainer.engine.processes.collect(dict(trainer.state or {}))
+    """The state of the loss in this process."""
+    return dict(trainer.state or {})
 
 
 def draws_of(trainer: Any) -> Any:
-    return trainer.engine.processes.collect((draws(), trainer.common))
+    return draws(), trainer.common
 
 
 def dropout(engine: Any) -> Any:
     trainer = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
-    before = together(engine, draws_of, trainer)
+    before = engine.processes.results(draws_of, trainer)
     losses = [trainer.gradients(batch(6))[0] for _ in range(2)]
     again = trainer_of(engine, assemble(engine, dropout=0.4), Contrast())
     return {
         "before": before,
-        "after": together(engine, draws_of, again),
+        "after": engine.processes.results(draws_of, again),
         "losses": losses,
         "again": [again.gradients(batch(6))[0] for _ in range(2)],
     }
@@ -348,9 +343,7 @@ def refused(engine: Any) -> Any:
     with_nothing = Training(
         Contrast(), Sgd(), Constant(), 1, dict.fromkeys(COLUMNS, "encoder")
     )
-    own = getattr(encoder, "own", encoder)
-    for process_has in (together(engine, freeze, own),):
-        assert process_has is None
+    engine.processes.together(freeze, encoder)
     try:
         engine.trainer({"encoder": encoder}, with_nothing)
     except RunError as error:
@@ -366,11 +359,11 @@ def set_local(engine: Any, local: bool) -> None:
     engine.processes.local_gradient = local
 
 
-def fail(encoder: Any, rank: int) -> list[int] | None:
+def fail(encoder: Any, rank: int) -> list[int]:
     """Fail in one process, where the other waits for it."""
-    if encoder.engine.processes.rank == rank:
+    if encoder.processes.rank == rank:
         raise ValueError("this one does not work")
-    return encoder.engine.processes.collect(rank)
+    return list(encoder.processes.highest([rank]))
 
 
 def failing(engine: Any, rank: int) -> int:
@@ -378,7 +371,7 @@ def failing(engine: Any, rank: int) -> int:
     encoder = assemble(engine)
     expected = encoder.encode(padded(4))
     try:
-        engine.lead.call(fail, encoder.own, rank)
+        engine.processes.together(fail, encoder, rank)
     except (RunError, ValueError) as error:
         print(f"raised: {error}")
     try:
@@ -392,7 +385,7 @@ def broken(engine: Any) -> list[str | None]:
     """What is said of the weights before and after the last row of the embedding, of one process, breaks."""
     encoder = assemble(engine)
     before = encoder.broken_weight()
-    together(engine, break_last_row, encoder)
+    engine.processes.together(break_last_row, encoder)
     return [before, encoder.broken_weight()]
 
 
@@ -456,7 +449,7 @@ def main(out: Path, fields: Mapping[str, Any], fails: str | None = None) -> int:
         for here, engine in (("one", alone), ("two", both))
         for there in states
     }
-    both.engine.processes.together(set_local, both.engine, True)
+    both.processes.together(set_local, both, True)
     found["local"] = gradients(both)
     torch.save(found, out / "found.pt")
     return 0

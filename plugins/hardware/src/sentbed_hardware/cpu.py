@@ -77,7 +77,7 @@ class Cpu(Distributed, Runtime):
             os.environ.setdefault("RAYON_NUM_THREADS", str(self.threads))
         import_heavy("sentbed_hardware._torch.cpu")
         from sentbed_hardware._torch.cpu import build_cpu_engine
-        from sentbed_hardware._torch.lead_engine import spread
+        from sentbed_hardware._torch.engine import spread
 
         engine = build_cpu_engine(
             runtime=self.name,

@@ -61,7 +61,7 @@ class Cuda(Distributed, Runtime):
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         import_heavy("sentbed_hardware._torch.cuda")
         from sentbed_hardware._torch.cuda import build_cuda_engine
-        from sentbed_hardware._torch.lead_engine import spread
+        from sentbed_hardware._torch.engine import spread
 
         engine = build_cuda_engine(
             runtime=self.name,

@@ -86,8 +86,8 @@ def compiled() -> Finding:
             "TORCHINDUCTOR_CACHE_DIR": directory,
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
-        found = elsewhere(compile_one, COMPILE_SECONDS, **variables)
-    detail = f"a small function for {found['device']} in {found['seconds']:.0f} s"
+        outcome = elsewhere(compile_one, COMPILE_SECONDS, **variables)
+    detail = f"a small function for {outcome['device']} in {outcome['seconds']:.0f} s"
     return Finding("compile", "torch.compile", "yes", detail)
 
 
@@ -101,9 +101,14 @@ def compile_one() -> dict[str, Any]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     values = torch.linspace(0, 1, 256, device=device)
     start = time.perf_counter()
-    found, expected = torch.compile(function)(values).item(), function(values).item()
-    if abs(found - expected) > 1e-4 * expected:
-        raise RunError(f"the compiled function returned {found}, expected {expected}")
+    compiled_sum, expected = (
+        torch.compile(function)(values).item(),
+        function(values).item(),
+    )
+    if abs(compiled_sum - expected) > 1e-4 * expected:
+        raise RunError(
+            f"the compiled function returned {compiled_sum}, expected {expected}"
+        )
     return {"device": device, "seconds": time.perf_counter() - start}
 
 
@@ -114,11 +119,11 @@ def processes(torch: Any) -> Iterator[Finding]:
     if not distributed.is_available():
         yield Finding("processes", "torch.distributed", "no", lacking)
         return
-    there = importlib.util.find_spec("torch.distributed.run") is not None
+    has_torchrun = importlib.util.find_spec("torch.distributed.run") is not None
     yield present(
         "processes",
         "torchrun",
-        there,
+        has_torchrun,
         shutil.which("torchrun") or "python -m torch.distributed.run",
     )
     yield present(

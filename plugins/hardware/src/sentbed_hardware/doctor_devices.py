@@ -58,7 +58,7 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding(
         "devices", "cpu", "yes", f"{name}: {', '.join(sets) or 'no wide instructions'}"
     )
-    found = [
+    bf16_sets = [
         instruction
         for instruction in BF16_INSTRUCTIONS
         if capabilities.get(instruction)
@@ -68,8 +68,8 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding(
         "precisions",
         "cpu bf16",
-        "yes" if found else "limited",
-        ", ".join(found) or lacking,
+        "yes" if bf16_sets else "limited",
+        ", ".join(bf16_sets) or lacking,
     )
 
 
@@ -94,7 +94,7 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
     kernels = KERNELS if device.startswith("cuda") else {"flash": KERNELS["flash"]}
     query = torch.ones(1, 2, 64, 64, device=device, dtype=dtype)
     for name, backend in kernels.items():
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 with sdpa_kernel(getattr(SDPBackend, backend)):
@@ -104,7 +104,7 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
             except (RuntimeError, AttributeError) as error:
                 # Warnings explain why a kernel cannot be used; the error says only that none could.
                 reasons = [
-                    str(warning.message).partition(" (Trigger")[0] for warning in said
+                    str(warning.message).partition(" (Trigger")[0] for warning in caught
                 ]
                 yield Finding(
                     "attention",
@@ -146,12 +146,12 @@ def _cuda(torch: Any) -> Iterator[Finding]:
         )
         yield Finding("runtimes", "cuda", "no", detail, remedy)
         return
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         available = torch.cuda.is_available()
     if not available:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        reasons = [str(warning.message) for warning in said]
+        reasons = [str(warning.message) for warning in caught]
         reasons += [] if visible is None else [f"CUDA_VISIBLE_DEVICES={visible}"]
         detail = "; ".join(
             [

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from sentbed import RuntimeUnavailableError
 
@@ -17,6 +20,12 @@ FAILED, INTERRUPTED = 1, 130
 PATIENCE = 7 * 24 * 3600
 """Seconds that processes have to end after a signal, since saving a state may take long. A second signal
 kills them."""
+
+CONNECTING = timedelta(seconds=60)
+GATHERING = timedelta(minutes=10)
+"""Time limit for the other machines to come."""
+
+MACHINES, COMPLETE = "machines", "complete"
 
 
 def launch(
@@ -37,68 +46,119 @@ def launch(
         SignalException,
     )
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    from sentbed_hardware._common import meeting_point
-    from sentbed_hardware._common.message_signatures import KEY_VARIABLE, new_key
+    from sentbed_hardware._common.process_messages import (
+        KEY_VARIABLE,
+        new_key,
+        require_key,
+    )
 
     # Each has its own level, and their messages are given below.
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
             logging.getLogger(name).disabled = True
-    os.environ.setdefault("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", str(PATIENCE))
-    meeting_point.register()
-    alone = nodes == 1
-    if alone:
+    endpoint = rendezvous or "localhost:0"
+    if nodes == 1:
+        endpoint = "localhost:0"
         os.environ.setdefault(KEY_VARIABLE, new_key())
-    if alone and sys.platform == "linux":
-        # Communication within a machine must not depend on a host name that resolves.
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        if sys.platform == "linux":
+            # Communication within a machine must not depend on a host name that resolves.
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    require_key()
     with tempfile.TemporaryDirectory(prefix="sentbed-") as logs:
-        config = LaunchConfig(
-            min_nodes=nodes,
-            max_nodes=nodes,
-            nproc_per_node=devices,
-            run_id=uuid4().hex if alone else "sentbed",
-            rdzv_backend=meeting_point.BACKEND,
-            rdzv_endpoint="localhost:0" if alone else str(rendezvous),
-            local_addr="localhost" if alone else None,
-            max_restarts=0,
-            logs_specs=DefaultLogsSpecs(log_dir=logs),
-        )
         try:
+            store, number = meet(endpoint, nodes)
+            config = LaunchConfig(
+                min_nodes=nodes,
+                max_nodes=nodes,
+                nproc_per_node=devices,
+                run_id="sentbed",
+                # Its other rendezvous unpickles what it finds in the store.
+                rdzv_backend="static",
+                rdzv_endpoint=f"{endpoint.rpartition(':')[0]}:{store.port}",
+                rdzv_configs={"rank": number},
+                max_restarts=0,
+                shutdown_timeout=PATIENCE,
+                logs_specs=DefaultLogsSpecs(log_dir=logs),
+            )
             elastic_launch(config, command[0])(*command[1:])
         except SignalException:
             return INTERRUPTED
         except ChildFailedError as error:
             return _code_of(error.failures)
-        except (RendezvousError, RuntimeError, OSError, ValueError) as error:
+        except (RuntimeError, OSError, ValueError) as error:
             why = str(error.__cause__ or error).splitlines()[0]
-            where = "" if alone else f" at `{rendezvous}`"
             raise RuntimeUnavailableError(
-                f"the processes could not meet{where}: {why}; "
+                f"the processes could not meet at `{endpoint}`: {why}; "
                 "look whether the address and port are right and open, and all machines were started"
             ) from error
     return 0
 
 
+def meet(endpoint: str, machines: int) -> tuple[Any, int]:
+    """Return the key-value store of a run's machines, and the number of this one.
+
+    The one at the address has the store and is 0, the others are numbered as they come.
+
+    Raises:
+        RuntimeError: if nobody answers, or not all machines come.
+        ValueError: if more machines come than the run has.
+    """
+    from torch._C._distributed_c10d import TCPStore
+    from torch.distributed import DistNetworkError
+
+    host, _, port = endpoint.rpartition(":")
+    # The launcher opens the same store again.
+    open_store = partial(
+        TCPStore,
+        host.strip("[]"),
+        int(port),
+        timeout=CONNECTING,
+        wait_for_workers=False,
+        multi_tenant=True,
+    )
+    store = None
+    number = 0
+    if is_this_machine(host.strip("[]")):
+        # It may be that of another launcher on this machine.
+        with suppress(DistNetworkError):
+            store = open_store(is_master=True)
+    if store is None:
+        store = open_store(is_master=False)
+        number = int(store.add(MACHINES, 1))
+    if number >= machines:
+        raise ValueError(f"the run has {machines} machines, and this is another one")
+    if number == machines - 1:
+        store.set(COMPLETE, "")
+    store.wait([COMPLETE], GATHERING)
+    return store, number
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether an address is this machine's."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        # Only an address of this machine can be bound.
+        with suppress(OSError), socket.create_server((host, 0), family=family):
+            return True
+    return False
+
+
 def _code_of(failures: dict[int, Any]) -> int:
     """Return the exit code of the first process, or that of a failure; name those that were killed."""
-    killed = {
-        rank: -failure.exitcode
-        for rank, failure in failures.items()
-        if failure.exitcode < 0
-    }
-    first = failures.get(0)
-    for rank, number in killed.items():
+    for rank, failure in failures.items():
         # The signals that end the others after a failure are not worth a message.
-        if number != signal.SIGTERM:
-            out = " (is the machine out of memory?)" if number == signal.SIGKILL else ""
-            print(
-                f"process {rank} was ended by {signal.Signals(number).name}{out}",
-                file=sys.stderr,
-            )
+        if failure.exitcode >= 0 or failure.exitcode == -signal.SIGTERM:
+            continue
+        name = signal.Signals(-failure.exitcode).name
+        memory = ""
+        if name == "SIGKILL":
+            memory = " (is the machine out of memory?)"
+        print(f"process {rank} was ended by {name}{memory}", file=sys.stderr)
+    first = failures.get(0)
     if first is None:
         return FAILED
-    return 128 - first.exitcode if first.exitcode < 0 else int(first.exitcode)
+    code = int(first.exitcode)
+    if code < 0:
+        return 128 - code
+    return code

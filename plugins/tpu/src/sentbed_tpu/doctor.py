@@ -15,23 +15,25 @@ START_SECONDS, CLAIM_SECONDS = 60.0, 180.0
 
 def findings() -> Iterator[Finding]:
     """Yield whether the runtime `tpu` has its requirements."""
-    found = packages("runtimes", "tpu", "sentbed-tpu", PACKAGES)
-    if found.status == "no":
-        yield found
+    finding = packages("runtimes", "tpu", "sentbed-tpu", PACKAGES)
+    if finding.status == "no":
+        yield finding
         return
     try:
         chips = elsewhere(start, START_SECONDS, JAX_PLATFORMS="cpu")
     except RunError as error:
-        remedy = found.remedy or "`pip install --force-reinstall sentbed-tpu`"
+        remedy = finding.remedy or "`pip install --force-reinstall sentbed-tpu`"
         yield Finding(
-            "runtimes", "tpu", "no", f"{found.detail}; cannot start: {error}", remedy
+            "runtimes", "tpu", "no", f"{finding.detail}; cannot start: {error}", remedy
         )
         return
     libtpu = version_of("libtpu")
-    usable = bool(chips and libtpu) and found.status == "yes"
-    detail = found.detail if usable else f'{found.detail}; `platform = "cpu"` starts'
+    usable = bool(chips and libtpu) and finding.status == "yes"
+    detail = (
+        finding.detail if usable else f'{finding.detail}; `platform = "cpu"` starts'
+    )
     yield Finding(
-        "runtimes", "tpu", "yes" if usable else "limited", detail, found.remedy
+        "runtimes", "tpu", "yes" if usable else "limited", detail, finding.remedy
     )
     install = "`pip install 'jax[tpu]==0.10.2'`, on a machine with a TPU"
     yield present(
@@ -66,9 +68,9 @@ def start() -> int | None:
 
 def claimed() -> Finding:
     """Return the devices that JAX uses by default, claiming them only briefly."""
-    found = elsewhere(claim, CLAIM_SECONDS, XLA_PYTHON_CLIENT_PREALLOCATE="false")
-    detail = f"JAX gets {len(found['devices'])} of {found['platform']}: {', '.join(found['devices'])}"
-    return present("devices", "tpu", found["platform"] == "tpu", detail)
+    finding = elsewhere(claim, CLAIM_SECONDS, XLA_PYTHON_CLIENT_PREALLOCATE="false")
+    detail = f"JAX gets {len(finding['devices'])} of {finding['platform']}: {', '.join(finding['devices'])}"
+    return present("devices", "tpu", finding["platform"] == "tpu", detail)
 
 
 def claim() -> dict[str, Any]:

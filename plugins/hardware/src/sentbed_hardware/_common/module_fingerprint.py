@@ -49,15 +49,15 @@ def fingerprint(
     if any(tensor.is_meta for tensor in tensors.values()):
         return None
     classes = {type(part) for part in module.modules()}
-    versions, own = {"torch": torch.__version__}, []
-    for found in classes:
-        package = found.__module__.partition(".")[0]
+    versions, unversioned = {"torch": torch.__version__}, []
+    for of_class in classes:
+        package = of_class.__module__.partition(".")[0]
         version = getattr(sys.modules.get(package), "__version__", None)
         if version is None:
-            own.append(found)
+            unversioned.append(of_class)
         else:
             versions[package] = version
-    code = code_of(*own)
+    code = code_of(*unversioned)
     if code is None:
         return None
     new = {
@@ -150,9 +150,9 @@ def _plain(value: object) -> object:
     ):
         # transformers' settings.
         return _plain({k: v for k, v in to_dict().items() if k not in NOT_THE_MODEL})
-    if (held := getattr(value, "__dict__", None)) and not callable(value):
+    if (attributes := getattr(value, "__dict__", None)) and not callable(value):
         return [
             type(value).__qualname__,
-            _plain({k: v for k, v in held.items() if v is not value}),
+            _plain({k: v for k, v in attributes.items() if v is not value}),
         ]
     return getattr(value, "__qualname__", type(value).__qualname__)

@@ -1,150 +1,175 @@
-"""Messages from the first process to the others: calls, with their arguments."""
+"""Messages between the first process and the others, over a connection to each.
+
+They are pickles: they hold modules and components of any plugin. A pickle is a program, and who can reach the
+port of the first process could send one. So every message has a keyed hash (HMAC), and is not read without it.
+"""
 
 from __future__ import annotations
 
+import hmac
 import io
+import os
 import pickle
+import secrets
+import socket
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
-import attrs
 import torch
 import torch.distributed as dist
+from sentbed import RunError
 
-from sentbed_hardware._common.message_signatures import signed, verified
+KEY_VARIABLE = "SENTBED_PROCESS_KEY"
+"""Environment variable with the key: at least `SHORTEST_KEY` characters, alike on all machines of a run."""
+
+SHORTEST_KEY = 32
+HASH = "sha256"
+HASH_BYTES = 32
+
+ENDED = (EOFError, OSError)
+"""What a connection raises if the other process has ended."""
+
+PORT = "port-of-messages"
+"""Key under which the first process publishes its port."""
 
 
-@attrs.frozen(eq=False)
-class Own:
-    """An argument that stays in the calling process; the others get None."""
-
-    value: Any
+def new_key() -> str:
+    """Return a key for the processes of one machine, for `KEY_VARIABLE`."""
+    return secrets.token_hex(SHORTEST_KEY)
 
 
-class _Pickler(pickle.Pickler):
-    """A pickler that omits tensors, which are sent separately, and sends mirrored objects by number."""
+def require_key() -> bytes:
+    """Return the key of this run's messages. Raises `RunError` if there is none, or a short one."""
+    key = os.environ.get(KEY_VARIABLE, "")
+    if len(key) < SHORTEST_KEY:
+        raise RunError(
+            f"`{KEY_VARIABLE}` has {len(key)} characters, expected at least {SHORTEST_KEY}: the key of the "
+            "messages between processes, alike on all machines; make one with "
+            f"`openssl rand -hex {SHORTEST_KEY}`"
+        )
+    return key.encode()
 
-    def __init__(self, file: io.BytesIO, numbers: Mapping[int, int]) -> None:
+
+def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
+    """Return the connections of this process: to each other one in the first, to the first in another.
+
+    Raises:
+        RunError: if a process without this run's key asks for a connection.
+    """
+    if rank != 0:
+        to_first = socket.create_connection((host, int(store.get(PORT))))
+        connection = _connection(to_first)
+        send(connection, rank)
+        return [connection]
+    by_rank: dict[int, Connection] = {}
+    with socket.create_server(("", 0)) as server:
+        store.set(PORT, str(server.getsockname()[1]))
+        while len(by_rank) < world - 1:
+            connection = _connection(server.accept()[0])
+            by_rank[receive(connection)] = connection
+    return [by_rank[other] for other in range(1, world)]
+
+
+def _connection(of: socket.socket) -> Connection:
+    # Otherwise a short message waits for the acknowledgement of the one before.
+    of.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return Connection(of.detach())
+
+
+def send(connection: Connection, value: Any) -> None:
+    """Send a value. Raises `OSError` if the other process has ended."""
+    content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    connection.send_bytes(hmac.digest(require_key(), content, HASH) + content)
+
+
+def receive(connection: Connection) -> Any:
+    """Return the next value.
+
+    Raises:
+        ENDED: if the other process has ended.
+        RunError: if the message has not this run's key.
+    """
+    message = memoryview(connection.recv_bytes())
+    content = message[HASH_BYTES:]
+    expected = hmac.digest(require_key(), content, HASH)
+    if not hmac.compare_digest(message[:HASH_BYTES], expected):
+        raise RunError(
+            "a process has sent a message without the key of this run, and it was not read; if all "
+            f"machines are yours, set `{KEY_VARIABLE}` alike on all"
+        )
+    return pickle.loads(content)
+
+
+class _CallPickler(pickle.Pickler):
+    """Leaves tensors out, which are broadcast, and has a number for what every process has."""
+
+    def __init__(self, file: io.BytesIO, objects: Mapping[int, Any]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.numbers = numbers
+        self.numbers = {id(value): number for number, value in objects.items()}
         self.tensors: list[torch.Tensor] = []
         self.places: dict[int, int] = {}
 
     def persistent_id(self, value: Any) -> tuple[str, int] | None:
-        if isinstance(value, Own):
-            return "own", 0
-        if type(value) in (torch.Tensor, torch.nn.Parameter):
+        is_tensor = type(value) in (torch.Tensor, torch.nn.Parameter)
+        if is_tensor and not value.is_meta:
             if id(value) not in self.places:
                 self.places[id(value)] = len(self.tensors)
                 self.tensors.append(value)
             return "tensor", self.places[id(value)]
-        number = self.numbers.get(id(value))
-        return None if number is None else ("object", number)
+        if id(value) in self.numbers:
+            return "object", self.numbers[id(value)]
+        return None
 
 
-class _Unpickler(pickle.Unpickler):
+class _CallUnpickler(pickle.Unpickler):
     def __init__(
         self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[torch.Tensor]
     ) -> None:
         super().__init__(file)
-        self.objects = objects
-        self.tensors = tensors
+        self.values = {"object": objects, "tensor": dict(enumerate(tensors))}
 
-    def persistent_load(self, found: tuple[str, int]) -> Any:
-        match found:
-            case "tensor", number:
-                return self.tensors[number]
-            case "object", number:
-                return self.objects[number]
-        return None
+    def persistent_load(self, place: tuple[str, int]) -> Any:
+        kind, number = place
+        return self.values[kind][number]
 
 
-def is_kept(result: object) -> bool:
-    """Whether the result of a call is an encoder or a trainer, to which later calls will refer."""
-    return hasattr(result, "encode") or hasattr(result, "step")
+def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[torch.Tensor]]:
+    """Return a call as bytes and the tensors beside it.
 
-
-def packed(
-    message: Any, numbers: Mapping[int, int]
-) -> tuple[bytes, list[torch.Tensor]]:
-    """Return a message in the form that `send` takes.
-
-    `numbers` maps the `id` of each mirrored object to its number.
+    `objects` are those that every process has, by a number.
     """
     body = io.BytesIO()
-    pickler = _Pickler(body, numbers)
-    pickler.dump(message)
-    shapes = [
-        (
-            isinstance(t, torch.nn.Parameter),
-            tuple(t.shape),
-            t.dtype,
-            t.requires_grad,
-            t.is_meta,
-        )
-        for t in pickler.tensors
-    ]
-    content = pickle.dumps((shapes, body.getvalue()), pickle.HIGHEST_PROTOCOL)
-    return signed(content), pickler.tensors
+    pickler = _CallPickler(body, objects)
+    pickler.dump(call)
+    kinds = []
+    for tensor in pickler.tensors:
+        kind = type(tensor), tuple(tensor.shape), tensor.dtype, tensor.requires_grad
+        kinds.append(kind)
+    content = pickle.dumps((kinds, body.getvalue()), pickle.HIGHEST_PROTOCOL)
+    return content, pickler.tensors
 
 
-def send(content: bytes, tensors: Sequence[torch.Tensor]) -> None:
-    """Send the result of `packed` from the first process to all others."""
-    dist.broadcast(torch.tensor([len(content)]), 0)
-    dist.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
+def send_tensors(tensors: Sequence[torch.Tensor]) -> None:
+    """Broadcast the tensors of a call from the first process."""
     for tensor in tensors:
-        if tensor.numel() and not tensor.is_meta:
+        if tensor.numel():
             dist.broadcast(_bytes_of(tensor.detach().cpu().contiguous()), 0)
 
 
-def receive(objects: Mapping[int, Any]) -> Any:
-    """Return the next message of the first process; `objects` are this process's mirrored objects.
-
-    Raises:
-        RunError: if the message is not signed with this machine's key.
-    """
-    size = torch.empty(1, dtype=torch.int64)
-    dist.broadcast(size, 0)
-    content = torch.empty(int(size), dtype=torch.uint8)
-    dist.broadcast(content, 0)
-    shapes, body = pickle.loads(verified(content.numpy().data))
-    tensors = []
-    for is_parameter, shape, dtype, requires_grad, meta in shapes:
-        tensor = torch.empty(shape, dtype=dtype, device="meta" if meta else "cpu")
-        if tensor.numel() and not meta:
+def unpacked(content: bytes, objects: Mapping[int, Any]) -> Any:
+    """Return the call of `packed` in another process, with its tensors and this process's objects."""
+    kinds, body = pickle.loads(content)
+    tensors: list[torch.Tensor] = []
+    for kind, shape, dtype, requires_grad in kinds:
+        tensor = torch.empty(shape, dtype=dtype)
+        if tensor.numel():
             dist.broadcast(_bytes_of(tensor), 0)
-        kept = (
-            torch.nn.Parameter(tensor, requires_grad)
-            if is_parameter
-            else tensor.requires_grad_(requires_grad)
-        )
-        tensors.append(kept)
-    return _Unpickler(io.BytesIO(body), objects, tensors).load()
-
-
-def gather_in_first(value: Any, rank: int, world: int) -> list[Any] | None:
-    """Return the values of all processes, in the first one; None in the others.
-
-    Raises:
-        RunError: in the first one, if a value is not signed with this machine's key.
-    """
-    content = signed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-    sizes = [torch.empty(1, dtype=torch.int64) for _ in range(world)]
-    dist.all_gather(sizes, torch.tensor([len(content)]))
-    longest = max(int(size) for size in sizes)
-
-    padded = torch.frombuffer(
-        bytearray(content.ljust(longest, b"\0")), dtype=torch.uint8
-    )
-    if rank != 0:
-        dist.gather(padded, None)
-        return None
-    contents = [torch.empty(longest, dtype=torch.uint8) for _ in range(world)]
-    dist.gather(padded, contents)
-    messages = [
-        message[: int(size)] for message, size in zip(contents, sizes, strict=True)
-    ]
-    return [pickle.loads(verified(message.numpy().data)) for message in messages]
+        if kind is torch.nn.Parameter:
+            tensors.append(torch.nn.Parameter(tensor, requires_grad))
+        else:
+            tensors.append(tensor.requires_grad_(requires_grad))
+    return _CallUnpickler(io.BytesIO(body), objects, tensors).load()
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

@@ -55,12 +55,12 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Compute one function of PyTorch."""
-        given = kwargs or {}
+        keywords = kwargs or {}
         if func is functional.dropout:
-            return self._dropout(*args, **given)
+            return self._dropout(*args, **keywords)
         if func is functional.scaled_dot_product_attention:
-            return self._attention(*args, **given)
-        return func(*args, **given)
+            return self._attention(*args, **keywords)
+        return func(*args, **keywords)
 
     def mask(
         self, shape: Sequence[int], rate: float, dtype: torch.dtype
@@ -120,13 +120,13 @@ class CpuDropoutAndAttention(TorchFunctionMode):
             and query.ndim == key.ndim == 4
             and query.shape[:2] == key.shape[:2]
         )
-        given = attn_mask is not None and (
+        unusual_mask = attn_mask is not None and (
             is_causal or attn_mask.requires_grad or attn_mask.ndim != 4
         )
         # In fp32, PyTorch's attention without dropout is the faster one.
         if (
             not plain
-            or given
+            or unusual_mask
             or enable_gqa
             or not (drops or (dropout_p == 0 and dtype == torch.bfloat16))
         ):
@@ -152,10 +152,10 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         mask = self.mask(shape, dropout_p, dtype).flatten(0, 1) if drops else None
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         with torch.autocast("cpu", enabled=False):
-            found: torch.Tensor = Attention.apply(
+            attended: torch.Tensor = Attention.apply(
                 query, key, value, self._bias[1], mask, scale
             )  # type: ignore[no-untyped-call]
-        return found
+        return attended
 
 
 class Attention(torch.autograd.Function):
@@ -207,11 +207,11 @@ class Attention(torch.autograd.Function):
         )
         of_query = torch.bmm(of_scores, key).mul_(ctx.scale)
         of_key = torch.bmm(of_scores.transpose(1, 2), query).mul_(ctx.scale)
-        found = (
+        gradients = (
             part.view(*ctx.heads, *part.shape[1:])
             for part in (of_query, of_key, of_value)
         )
-        return (*found, None, None, None)
+        return (*gradients, None, None, None)
 
 
 def _weights(

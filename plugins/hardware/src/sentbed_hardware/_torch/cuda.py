@@ -73,9 +73,10 @@ class CudaEngine(TorchEngine):
         encoder = super().place(backbone, module)
         if self.finds_budget:
             size = torch.cuda.get_device_properties(self.device).total_memory
-            self.token_budget = min(
-                self.token_budget, budget(backbone.width, self.dtype.itemsize, size)
-            )
+            tokens = budget(backbone.width, self.dtype.itemsize, size)
+            if self.processes.first:
+                tokens *= self.processes.world
+            self.token_budget = min(self.token_budget, tokens)
         return encoder
 
     def _encoder(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
@@ -86,7 +87,10 @@ class CudaEngine(TorchEngine):
     ) -> FittingTrainer:
         """Prepare training of the encoders that `training.towers` names."""
         kind = ScalingTrainer if self.dtype == torch.float16 else FittingTrainer
-        return kind(self, encoders, training)
+        trainer: FittingTrainer = self.processes.together(
+            kind, self, encoders, training
+        )
+        return trainer
 
 
 class CudaEncoder(TorchEncoder):
@@ -98,6 +102,9 @@ class CudaEncoder(TorchEncoder):
         self, batches: Iterable[TokenBatch]
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch, while the device computes those of the next."""
+        if self.processes.world > 1:
+            yield from map(self.encode, batches)
+            return
         under_way: deque[tuple[torch.Tensor, Any, TokenBatch]] = deque()
         for batch in batches:
             under_way.append((*self._sent(batch), batch))

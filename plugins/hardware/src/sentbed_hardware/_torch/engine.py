@@ -14,18 +14,57 @@ from sentbed_hardware._torch.engine_base import TorchEngineBase
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
+from sentbed_hardware.distributed_base import Distributed
+from sentbed_hardware.engine_parts.calls_in_all_processes import (
+    Lead,
+    in_all_processes,
+)
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
+from sentbed_hardware.engine_parts.process_group import (
+    facts,
+    highest_counters,
+    join,
+)
+
+
+def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
+    """Return an engine as one of this process among those of the run.
+
+    In the first process, its calls and those of its encoders and trainers are calls of all.
+
+    Raises:
+        RuntimeUnavailableError: if several processes are asked for and this is the only one.
+    """
+    engine.processes = join(
+        engine.device,
+        asked_for=parameters.devices * parameters.nodes,
+        sharded=parameters.parallel == "fsdp",
+        local_gradient=parameters.gradient == "local",
+    )
+    engine.facts = {**engine.facts, **facts(engine.processes)}
+    if engine.processes.world > 1 and engine.processes.first:
+        # As many for each process as its device has alone.
+        engine.token_budget *= engine.processes.world
+        Lead(engine)
+    return engine
 
 
 class TorchEngine(TorchEngineBase):
-    """An engine of one device in this process."""
+    """An engine of one device in this process, or of the devices of several."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return device, precision and threads in use."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the device's peak memory, if it has its own, and the counts of compilations."""
+        """Return the device's peak memory, if it has its own, and the counts of compilations.
+
+        Of several processes, the maximum of each.
+        """
+        by_process = self.processes.results(type(self)._counters, self)
+        return highest_counters(by_process)
+
+    def _counters(self) -> dict[str, float]:
         counters: dict[str, float] = {}
         if self.device.type == "cuda":
             counters["device_memory_gib"] = (
@@ -38,6 +77,7 @@ class TorchEngine(TorchEngineBase):
             counters |= {"compiled_shapes": len(times), "compile_seconds": sum(times)}
         return counters
 
+    @in_all_processes
     def seed(self, seed: int) -> None:
         """Seed initialisation and dropout."""
         torch.manual_seed(seed)
@@ -49,7 +89,12 @@ class TorchEngine(TorchEngineBase):
         head: Head,
         saved: Path | None = None,
     ) -> TorchEncoder:
-        """Build pooler and head and put everything on the device."""
+        """Build pooler and head in this process, and put everything on the device, or those of all processes."""
+        if backbone.dispatched and self.processes.world > 1:
+            raise RunError(
+                "the weights are spread over the devices of one process (`device_map`), and there are "
+                'several; take `device_map` out, and set `parallel = "fsdp"` to spread them over processes'
+            )
         module = assembled(backbone, pooler, head, saved)
         encoder: TorchEncoder = self.processes.together(
             type(self).place, self, backbone, module
@@ -87,4 +132,7 @@ class TorchEngine(TorchEngineBase):
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
         """Prepare training of the encoders that `training.towers` names."""
-        return TorchTrainer(self, encoders, training)
+        trainer: TorchTrainer = self.processes.together(
+            TorchTrainer, self, encoders, training
+        )
+        return trainer

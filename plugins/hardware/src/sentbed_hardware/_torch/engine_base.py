@@ -103,10 +103,11 @@ class TorchEngineBase(TrainingEngine):
                 "programs"
             )
         torch.cuda.empty_cache()
-        self.token_budget = self.most_tokens = min(
-            self.token_budget, (rows + 1) // 2 * length
+        self.most_tokens = (rows + 1) // 2 * length
+        self.token_budget = min(
+            self.token_budget, self.most_tokens * self.processes.world
         )
         self.say(
             f"a batch of {rows * length:,} tokens did not fit into {self.memory}; going on with "
-            f"{self.token_budget:,}"
+            f"{self.most_tokens:,}"
         )

@@ -15,6 +15,7 @@ from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds
 
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.trainer import TorchTrainer
+from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 
 FILE = "fitting.json"
 LESS = (
@@ -33,6 +34,7 @@ class FittingTrainer(TorchTrainer):
     fits: int | None = None
     """`micro_batch` that was found to fit; None if nothing had to be halved."""
 
+    @in_all_processes
     def step(self, columns: Columns) -> StepResult:
         """Take a training step: forward, loss, gradient, update."""
         try:
@@ -73,7 +75,7 @@ class FittingTrainer(TorchTrainer):
         return start_again
 
     def _halve(self, columns: Columns) -> None:
-        processes = self.engine.processes.world
+        processes = self.processes.world
         rows = max(
             len(tokens) for tokens in columns.values() if isinstance(tokens, TokenIds)
         )
@@ -114,6 +116,7 @@ class FittingTrainer(TorchTrainer):
         """Return the settings that earlier steps have arrived at, for the state."""
         return {"micro_batch": self.fits}
 
+    @in_all_processes
     def _take_settings(self, settings: dict[str, float | None]) -> None:
         """Go on with the settings of a state."""
         fits = settings["micro_batch"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -22,7 +23,9 @@ from sentbed.protocols import (
 
 from sentbed_hardware._common.module_fingerprint import Hashed
 from sentbed_hardware._torch.engine_base import TorchEngineBase
+from sentbed_hardware._torch.sharding import gather_weights, in_place
 from sentbed_hardware._torch.streams import in_streams
+from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     origin_of_nan,
     require_finite,
@@ -30,13 +33,14 @@ from sentbed_hardware.engine_parts.component_output_checks import (
 )
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, InferenceModule
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
+from sentbed_hardware.engine_parts.process_group import Processes
 
 LENGTH_BUCKET, ROWS_BUCKET = 16, 8
 """In compiled encoding, lengths are multiples of the first, and rows the second times a power of 2."""
 
 
 class TorchEncoder(ModuleEncoder):
-    """Backbone, pooler and head on one device."""
+    """Backbone, pooler and head on one device, or on those of all processes."""
 
     def __init__(
         self, engine: TorchEngineBase, backbone: BuiltBackbone, module: EncoderModule
@@ -44,12 +48,62 @@ class TorchEncoder(ModuleEncoder):
         super().__init__(backbone, module)
         self.engine = engine
         # A compiler could not trace the cache of a prefix.
-        self.shares_prefix = backbone.shares_prefix and not engine.compile
+        self.shares_prefix = (
+            backbone.shares_prefix
+            and not engine.compile
+            and not engine.processes.sharded
+        )
         self._replica: Module | None = None
+        if engine.processes.world > 1:
+            self.asynchronous = False
+
+    @property
+    def processes(self) -> Processes:
+        """The processes that have this encoder."""
+        return self.engine.processes
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
-        return self.checked(self.vectors(batch).cpu().numpy(), batch)
+        if not self.processes.leads:
+            return self.checked(self.vectors(batch).cpu().numpy(), batch)
+        parts = self.processes.results(type(self)._encode_share, self, batch)
+        rows, world = len(batch.input_ids), self.processes.world
+        vectors = np.empty((rows, self.width), np.float32)
+        for rank, part in enumerate(parts[:rows]):
+            vectors[rank::world] = part
+        return vectors
+
+    def _encode_share(self, batch: TokenBatch) -> NDArray[np.float32]:
+        """Return the vectors of this process's rows of a batch."""
+        rank, world = self.processes.rank, self.processes.world
+        rows = len(batch.input_ids)
+        # Every process has a pass, even if it repeats a row: the weights may be sharded.
+        first = rank if rank < rows else 0
+        share = batch.select(np.arange(first, rows, world))
+        if self.processes.sharded:
+            return self._encode_sharded(share)
+        return self.encode(share)
+
+    def _encode_sharded(self, batch: TokenBatch) -> NDArray[np.float32]:
+        """Encode with the trained weights, because there is no memory for a copy."""
+        engine, module = self.engine, self.module.eval()
+        low = engine.dtype != torch.float32
+        # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
+        tensors, keywords = engine.arguments(attrs.evolve(batch, auxiliary=None))
+        try:
+            # Weights gathered in inference mode could not be used in training again.
+            with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
+                states = module.backbone(*tensors, **keywords)
+            with torch.no_grad():
+                vectors: NDArray[np.float32] = (
+                    module.finish(states, cut=True).cpu().numpy()
+                )
+                return vectors
+        except torch.OutOfMemoryError as error:
+            raise RunError(
+                f"a batch of {batch.input_ids.size:,} tokens does not fit into {engine.memory} of a "
+                f"process; set `token_budget = {max(1, batch.input_ids.size // 2)}` in the runtime"
+            ) from error
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
         """Return the vectors of the tokens of each text; a batch that does not fit is halved until it does."""
@@ -66,7 +120,8 @@ class TorchEncoder(ModuleEncoder):
         self, batches: Iterable[TokenBatch]
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch; with several streams, as many batches are encoded at a time."""
-        if self.engine.streams == 1 or not getattr(self.replica(), "reentrant", False):
+        alone = self.engine.streams == 1 or self.processes.world > 1
+        if alone or not getattr(self.replica(), "reentrant", False):
             return super().encode_batches(batches)
         return in_streams(self.encode, batches, self.engine.streams)
 
@@ -140,8 +195,11 @@ class TorchEncoder(ModuleEncoder):
     def fingerprint(self) -> str | None:
         """Return a hash of all weights and of the code between tokens and vector.
 
-        None if weights are inaccessible, or code has changed since it was loaded.
+        None if weights are inaccessible, as those that are spread over processes, or code has changed since
+        it was loaded.
         """
+        if self.processes.sharded:
+            return None
         return self._fingerprint({})
 
     def _fingerprint(self, hashed: Hashed) -> str | None:
@@ -173,10 +231,27 @@ class TorchEncoder(ModuleEncoder):
             and other.module.output != "tokens"
             for other in (self, *others)
         )
-        if not shared or self.engine.compile or self.engine.processes.sharded:
+        if not shared or self.engine.compile or self.processes.world > 1:
             return None
         return SeveralEncoders((self, *others))
 
+    def broken_weight(self) -> str | None:
+        """Return the name of a weight that is NaN or infinite in any process, or None if there is none."""
+        names = self.processes.results(ModuleEncoder.broken_weight, self)
+        return next(filter(None, names), None)
+
+    def save(self, directory: Path) -> Mapping[str, str]:
+        """Write the backbone in its own layout, and the weights of pooler and head beside it."""
+        if not self.processes.sharded:
+            return super().save(directory)
+        weights = self.processes.together(type(self)._whole_weights, self)
+        with in_place(self.module, weights):
+            return super().save(directory)
+
+    def _whole_weights(self) -> dict[int, torch.nn.Parameter]:
+        return gather_weights(self.module, self.processes)
+
+    @in_all_processes
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> TorchEncoder:

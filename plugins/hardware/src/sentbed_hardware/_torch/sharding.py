@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from sentbed import RunError
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
-from torch.nn.utils import get_total_norm
 from torch.overrides import TorchFunctionMode
 
 from sentbed_hardware.engine_parts.process_group import Processes
@@ -91,15 +89,15 @@ def gather_weights(
     module: torch.nn.Module, processes: Processes
 ) -> dict[int, torch.nn.Parameter]:
     """Return each sharded weight, gathered on the host of the first process, by its `id`."""
-    found = {}
+    weights = {}
     for parameter in module.parameters():
         if isinstance(parameter, DTensor):
-            full = parameter.full_tensor()
+            full = parameter.full_tensor().detach()
             if processes.first:
-                found[id(parameter)] = torch.nn.Parameter(
-                    full.detach().cpu(), parameter.requires_grad
+                weights[id(parameter)] = torch.nn.Parameter(
+                    full.cpu(), parameter.requires_grad
                 )
-    return found
+    return weights
 
 
 @contextmanager
@@ -120,26 +118,6 @@ def in_place(
     finally:
         for part, name, parameter in replaced:
             part._parameters[name] = parameter
-
-
-def clip_gradients(
-    parameters: Sequence[torch.Tensor], limit: float, processes: Processes
-) -> torch.Tensor:
-    """Clip gradients, some of them sharded, to a norm, and return the norm before."""
-    gradients = [
-        parameter.grad for parameter in parameters if parameter.grad is not None
-    ]
-    spread = [
-        gradient.to_local() for gradient in gradients if isinstance(gradient, DTensor)
-    ]
-    held = [gradient for gradient in gradients if not isinstance(gradient, DTensor)]
-    squares = get_total_norm(spread).to(processes.device).square()
-    dist.all_reduce(squares, group=processes.data)
-    norm = (squares + get_total_norm(held).to(processes.device).square()).sqrt()
-    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
-    for gradient in (*spread, *held):
-        gradient.mul_(factor)
-    return norm
 
 
 class Replicas(TorchFunctionMode):

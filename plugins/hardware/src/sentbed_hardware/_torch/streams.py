@@ -49,7 +49,9 @@ def keep_freed_memory() -> bool:
     if os.name != "posix" or any(name in os.environ for name in MALLOC_VARIABLES):
         return False
     libc = ctypes.CDLL(None)
-    return hasattr(libc, "mallopt") and all(libc.mallopt(*one) for one in KEPT.items())
+    return hasattr(libc, "mallopt") and all(
+        libc.mallopt(*option) for option in KEPT.items()
+    )
 
 
 def in_streams(

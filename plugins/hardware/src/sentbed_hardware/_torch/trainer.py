@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from sentbed.protocols import (
 from sentbed_common import host_draws, rewind_host
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.process_messages import Own
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._common.tensor_files import REMEDY
 from sentbed_hardware._torch.engine_base import TorchEngineBase
@@ -34,7 +33,6 @@ from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.sharding import (
     Replicas,
-    clip_gradients,
     mesh_of,
     replicated,
     share_of,
@@ -53,6 +51,7 @@ from sentbed_hardware._torch.training_state import (
     split_value,
     write_state,
 )
+from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     cut,
@@ -62,7 +61,6 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     named_parts,
     require_output,
 )
-from sentbed_hardware.engine_parts.process_group import interruption_in_words
 from sentbed_hardware.engine_parts.training_settings import (
     common_width,
     joined,
@@ -89,6 +87,8 @@ class TorchTrainer(Trainer):
         training: Training,
     ) -> None:
         self.engine = engine
+        self.processes = engine.processes
+        """Those that began this stage: with fewer it is not gone on with, but resumed."""
         self.training = training
         width = common_width(encoders, training)
         names = list(dict.fromkeys(training.towers.values()))
@@ -139,7 +139,7 @@ class TorchTrainer(Trainer):
         }
         self.parameters |= of_loss
         self.of_loss = list(of_loss)
-        processes = engine.processes
+        processes = self.processes
         self.mesh = mesh_of(processes) if processes.sharded else None
         self.optimized = dict(self.parameters)
         """What the optimiser changes: the parameters, or copies of them over the mesh."""
@@ -164,6 +164,7 @@ class TorchTrainer(Trainer):
         """Vectors of the step under way, with the loss's gradient."""
         self.common: list[torch.Tensor] | None = None
         """States of the generators of a loss, equal in all processes; None for a single process."""
+        self._tensors_read: Mapping[str, torch.Tensor] | None = None
         self.seed = torch.initial_seed()
         processes.same(
             [
@@ -173,6 +174,7 @@ class TorchTrainer(Trainer):
         )
         self.reseed()
 
+    @in_all_processes
     def step(self, columns: Columns) -> StepResult:
         """Take a training step: forward, loss, gradient, update.
 
@@ -185,7 +187,7 @@ class TorchTrainer(Trainer):
         ):
             group["lr"] = rate * factor
         output = self._backward(columns)
-        interrupted = self._add_up_gradients()
+        self._add_up_gradients()
         if self.steps == 0:
             self._require_gradients()
         norm = self._clip_gradients()
@@ -206,10 +208,9 @@ class TorchTrainer(Trainer):
         metrics = {
             name: number(value, loss, "build") for name, value in output.metrics.items()
         }
-        return StepResult(
-            output.loss.item(), rate, float(norm), metrics, interrupted, origin
-        )
+        return StepResult(output.loss.item(), rate, float(norm), metrics, fault=origin)
 
+    @in_all_processes
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
@@ -317,7 +318,7 @@ class TorchTrainer(Trainer):
         micro_batch = self.training.micro_batch
         if micro_batch is not None:
             # Number of rows in each process.
-            micro_batch *= self.engine.processes.world
+            micro_batch *= self.processes.world
             if micro_batch * texts_of_a_row >= len(tokens):
                 micro_batch = None
         pass_cost = tower.encoder.backbone.training_pass_cost
@@ -362,15 +363,15 @@ class TorchTrainer(Trainer):
             predictions[f"{name}.id"] = tower.put(corrupted.ids)
         return predictions
 
-    def _add_up_gradients(self) -> str | None:
-        """Sum the processes' gradients of their own rows; return which process was asked to end, if any.
+    def _add_up_gradients(self) -> None:
+        """Sum the processes' gradients of their own rows.
 
         The loss has seen all rows, so the gradients of its own parameters are complete. They are not divided
         when others are averaged, as in a module under DDP, where each process has the complete gradient.
         """
-        processes = self.engine.processes
+        processes = self.processes
         if processes.world == 1:
-            return None
+            return
         of_loss = [p for name, p in self.parameters.items() if name in self.of_loss]
         of_towers = [
             p for name, p in self.parameters.items() if name not in self.of_loss
@@ -379,12 +380,10 @@ class TorchTrainer(Trainer):
         unsharded = [
             parameter for parameter in of_towers if not isinstance(parameter, DTensor)
         ]
-        signals = processes.interruption()
-        highest = processes.highest(
-            [*signals, *(parameter.grad is not None for parameter in unsharded)]
-        )
+        used_here = [parameter.grad is not None for parameter in unsharded]
+        used_anywhere = processes.highest(used_here)
         # A parameter with a gradient in one process needs one in all.
-        for parameter, used in zip(unsharded, highest[len(signals) :], strict=True):
+        for parameter, used in zip(unsharded, used_anywhere, strict=True):
             if used and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         processes.sum(
@@ -405,7 +404,6 @@ class TorchTrainer(Trainer):
                 for value in tower.buffers.values()
             ]
         )
-        return interruption_in_words(highest[: len(signals)])
 
     def _require_gradients(self) -> None:
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
@@ -424,7 +422,7 @@ class TorchTrainer(Trainer):
 
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
         """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
-        if self.engine.processes.world > 1:
+        if self.processes.world > 1:
             return ""
         for batch in self.batch_vectors:
             bad = (
@@ -455,24 +453,20 @@ class TorchTrainer(Trainer):
 
     def _clip_gradients(self) -> torch.Tensor:
         """Clip the gradients to the stage's limit, and return their norm before."""
-        parameters = list(self.parameters.values())
         limit = self.training.max_grad_norm or math.inf
         if self.mesh is not None:
-            return clip_gradients(parameters, limit, self.engine.processes)
-        return torch.nn.utils.clip_grad_norm_(parameters, limit)
+            for name, parameter in self.parameters.items():
+                optimized = self.optimized[name]
+                if optimized is not parameter and parameter.grad is not None:
+                    optimized.grad = replicated(parameter.grad, self.mesh)
+        norm = torch.nn.utils.clip_grad_norm_(self.optimized.values(), limit)
+        return whole(norm)
 
     def _update(self) -> None:
         """Take the optimiser's step."""
         if self.mesh is None:
             self.optimizer.step()
             return
-        for name, parameter in self.parameters.items():
-            optimized = self.optimized[name]
-            if optimized is parameter:
-                continue
-            optimized.grad = None
-            if parameter.grad is not None:
-                optimized.grad = replicated(parameter.grad, self.mesh)
         with Replicas(self.mesh):
             self.optimizer.step()
 
@@ -482,6 +476,7 @@ class TorchTrainer(Trainer):
         for parameter in self.parameters.values():
             parameter.grad = None
 
+    @in_all_processes
     def swap_average(self) -> None:
         """Exchange the encoders' trained weights with their moving average."""
         for name, average in self.ema.items():
@@ -490,7 +485,7 @@ class TorchTrainer(Trainer):
 
     def reseed(self) -> None:
         """Seed each process differently, by the number of steps; a loss draws the same in all."""
-        processes = self.engine.processes
+        processes = self.processes
         if processes.world == 1:
             return
         torch.manual_seed(derive(self.seed, "loss", self.steps))
@@ -503,7 +498,14 @@ class TorchTrainer(Trainer):
         Raises:
             RunError: if the optimiser's state can be written into no file.
         """
-        values, tensors = self.engine.processes.together(TorchTrainer._collect, self)
+        drawn = self.processes.results(TorchTrainer._drawn, self)
+        values, tensors = self.processes.together(TorchTrainer._collect, self)
+        for rank, (of_process, common) in enumerate(drawn):
+            start = "random" if rank == 0 else f"random.process-{rank}"
+            tensors |= _by_number(of_process, start)
+            if rank == 0:
+                tensors |= _by_number(common or [], "random.loss")
+        values["tensors"] = sorted(tensors)
         write_state(directory, values, tensors)
 
     def load(self, directory: Path) -> None:
@@ -529,13 +531,22 @@ class TorchTrainer(Trainer):
         shapes = {
             name: (tuple(value.shape), value.dtype) for name, value in tensors.items()
         }
-        self.engine.processes.together(
-            TorchTrainer._restore, self, values, shapes, Own(tensors)
-        )
+        self._tensors_read = tensors
+        try:
+            self.processes.together(TorchTrainer._restore, self, values, shapes)
+        finally:
+            self._tensors_read = None
+
+    def _drawn(self) -> tuple[list[torch.Tensor], list[torch.Tensor] | None]:
+        """Return the states of this process's generators, and of those of a loss."""
+        return draws(), self.common
 
     def _collect(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-        """Return everything that determines later steps, in the first process: values for JSON, tensors."""
-        processes = self.engine.processes
+        """Return what determines later steps besides the generators, in the first process.
+
+        Values for JSON, and tensors.
+        """
+        processes = self.processes
         tensors = self._changed_tensors() | self._replaced_tensors()
         optimizer = self.optimizer
         states = {
@@ -555,15 +566,6 @@ class TorchTrainer(Trainer):
             if isinstance(value, DTensor):
                 full = whole(value)
                 tensors[name] = full.cpu() if processes.first else full.new_empty(0)
-        random = processes.collect((draws(), self.common)) or []
-        for rank, (drawn, common) in enumerate(random):
-            start = "random" if rank == 0 else f"random.process-{rank}"
-            tensors |= {f"{start}.{index}": value for index, value in enumerate(drawn)}
-            if rank == 0:
-                tensors |= {
-                    f"random.loss.{index}": value
-                    for index, value in enumerate(common or ())
-                }
         values = {
             "steps": self.steps,
             "optimizer": type(optimizer).__name__,
@@ -572,7 +574,6 @@ class TorchTrainer(Trainer):
             "states": states,
             "random": host_draws(),
             "processes": processes.world,
-            "tensors": sorted(tensors),
         }
         return values, tensors
 
@@ -580,10 +581,9 @@ class TorchTrainer(Trainer):
         self,
         values: Mapping[str, Any],
         shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
-        tensors: Mapping[str, torch.Tensor] | None,
     ) -> None:
-        """Restore what `_collect` returned; only the first process gets `tensors`."""
-        read = TensorReader(self.engine.processes, shapes, tensors)
+        """Restore what `save` wrote; only the first process has read the tensors."""
+        read = TensorReader(self.processes, shapes, self._tensors_read)
         with torch.no_grad():
             for name, value in self._changed_tensors().items():
                 value.copy_(share_of(read(name), value))
@@ -619,7 +619,7 @@ class TorchTrainer(Trainer):
 
     def _rewind(self, drawn: Mapping[str, torch.Tensor], processes_before: int) -> None:
         """Restore every process's generators; for a state of another number of processes, seed them again."""
-        processes = self.engine.processes
+        processes = self.processes
         start = "random" if processes.first else f"random.process-{processes.rank}"
         saved = _numbered(drawn, start)
         common = _numbered(drawn, "random.loss")
@@ -673,6 +673,11 @@ class TorchTrainer(Trainer):
             [names[id(p)] for p in group["params"]]
             for group in self.optimizer.param_groups
         ]
+
+
+def _by_number(values: Sequence[torch.Tensor], start: str) -> dict[str, torch.Tensor]:
+    """Return tensors under the names `START.0`, `START.1` and so on."""
+    return {f"{start}.{number}": value for number, value in enumerate(values)}
 
 
 def _numbered(tensors: Mapping[str, torch.Tensor], start: str) -> list[torch.Tensor]:

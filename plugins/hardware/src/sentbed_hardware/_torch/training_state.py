@@ -94,10 +94,13 @@ def require_same_tensors(
         name: value for name, value in tensors.items() if name.split(".")[0] in sections
     }
     for name in [*expected, *sorted(saved)]:
-        there, in_trainer = _described(saved.get(name)), _described(expected.get(name))
-        if there != in_trainer:
+        saved_as, expected_as = (
+            _described(saved.get(name)),
+            _described(expected.get(name)),
+        )
+        if saved_as != expected_as:
             raise ModelError(
-                f"`{directory}` is not a state of this recipe: `{name}` is {there} there and {in_trainer} in "
+                f"`{directory}` is not a state of this recipe: `{name}` is {saved_as} there and {expected_as} in "
                 f"the recipe; {REMEDY}"
             )
 

@@ -1,30 +1,105 @@
-"""Calls of the first process of an engine (`Lead`), repeated by every other process (`serve`)."""
+"""Calls of the first process of an engine (`Lead`), repeated by every other process (`serve`).
+
+A call is sent to the others, every process does it, and the others reply. So a process that has ended is
+known by the end of its connection, and a failure by the reply, whatever the error of a collective says.
+"""
 
 from __future__ import annotations
 
 import atexit
-import math
 import signal
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from functools import wraps
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar, cast
 
+import attrs
 import torch.distributed as dist
 from sentbed import RunError, SentbedError
 from sentbed.helpers import SAME_SIGNAL, SIGNALS
+from sentbed.protocols import PlacedEncoder, StepResult, Trainer
 
-from sentbed_hardware._common.process_messages import is_kept, packed, receive, send
-from sentbed_hardware.engine_parts.process_group import Processes, here, lost
+from sentbed_hardware._common.process_messages import (
+    ENDED,
+    packed,
+    receive,
+    send,
+    send_tensors,
+    unpacked,
+)
+from sentbed_hardware.engine_parts.process_group import Processes
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 FAILED = 1
 """Exit code of a process that ends because another one did."""
 PATIENCE = 20.0
 """Seconds that a process waits, after a failed call, for the others to fail as well."""
 REMEDY = "the states on disk are whole: go on with `sentbed run --resume DIRECTORY`"
+
+
+@attrs.frozen
+class Reply:
+    """What another process says after a call."""
+
+    failure: str | None = None
+    """What has failed there, or None."""
+    result: Any = None
+    """Result of the call, if it was asked for."""
+    signal: int = 0
+    """Number of the signal that asked that process to end, or 0."""
+
+
+def in_all_processes(method: Method) -> Method:
+    """Have every process do this method when the first one calls it.
+
+    The object has `processes`, and every process has it: an engine, or what a call of all has returned.
+    """
+
+    @wraps(method)
+    def of_all(self: Any, *arguments: Any) -> Any:
+        if self.processes.leads:
+            return self.processes.lead.call(of_all, (self, *arguments))[0]
+        return method(self, *arguments)
+
+    return cast("Method", of_all)
+
+
+@contextmanager
+def _deferred_signals() -> Iterator[None]:
+    """Defer a signal until the end of a call, which all processes do or none; not one that comes again later.
+
+    If the call fails, the failure ends the run, and the signal is dropped.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: dict[int, float] = {}
+
+    def defer(number: int, _: object) -> None:
+        now = time.monotonic()
+        if arrived and now - min(arrived.values()) > SAME_SIGNAL:
+            raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+        arrived.setdefault(number, now)
+
+    handlers: dict[int, Any] = {}
+    for number in SIGNALS:
+        # A handler that a library set in C is None, and could not be put back.
+        if signal.getsignal(number) not in (None, signal.SIG_IGN):
+            handlers[number] = signal.signal(number, defer)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is defer:
+                signal.signal(number, handler)
+    for late in arrived:
+        signal.raise_signal(late)
 
 
 class Lead:
@@ -38,155 +113,121 @@ class Lead:
     def __init__(self, engine: Any) -> None:
         self.engine = engine
         self.processes: Processes = engine.processes
-        self.processes.together = self.call
+        self.processes.lead = self
+        self.calling = False
         self.broken: str | None = None
         self._calls = 0
-        self._numbers = {id(engine): 0}
-        self._gone: list[int] = []
+        self._objects = weakref.WeakValueDictionary({0: engine})
         atexit.register(self.end)
 
-    def call(self, operation: Callable[..., Any], *arguments: Any) -> Any:
-        """Run `operation(*arguments)` in every process, and return its result in this one."""
-        self.require()
-        self._calls += 1
-        gone, self._gone = self._gone, []
-        with _undivided():
-            try:
-                message = packed(
-                    (operation, arguments, self._calls, gone), self._numbers
-                )
-            except Exception as error:
-                self._gone += gone
-                raise RunError(
-                    f"what other processes are to be given cannot be sent to them: {error}; "
-                    "set `devices` and `nodes` to 1"
-                ) from error
-            try:
-                send(*message)
-                result = here(operation, *arguments)
-            except Exception as error:
-                if lost(error):
-                    raise self._fail() from error
-                if not agreed(self.processes, self._calls):
-                    self._break(
-                        f"this process has failed in the middle of a call ({error}); {REMEDY}"
-                    )
-                raise
-            except BaseException:
-                self._break(
-                    f"a call was ended before all processes had done it; {REMEDY}"
-                )
-                raise
-        if is_kept(result):
-            self._numbers[id(result)] = self._calls
-            weakref.finalize(
-                result, self._forget, id(result), self._calls
-            ).atexit = False
-        return result
+    @_deferred_signals()
+    def call(
+        self,
+        operation: Callable[..., Any],
+        arguments: Sequence[Any],
+        all_results: bool = False,
+    ) -> list[Any]:
+        """Run `operation(*arguments)` in every process.
 
-    def require(self) -> None:
-        """Raise `RunError` if the processes can no longer work together."""
+        Return the result in this process and, with `all_results`, those of the others.
+        """
         if self.broken is not None:
             raise RunError(self.broken)
-
-    def alone(self) -> bool:
-        """Return whether this process must work alone now. Raises `RunError` if it cannot."""
-        if self.broken is not None and self.processes.sharded:
+        self._calls += 1
+        objects = dict(self._objects)
+        call = (operation, arguments, all_results, self._calls, list(objects))
+        try:
+            content, tensors = packed(call, objects)
+        except Exception as error:
             raise RunError(
-                f"the weights were spread over processes, and are gone with one: {self.broken}"
-            )
-        return self.broken is not None
+                f"what other processes need cannot be sent to them: {error}; "
+                "set `devices` and `nodes` to 1"
+            ) from error
+        self.calling = True
+        try:
+            for connection in self.processes.connections:
+                send(connection, content)
+            send_tensors(tensors)
+            result = operation(*arguments)
+            replies = [receive(other) for other in self.processes.connections]
+        except Exception as error:
+            self._settle(error)
+            raise
+        except BaseException:
+            self._break("a call was ended before all processes had done it")
+            raise
+        finally:
+            self.calling = False
+        for reply in replies:
+            if reply.failure is not None:
+                raise self._break(reply.failure)
+        if isinstance(result, StepResult):
+            result = attrs.evolve(result, interrupted=_interruption(replies))
+        if is_kept(result):
+            self._objects[self._calls] = result
+        return [result, *(reply.result for reply in replies)]
+
+    def _settle(self, error: Exception) -> None:
+        """After a failure here, wait for the others: they go on if it is that of all.
+
+        Raises:
+            RunError: if a process has ended.
+        """
+        deadline = time.monotonic() + PATIENCE
+        silent = list(self.processes.connections)
+        failed = []
+        try:
+            while silent and time.monotonic() < deadline:
+                # The end of a process counts as a message.
+                ready = wait(silent, deadline - time.monotonic())
+                for connection in [other for other in silent if other in ready]:
+                    silent.remove(connection)
+                    if receive(connection).failure is not None:
+                        failed.append(connection)
+            alike = len(failed) == len(self.processes.connections)
+            for connection in failed:
+                send(connection, alike)
+                # One that has failed alone has ended, and does not answer.
+                receive(connection)
+        except ENDED:
+            rank = 1 + self.processes.connections.index(connection)
+            why = f"process {rank} has ended; if it left a message, that stands above"
+            raise self._break(why) from error
+        if not alike:
+            self._break(f"this process has failed in the middle of a call ({error})")
+
+    def _break(self, why: str) -> RunError:
+        """Work alone from now on; return the error to raise."""
+        if threading.current_thread() is threading.main_thread():
+            # It must close the run first, and torchrun ends it as soon as another process has ended.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self.broken = f"{why}; {REMEDY}"
+        error = RunError(self.broken)
+        if self.processes.sharded:
+            self.broken = f"the weights were spread over processes, and are gone with one: {self.broken}"
+        else:
+            self.engine.processes = Processes()
+        return error
 
     def end(self) -> None:
         """End the other processes; called when this one ends."""
         if self.broken is None:
-            with suppress(RuntimeError):
-                send(*packed(None, {}))
+            with suppress(OSError, RuntimeError):
+                for connection in self.processes.connections:
+                    send(connection, None)
                 dist.destroy_process_group()
 
-    def _forget(self, identity: int, number: int) -> None:
-        del self._numbers[identity]
-        self._gone.append(number)
 
-    def _fail(self) -> RunError:
-        """Return the error to raise if another process has died; torchrun will now end this one as well."""
-        if threading.current_thread() is threading.main_thread():
-            # It must close the run first; torchrun waits for 30 seconds before it kills it.
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        who = "process 1" if self.processes.world == 2 else "another process"
-        self._break(
-            f"{who} has ended; if it left a message, that stands above; {REMEDY}"
-        )
-        return RunError(str(self.broken))
-
-    def _break(self, why: str) -> None:
-        self.broken = why
-        if not self.processes.sharded:
-            self.engine.processes = Processes()
+def is_kept(result: object) -> bool:
+    """Whether the result of a call is an encoder or a trainer, to which later calls will refer."""
+    return isinstance(result, PlacedEncoder | Trainer)
 
 
-def agreed(processes: Processes, call: int) -> bool:
-    """Return whether a call that has failed here fails in every process."""
-    names = [f"failed-{call}-{rank}" for rank in range(processes.world)]
-    deadline = time.monotonic() + PATIENCE
-    with suppress(RuntimeError):
-        processes.store.set(names[processes.rank], "")
-        # Polled, because a wait with a time limit makes the store print an error.
-        while time.monotonic() < deadline:
-            if processes.store.check(names):
-                return True
-            time.sleep(0.05)
-    return False
-
-
-@contextmanager
-def _undivided() -> Iterator[None]:
-    """Defer signals until the end of a call, which all processes do or none; a second signal is not deferred.
-
-    If the call fails, the failure ends the run, and the signal is dropped.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    asked: list[int] = []
-
-    def put_back() -> None:
-        for number, handler in before.items():
-            # A handler that a library set in C is None, and was not replaced.
-            if signal.getsignal(number) is note:
-                signal.signal(number, handler)
-
-    heard = -math.inf
-
-    def note(number: int, _: object) -> None:
-        nonlocal heard
-        now, earlier = time.monotonic(), heard
-        if now - earlier < SAME_SIGNAL:
-            return
-        heard = now
-        asked.append(number)
-        if len(asked) > 1:
-            put_back()
-            while asked:
-                signal.raise_signal(asked.pop(0))
-
-    for number, handler in before.items():
-        if handler is not None and handler is not signal.SIG_IGN:
-            signal.signal(number, note)
-    try:
-        yield
-    finally:
-        put_back()
-    while asked:
-        signal.raise_signal(asked.pop(0))
-
-
-def highest_counters(engine: Any) -> dict[str, float]:
-    """Return the maximum of each counter over the processes, in the first process."""
-    found = engine.processes.collect(dict(engine.counters()))
-    names = dict.fromkeys(name for of in found or () for name in of)
-    return {name: max(of.get(name, 0.0) for of in found or ()) for name in names}
+def _interruption(replies: list[Reply]) -> str | None:
+    for rank, reply in enumerate(replies, 1):
+        if reply.signal:
+            return f"{signal.Signals(reply.signal).name} to process {rank}"
+    return None
 
 
 def serve(runtime: Any) -> None:
@@ -199,44 +240,55 @@ def serve(runtime: Any) -> None:
     # Ctrl-C is for the first process, which decides when a run ends: after a step, and with its state saved.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     engine = runtime.build()
-    processes = engine.processes
-    engine.report_to(
-        lambda message: print(f"process {processes.rank}: {message}", file=sys.stderr)
-    )
-    signal.signal(signal.SIGTERM, lambda number, _: setattr(processes, "asked", number))
+    processes: Processes = engine.processes
+    (connection,) = processes.connections
+    name = f"process {processes.rank}"
+    engine.report_to(lambda message: print(f"{name}: {message}", file=sys.stderr))
+    signals = [0]
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
     objects: dict[int, Any] = {0: engine}
     while True:
         try:
-            message = receive(objects)
-        except Exception as error:
-            if lost(error):
-                sys.exit(FAILED)
-            if isinstance(error, SentbedError):
-                raise
-            raise RunError(
-                f"process {processes.rank} cannot read what the first one has sent "
-                f"({type(error).__name__}: {error}); install the same versions on all machines"
-            ) from error
-        if message is None:
+            content = receive(connection)
+        except ENDED:
+            sys.exit(FAILED)
+        if content is None:
             break
-        operation, arguments, number, gone = message
-        for one in gone:
-            objects.pop(one, None)
         try:
+            call = unpacked(content, objects)
+            operation, arguments, all_results, number, referred_to = call
+            objects = {old: objects[old] for old in referred_to}
             result = operation(*arguments)
-        except Exception as error:
-            if lost(error):
-                sys.exit(FAILED)
-            if not agreed(processes, number):
-                what = (
-                    str(error)
-                    if isinstance(error, SentbedError)
-                    else f"{type(error).__name__}: {error}"
-                )
-                raise RunError(f"process {processes.rank}: {what}") from error
+        except Exception as error:  # noqa: BLE001 - the first process decides what it means
+            failure = f"{name}: {type(error).__name__}: {error}"
+            if isinstance(error, SentbedError):
+                failure = f"{name}: {error}"
+            _end_unless_all_fail(connection, failure, error)
             continue
         if is_kept(result):
             objects[number] = result
-        del message, arguments, result
+        value = result if all_results else None
+        with suppress(*ENDED):
+            send(connection, Reply(result=value, signal=signals[-1]))
+        del call, arguments, result, value
     with suppress(RuntimeError):
         dist.destroy_process_group()
+
+
+def _end_unless_all_fail(
+    connection: Connection, failure: str, error: Exception
+) -> None:
+    """Return if the call has failed in every process.
+
+    Raises:
+        RunError: if it fails here alone.
+        SystemExit: if another process has ended.
+    """
+    with suppress(*ENDED):
+        send(connection, Reply(failure))
+        if not connection.poll(PATIENCE):
+            raise RunError(failure) from error
+        if receive(connection):
+            send(connection, None)
+            return
+    sys.exit(FAILED)

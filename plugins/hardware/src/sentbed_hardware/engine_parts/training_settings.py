@@ -43,7 +43,7 @@ def keys_of(training: Training) -> frozenset[str]:
 
 def keyed_towers(training: Training) -> list[str]:
     """Return the encoders that have a moving average. Raises `RunError` for one that nothing trains."""
-    keys, found = keys_of(training), []
+    keys, keyed = keys_of(training), []
     for name in dict.fromkeys(training.towers.values()):
         columns = {column for column, of in training.towers.items() if of == name}
         if columns <= keys:
@@ -54,8 +54,8 @@ def keyed_towers(training: Training) -> list[str]:
                 "without gradient; train the encoder of another column on them, or freeze this one"
             )
         if columns & keys:
-            found.append(name)
-    return found
+            keyed.append(name)
+    return keyed
 
 
 def require_trainable(
@@ -76,8 +76,8 @@ def require_trainable(
                 f"`{key}` is held in {parameter.dtype}, in which small updates are lost; train with "
                 '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
             )
-    held = {p.dtype for p in module.backbone.parameters() if p.is_floating_point()}
-    if torch.float16 in held and bf16:
+    dtypes = {p.dtype for p in module.backbone.parameters() if p.is_floating_point()}
+    if torch.float16 in dtypes and bf16:
         raise RunError(
             f"weights of {called} that are held in fp16 cannot be trained in bf16; "
             'set `dtype = "bf16"` for the backbone, or `precision = "fp32"` for the runtime'

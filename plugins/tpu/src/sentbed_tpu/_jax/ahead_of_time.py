@@ -53,12 +53,12 @@ class AheadCompiled(Compiled):
             ]
             traced = jitted.trace(*shapes)
             lowered = traced.lower(lowering_platforms=("tpu",))
-            found = {
+            record = {
                 "function": getattr(function, "__qualname__", "?"),
                 "bytes": len(lowered.as_text()),
             }
             self.shapes += counted
-            self.lowered.append(found)
+            self.lowered.append(record)
             out = lowered.out_info
             placed = options.get("out_shardings")
             if self.compiles:
@@ -67,7 +67,7 @@ class AheadCompiled(Compiled):
                     compiled.cost_analysis() or {},
                     compiled.memory_analysis(),
                 )
-                found |= {
+                record |= {
                     "flop": cost.get("flops"),
                     "temporary_bytes": memory.temp_size_in_bytes,
                 }

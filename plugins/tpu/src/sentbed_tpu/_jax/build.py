@@ -14,10 +14,10 @@ from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Engine
 from sentbed_common import cache_root
 from sentbed_hardware.engine_parts import process_group
+from sentbed_hardware.engine_parts.calls_in_all_processes import Lead
 from sentbed_hardware.engine_parts.process_group import Processes
 
 from sentbed_tpu._jax.engine import JaxEngine
-from sentbed_tpu._jax.lead_engine import LeadEngine
 from sentbed_tpu._jax.mesh import Layout
 from sentbed_tpu._jax.shape_buckets import Buckets
 
@@ -37,7 +37,7 @@ def build_engine(
 ) -> Engine:
     """Claim the devices of this process and return the engine over those of all; see `Tpu`.
 
-    It is the engine of all processes in the first one, and this process's own in the others.
+    In the first process, calls of the engine are calls of all.
     """
     processes = join(nodes, platform)
     claimed = claim(platform, devices, processes.world)
@@ -65,7 +65,7 @@ def build_engine(
     buckets = Buckets(lengths, token_budget * count, count)
     engine = JaxEngine(layout, buckets, bf16, facts, processes)
     if processes.world > 1 and processes.first:
-        return LeadEngine(engine)
+        Lead(engine)
     return engine
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone, PlacedEncoder, TokenBatch
+from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     host_arguments,
     origin_of_nan,
@@ -34,8 +35,6 @@ class JaxEncoder(PlacedEncoder):
     and gets them for saving.
     """
 
-    asynchronous = True
-
     def __init__(
         self,
         engine: JaxDevices,
@@ -44,19 +43,21 @@ class JaxEncoder(PlacedEncoder):
         weights: Arrays | None = None,
     ) -> None:
         self.engine = engine
+        self.processes = engine.processes
+        self.asynchronous = engine.processes.world == 1
         self.backbone = backbone
         self.module: EncoderModule = module
         self.width, self.trained_width = module.width, module.trained_width
         self.fitted_on = module.fitted_on
         self.parameter_counts = module.parameter_counts
         self.function = FunctionalEncoder(module, engine.bf16)
-        held = weights or {}
+        arrays_given = weights or {}
         new = {
             name: value
             for name, value in self.function.weights().items()
-            if name not in held
+            if name not in arrays_given
         }
-        self.weights = {**held, **engine.layout.put(new)}
+        self.weights = {**arrays_given, **engine.layout.put(new)}
 
         def encode(weights: Arrays, batch: Batch) -> jax.Array:
             return self.function(
@@ -77,6 +78,7 @@ class JaxEncoder(PlacedEncoder):
         for chosen, _, _ in self.engine.buckets.plan(lengths, self.longest):
             yield chosen
 
+    @in_all_processes
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`."""
         return next(self.encode_batches([batch]))
@@ -85,6 +87,9 @@ class JaxEncoder(PlacedEncoder):
         self, batches: Iterable[TokenBatch]
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch; the next batch is started before waiting for them."""
+        if self.processes.leads:
+            yield from map(self.encode, batches)
+            return
         before: tuple[list[tuple[jax.Array, int]], TokenBatch] | None = None
         for batch in batches:
             now = list(self._started(batch)), batch
@@ -111,19 +116,20 @@ class JaxEncoder(PlacedEncoder):
     def _vectors(
         self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch
     ) -> NDArray[np.float32]:
-        parts = [self.engine.layout.fetch(found)[:rows] for found, rows in started]
+        parts = [self.engine.layout.fetch(pending)[:rows] for pending, rows in started]
         vectors = np.concatenate([np.empty((0, self.width), np.float32), *parts])
         return require_finite(vectors, batch, self.origin_of_nan)
 
     def origin_of_nan(self, batch: TokenBatch) -> str:
         """Return which part gives NaN or infinity for a batch, as PyTorch computes it on the host; or ""."""
-        if self.engine.processes.world > 1:
+        if self.processes.world > 1:
             return ""
         self.to_host()
         self.module.eval()
         tensors, keywords = host_arguments(batch)
         return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
+    @in_all_processes
     def broken_weight(self) -> str | None:
         """Return the name of a weight that is NaN or infinite, or None if there is none."""
         for name, _ in self.module.named_parameters():
@@ -145,44 +151,40 @@ class JaxEncoder(PlacedEncoder):
         keywords = {name: placed(values) for name, values in batch.keywords.items()}
         return placed(batch.input_ids), placed(batch.attention_mask), keywords
 
+    @in_all_processes
     def to_host(self) -> None:
         """Copy the weights into the torch module."""
-        held = dict(self.module.named_parameters()) | dict(self.module.named_buffers())
+        tensors = dict(self.module.named_parameters()) | dict(
+            self.module.named_buffers()
+        )
         with torch.no_grad():
             for name, array in self.weights.items():
                 value = self.engine.layout.fetch(array)
                 # torch does not accept NumPy's bf16, and fp32 represents all of its values.
                 exact = np.float32 if array.dtype == jax.numpy.bfloat16 else value.dtype
-                held[name].copy_(torch.from_numpy(np.array(value, exact)))
+                tensors[name].copy_(torch.from_numpy(np.array(value, exact)))
 
+    @in_all_processes
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> JaxEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
         module = self.module.transformed(fit, on)
-        held = {
+        shared = {
             name: value
             for name, value in self.weights.items()
             if not name.startswith("transform.")
         }
-        return JaxEncoder(self.engine, self.backbone, module, held)
+        return JaxEncoder(self.engine, self.backbone, module, shared)
 
     def fingerprint(self) -> str | None:
         """Return a hash of all weights and of the code between tokens and vector."""
         self.to_host()
-        return self.hash()
-
-    def hash(self) -> str | None:
-        """Return `fingerprint` of the torch module."""
         facts = self.engine.facts
         return self.module.fingerprint([f"{key} {facts[key]}" for key in sorted(facts)])
 
     def save(self, directory: Path) -> None:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
         self.to_host()
-        self.write(directory)
-
-    def write(self, directory: Path) -> None:
-        """Write the torch module."""
         self.backbone.save(directory / BACKBONE_DIRECTORY)
         save_modules(self.module, directory / MODULES_FILE)

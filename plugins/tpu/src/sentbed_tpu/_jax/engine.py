@@ -10,7 +10,9 @@ import jax
 import torch
 from sentbed.helpers import returned
 from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
+from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.encoder_module import assembled
+from sentbed_hardware.engine_parts.process_group import highest_counters
 from sentbed_hardware.engine_parts.training_settings import (
     common_width,
     refuse_predictions,
@@ -22,20 +24,25 @@ from sentbed_tpu._jax.trainer import JaxTrainer
 
 
 class JaxEngine(JaxDevices, TrainingEngine):
-    """The engine of one process."""
+    """The engine over the devices of one process, or of all."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return platform, devices and precision in use."""
         return self.facts
 
     def counters(self) -> Mapping[str, float]:
-        """Return the counts of compilations and the peak memory of a device."""
-        found = dict(self.compiled.counters())
+        """Return the counts of compilations and the peak memory of a device, the highest of all processes."""
+        by_process = self.processes.results(JaxEngine._counters, self)
+        return highest_counters(by_process)
+
+    def _counters(self) -> dict[str, float]:
+        counters = dict(self.compiled.counters())
         statistics = self.layout.mesh.local_devices[0].memory_stats() or {}
         if "peak_bytes_in_use" in statistics:
-            found["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
-        return found
+            counters["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
+        return counters
 
+    @in_all_processes
     def seed(self, seed: int) -> None:
         """Seed initialisation, which torch does on the host, and dropout, which JAX does."""
         torch.manual_seed(seed)

@@ -31,14 +31,14 @@ Mode: TypeAlias = Literal["train", "eval", "key"]
 
 def host_arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, np.ndarray[Any, Any]]:
     """Return tensors on the host as arrays for JAX."""
-    found: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
     for name, tensor in tensors.items():
         value = tensor.detach()
         if value.dtype == torch.bfloat16:
-            found[name] = value.view(torch.int16).numpy().view(jax.numpy.bfloat16)
+            arrays[name] = value.view(torch.int16).numpy().view(jax.numpy.bfloat16)
         else:
-            found[name] = value.numpy()
-    return found
+            arrays[name] = value.numpy()
+    return arrays
 
 
 @contextmanager
@@ -96,31 +96,31 @@ class FunctionalEncoder:
         with traced(env, key):
             states = self._states(weights, batch)
             rows = len(batch[0])
-            held = env.j2t_iso(
+            tensors = env.j2t_iso(
                 {f"module.{name}": value for name, value in weights.items()}
             )
             vectors = torch.func.functional_call(
-                _Finish(self.module), held, (states, rows, mode == "eval")
+                _Finish(self.module), tensors, (states, rows, mode == "eval")
             )
-            _require_unchanged(held, [*weights.values()])
+            _require_unchanged(tensors, [*weights.values()])
             result: jax.Array = env.t2j_iso(vectors)
         return result
 
     def _states(self, weights: Arrays, batch: Batch) -> TokenStates:
         """Run the backbone, the only part in bf16 with that precision."""
         prefix, env = "backbone.", self.env
-        own = {
+        arrays = {
             name.removeprefix(prefix): w
             for name, w in weights.items()
             if name.startswith(prefix)
         }
         with env.override_property(autocast_dtype=self.autocast):
-            held = env.j2t_iso(own)
+            tensors = env.j2t_iso(arrays)
             ids, mask, keywords = env.j2t_iso(batch)
             states: TokenStates = torch.func.functional_call(
-                self.module.backbone, held, (ids, mask), keywords
+                self.module.backbone, tensors, (ids, mask), keywords
             )
-        _require_unchanged(held, [*own.values()])
+        _require_unchanged(tensors, [*arrays.values()])
         return states
 
 
@@ -156,11 +156,11 @@ class FunctionalLoss:
         env = self.env
         with traced(env, key):
             arguments = (inputs,) if state is None else (inputs, state)
-            held = env.j2t_iso(weights | fixed)
+            tensors = env.j2t_iso(weights | fixed)
             output = torch.func.functional_call(
-                self.module, held, tuple(env.j2t_iso(arguments))
+                self.module, tensors, tuple(env.j2t_iso(arguments))
             )
-            _require_unchanged(held, [*(weights | fixed).values()])
+            _require_unchanged(tensors, [*(weights | fixed).values()])
             require_output(output, self.component, state is not None, recorded=False)
             metrics = {
                 name: env.t2j_iso(value) for name, value in output.metrics.items()
@@ -204,9 +204,11 @@ def _mend_autocast() -> None:
     policy |= dict.fromkeys(SUMS, amp.CastPolicy.FP32)
 
 
-def _require_unchanged(held: Mapping[str, Any], given: Sequence[jax.Array]) -> None:
+def _require_unchanged(
+    tensors: Mapping[str, Any], arrays_before: Sequence[jax.Array]
+) -> None:
     """Raise `RunError` if a forward pass has changed its weights or buffers: the change would be lost."""
-    for (name, value), before in zip(held.items(), given, strict=True):
+    for (name, value), before in zip(tensors.items(), arrays_before, strict=True):
         if value.jax() is not before:
             raise RunError(
                 f"`{name.removeprefix('module.')}` changes in a forward pass, which JAX cannot keep; make it "

@@ -74,7 +74,10 @@ class Buckets:
 
     def shapes(self, longest: int) -> int:
         """Return the number of shapes for texts of up to `longest` tokens."""
-        found = {self.length(tokens, longest) for tokens in range(1, longest + 1)}
+        lengths_in_use = {
+            self.length(tokens, longest) for tokens in range(1, longest + 1)
+        }
         return sum(
-            1 + int(math.log2(self.most(length) // self.smallest)) for length in found
+            1 + int(math.log2(self.most(length) // self.smallest))
+            for length in lengths_in_use
         )

@@ -32,6 +32,7 @@ from sentbed.protocols import (
     Training,
 )
 from sentbed_common import rewind_host
+from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
     connected,
@@ -41,7 +42,6 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     named_loss,
     named_parts,
 )
-from sentbed_hardware.engine_parts.process_group import interruption_in_words
 from sentbed_hardware.engine_parts.training_settings import (
     joined,
     keyed_towers,
@@ -73,10 +73,10 @@ class JaxTower:
 
     def __init__(self, name: str, encoder: JaxEncoder, alone: bool) -> None:
         self.name, self.encoder = name, encoder
-        held = encoder.function.trained()
+        parameters = encoder.function.trained()
         called = "this encoder" if alone else f"the encoder `{name}`"
-        require_trainable(called, encoder.module, held, encoder.engine.bf16)
-        self.names = frozenset(held)
+        require_trainable(called, encoder.module, parameters, encoder.engine.bf16)
+        self.names = frozenset(parameters)
         layout, jit = encoder.engine.layout, encoder.engine.compiled.jit
         function = encoder.function
         weights = layout.weights(self.trained)
@@ -90,7 +90,7 @@ class JaxTower:
         def forward_and_back(
             trained: Arrays, fixed: Arrays, batch: Any, key: Any
         ) -> Any:
-            return jax.vjp(lambda own: forward(own, fixed, batch, key), trained)
+            return jax.vjp(lambda weights: forward(weights, fixed, batch, key), trained)
 
         def backward(
             gradient: Arrays, back: Callable[..., Any], slope: jax.Array
@@ -167,6 +167,7 @@ class JaxTrainer(Trainer):
         loss: Module,
     ) -> None:
         self.engine, self.training = engine, training
+        self.processes = engine.processes
         names = list(dict.fromkeys(training.towers.values()))
         self.towers = {
             name: JaxTower(name, encoders[name], alone=len(names) == 1)
@@ -175,12 +176,16 @@ class JaxTrainer(Trainer):
         self.keys = keys_of(training)
         self.loss = FunctionalLoss(loss, training.loss)
         layout, jit = engine.layout, engine.compiled.jit
-        own = {name: p for name, p in loss.named_parameters() if p.requires_grad}
-        self.loss_weights = layout.put(host_arrays(own))
-        held = dict(loss.named_parameters()) | dict(loss.named_buffers())
+        trained = {name: p for name, p in loss.named_parameters() if p.requires_grad}
+        self.loss_weights = layout.put(host_arrays(trained))
+        parameters = dict(loss.named_parameters()) | dict(loss.named_buffers())
         self.loss_fixed = layout.put(
             host_arrays(
-                {name: value for name, value in held.items() if name not in own}
+                {
+                    name: value
+                    for name, value in parameters.items()
+                    if name not in trained
+                }
             )
         )
         self.state: Arrays | None = None
@@ -248,12 +253,12 @@ class JaxTrainer(Trainer):
 
     def weights(self) -> Arrays:
         """All trained weights, by the names of `Trainer.gradients`."""
-        found = {
+        weights = {
             f"{name}.{key}": w
             for name, tower in self.towers.items()
             for key, w in tower.trained.items()
         }
-        return found | {f"loss.{name}": w for name, w in self.loss_weights.items()}
+        return weights | {f"loss.{name}": w for name, w in self.loss_weights.items()}
 
     def take(self, weights: Arrays) -> None:
         """Give new weights to their owners."""
@@ -267,6 +272,7 @@ class JaxTrainer(Trainer):
 
     # --- one step ------------------------------------------------------------------------------------------
 
+    @in_all_processes
     def step(self, columns: Columns) -> StepResult:
         """Take a training step; nothing changes if loss or gradient is not finite."""
         rate = learning_rate(self.training, self.steps)
@@ -279,20 +285,18 @@ class JaxTrainer(Trainer):
         self.steps += 1
         numbers = {name: float(value) for name, value in metrics.items()}
         numbers["compiled_shapes"] = float(self.engine.compiled.shapes)
-        processes = self.engine.processes
-        interrupted = interruption_in_words(processes.highest(processes.interruption()))
-        return StepResult(float(loss), rate, float(norm), numbers, interrupted, origin)
+        return StepResult(float(loss), rate, float(norm), numbers, fault=origin)
 
     def _require_all(self, gradients: Arrays, columns: Columns) -> None:
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
-        if self.engine.processes.world > 1:
+        if self.processes.world > 1:
             return
         nonzero = self.engine.compiled.jit(
-            lambda held: {k: jnp.any(v != 0) for k, v in held.items()}
+            lambda arrays: {k: jnp.any(v != 0) for k, v in arrays.items()}
         )
-        found = {name: bool(value) for name, value in nonzero(gradients).items()}
+        is_nonzero = {name: bool(value) for name, value in nonzero(gradients).items()}
         for name, tower in self.towers.items():
-            reached = {key: found[f"{name}.{key}"] for key in tower.names}
+            reached = {key: is_nonzero[f"{name}.{key}"] for key in tower.names}
             # A gradient of zero may be right: whether one can come is seen in PyTorch's graph.
             if cut(name, tower.encoder.module, reached) is not None:
                 batch = self._a_batch(tower, columns)
@@ -317,7 +321,7 @@ class JaxTrainer(Trainer):
 
     def _origin_of_fault(self, columns: Columns, loss: float) -> str:
         """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
-        if self.engine.processes.world > 1:
+        if self.processes.world > 1:
             return ""
         encoders = {name: tower.encoder for name, tower in self.towers.items()}
         for column, tokens in columns.items():
@@ -339,21 +343,23 @@ class JaxTrainer(Trainer):
         self, gradients: Arrays, after: Arrays | None, loss: jax.Array, rate: float
     ) -> jax.Array:
         """Update weights, averages and states, and return the norm of the gradient."""
-        held = self.weights(), self.optimizer, self.averages, self.state
+        before = self.weights(), self.optimizer, self.averages, self.state
         weights, self.optimizer, self.averages, self.state, norm = self._update(
-            *held, gradients, after, loss, np.float32(rate)
+            *before, gradients, after, loss, np.float32(rate)
         )
         self.take(weights)
-        found: jax.Array = norm
-        return found
+        grad_norm: jax.Array = norm
+        return grad_norm
 
+    @in_all_processes
     def swap_average(self) -> None:
         """Exchange the encoders' trained weights with their moving average."""
         for name, tower in self.towers.items():
-            own = tower.trained
+            trained = tower.trained
             tower.encoder.weights |= self.averages[EMA + name]
-            self.averages[EMA + name] = own
+            self.averages[EMA + name] = trained
 
+    @in_all_processes
     def gradients(
         self, columns: Columns
     ) -> tuple[float, dict[str, NDArray[np.float32]]]:
@@ -375,39 +381,40 @@ class JaxTrainer(Trainer):
         numbers = itertools.count()
         for tower in self.towers.values():
             for is_key in (False, True):
-                some = {
+                texts_of_tower = {
                     name: tokens
                     for name, tokens in columns.items()
                     if isinstance(tokens, TokenIds)
                     and self.training.towers[name] == tower.name
                     and (name in self.keys) == is_key
                 }
-                if some:
+                if texts_of_tower:
                     place = f"{tower.name} {'keys' if is_key else 'texts'}"
                     cuts += tuple(
-                        (place, name, len(tokens)) for name, tokens in some.items()
+                        (place, name, len(tokens))
+                        for name, tokens in texts_of_tower.items()
                     )
-                    texts = len(some) * texts_a_row(self.training, tower.name)
+                    texts = len(texts_of_tower) * texts_a_row(self.training, tower.name)
                     vectors[place], made = self._encode(
                         tower,
                         place,
-                        TokenIds.join(some.values()),
+                        TokenIds.join(texts_of_tower.values()),
                         texts,
                         is_key,
                         key,
                         numbers,
                     )
                     passes += made
-        given = {
+        other_inputs = {
             name: layout.place(_narrow(np.asarray(values)), layout.whole)
             for name, values in columns.items()
             if not isinstance(values, TokenIds)
         }
-        (loss, (metrics, after)), (slopes, own) = self._contrast(
+        (loss, (metrics, after)), (slopes, of_loss) = self._contrast(
             vectors,
             self.loss_weights,
             self.loss_fixed,
-            given,
+            other_inputs,
             self.state,
             layout.key(jax.random.fold_in(key, OF_THE_LOSS)),
             cuts,
@@ -418,19 +425,19 @@ class JaxTrainer(Trainer):
         }
         while passes:
             # This frees its activations.
-            one = passes.pop()
-            tower = one.tower
+            last = passes.pop()
+            tower = last.tower
             gradient, slope = (
                 gradients[tower.name],
-                self._gather(slopes[one.vectors], one.places),
+                self._gather(slopes[last.vectors], last.places),
             )
-            if one.back is not None:
-                gradients[tower.name] = tower.backward(gradient, one.back, slope)
+            if last.back is not None:
+                gradients[tower.name] = tower.backward(gradient, last.back, slope)
             else:
-                again = tower.trained, tower.fixed, one.batch, one.key
+                again = tower.trained, tower.fixed, last.batch, last.key
                 gradients[tower.name] = tower.forward_again(gradient, slope, *again)
-            del one
-        found = {
+            del last
+        of_towers = {
             f"{name}.{key}": g
             for name, of in gradients.items()
             for key, g in of.items()
@@ -439,7 +446,7 @@ class JaxTrainer(Trainer):
             loss,
             metrics,
             after,
-            found | {f"loss.{name}": g for name, g in own.items()},
+            of_towers | {f"loss.{name}": g for name, g in of_loss.items()},
         )
 
     def _encode(
@@ -494,9 +501,9 @@ class JaxTrainer(Trainer):
     def _loss_and_slopes(
         self,
         vectors: Arrays,
-        own: Arrays,
+        loss_weights: Arrays,
         fixed: Arrays,
-        given: Arrays,
+        other_inputs: Arrays,
         state: Arrays | None,
         key: jax.Array,
         cuts: tuple[Cut, ...],
@@ -504,8 +511,8 @@ class JaxTrainer(Trainer):
     ) -> Any:
         """Return loss, metrics, next state, and the gradients of all vectors and of the loss's weights."""
 
-        def loss(vectors: Arrays, own: Arrays) -> Any:
-            inputs, starts = dict(given), dict.fromkeys(vectors, 0)
+        def loss(vectors: Arrays, loss_weights: Arrays) -> Any:
+            inputs, starts = dict(other_inputs), dict.fromkeys(vectors, 0)
             for place, column, rows in cuts:
                 part = vectors[place][starts[place] : starts[place] + rows]
                 inputs[column] = joined(
@@ -513,10 +520,12 @@ class JaxTrainer(Trainer):
                 )
                 starts[place] += rows
             return self.loss(
-                own, fixed, {name: inputs[name] for name in order}, state, key
+                loss_weights, fixed, {name: inputs[name] for name in order}, state, key
             )
 
-        return jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)(vectors, own)
+        return jax.value_and_grad(loss, argnums=(0, 1), has_aux=True)(
+            vectors, loss_weights
+        )
 
     def _updated(
         self,
@@ -557,10 +566,10 @@ class JaxTrainer(Trainer):
         result = jax.tree.map(lambda new, old: jnp.where(good, new, old), take(), keep)
         return *jax.lax.with_sharding_constraint(result, self._layouts(result)), norm
 
-    def _layouts(self, held: Any) -> Any:
+    def _layouts(self, state_of_step: Any) -> Any:
         """Return the shardings of weights, optimiser, averages and the loss's state."""
         layout = self.engine.layout
-        weights, optimizer, averages, state = held
+        weights, optimizer, averages, state = state_of_step
         spread = jax.tree.map(
             lambda value: layout.weight(value.shape), (weights, optimizer, averages)
         )
@@ -595,6 +604,7 @@ class JaxTrainer(Trainer):
             for path, value in leaves
         }
 
+    @in_all_processes
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of `held` on the host; called by all processes."""
         return {
@@ -614,16 +624,17 @@ class JaxTrainer(Trainer):
             directory, self.held_by_name(), self.training.optimizer.name
         )
 
+    @in_all_processes
     def restore(self, state: training_state.State) -> None:
         """Restore the state that `read` returned; called by all processes."""
         layout = self.engine.layout
         placed = []
         for name, value in self.held_by_name().items():
             placed.append(layout.place(state.arrays[name], value.sharding))
-        held = jax.tree.unflatten(jax.tree.structure(self.held()), placed)
-        self.take(held["weights"])
-        self.optimizer, self.averages = held["optimizer"], held["averages"]
-        self.state = held["state"] if self.state is not None else None
+        arrays = jax.tree.unflatten(jax.tree.structure(self.held()), placed)
+        self.take(arrays["weights"])
+        self.optimizer, self.averages = arrays["optimizer"], arrays["averages"]
+        self.state = arrays["state"] if self.state is not None else None
         self.key = jax.random.wrap_key_data(jnp.asarray(state.arrays["key"]))
         self.steps = state.steps
         rewind_host(state.random)

@@ -76,10 +76,13 @@ def read(directory: Path, expected: Mapping[str, jax.Array], optimizer: str) -> 
             f"`{optimizer}`; {REMEDY}"
         )
     for name in [*expected, *arrays]:
-        there, here = _described(arrays.get(name)), _described(expected.get(name))
-        if there != here:
+        saved_as, expected_as = (
+            _described(arrays.get(name)),
+            _described(expected.get(name)),
+        )
+        if saved_as != expected_as:
             raise ModelError(
-                f"`{directory}` is not a state of this recipe: `{name}` is {there} there and {here} in "
+                f"`{directory}` is not a state of this recipe: `{name}` is {saved_as} there and {expected_as} in "
                 f"the recipe; {REMEDY}"
             )
     return state

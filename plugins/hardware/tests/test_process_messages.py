@@ -1,0 +1,167 @@
+"""Messages between processes are read only if they have the key of the run."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import threading
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sentbed import RunError
+from sentbed_hardware._common.process_messages import (
+    ENDED,
+    KEY_VARIABLE,
+    connect,
+    new_key,
+    packed,
+    receive,
+    send,
+    unpacked,
+)
+from sentbed_hardware.launching import is_this_machine, meet
+from torch._C._distributed_c10d import HashStore, TCPStore
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, new_key())
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Connection, Connection]]:
+    """Two ends of a connection."""
+    here, there = Pipe()
+    with here, there:
+        yield here, there
+
+
+class Program:
+    """What makes a directory when it is unpickled."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.directory),)
+
+
+@given(st.binary(max_size=200))
+def test_a_message_is_read_as_it_was_sent(content: bytes) -> None:
+    here, there = Pipe()
+    with here, there:
+        send(here, content)
+        assert receive(there) == content
+
+
+@given(st.data())
+def test_a_message_with_any_byte_changed_is_refused(data: st.DataObject) -> None:
+    here, there = Pipe()
+    with here, there:
+        send(here, "a message")
+        message = bytearray(there.recv_bytes())
+        place = data.draw(st.integers(0, len(message) - 1))
+        message[place] ^= data.draw(st.integers(1, 255))
+        here.send_bytes(message)
+        with pytest.raises(RunError, match="without the key of this run"):
+            receive(there)
+
+
+@pytest.mark.parametrize("start", [b"", bytes(32)])
+def test_a_strangers_program_is_not_run(
+    pair: tuple[Connection, Connection], tmp_path: Path, start: bytes
+) -> None:
+    here, there = pair
+    ran = tmp_path / "ran"
+    here.send_bytes(start + pickle.dumps(Program(ran)))
+    with pytest.raises(RunError, match="it was not read"):
+        receive(there)
+    assert not ran.exists()
+
+
+def test_a_message_of_another_key_is_refused(
+    pair: tuple[Connection, Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = pair
+    send(here, "theirs")
+    monkeypatch.setenv(KEY_VARIABLE, new_key())
+    with pytest.raises(RunError, match="alike on all"):
+        receive(there)
+
+
+@pytest.mark.parametrize("key", ["", "guess"])
+def test_a_run_without_a_key_or_with_a_short_one_is_refused(
+    pair: tuple[Connection, Connection], monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    here, _ = pair
+    monkeypatch.setenv(KEY_VARIABLE, key)
+    with pytest.raises(RunError, match=f"has {len(key)} characters, expected at least"):
+        send(here, "mine")
+
+
+def test_the_end_of_a_process_is_known_by_its_connection(
+    pair: tuple[Connection, Connection],
+) -> None:
+    here, there = pair
+    there.close()
+    with pytest.raises(ENDED):
+        receive(here)
+    with pytest.raises(ENDED):
+        send(here, "still there?")
+
+
+def test_processes_are_connected_in_the_order_of_their_ranks() -> None:
+    store = HashStore()
+    first: list[list[Connection]] = []
+    thread = threading.Thread(
+        target=lambda: first.append(connect(store, 0, 3, "127.0.0.1"))
+    )
+    thread.start()
+    others = {rank: connect(store, rank, 3, "127.0.0.1")[0] for rank in (2, 1)}
+    thread.join()
+    for rank, connection in enumerate(first[0], 1):
+        send(connection, f"to {rank}")
+        assert receive(others[rank]) == f"to {rank}"
+        connection.close()
+        others[rank].close()
+
+
+def test_a_call_refers_to_what_every_process_has() -> None:
+    theirs, ours = ["an encoder"], ["the same encoder"]
+    content, tensors = packed((theirs, "and more"), {7: theirs})
+    assert tensors == []
+    call = unpacked(content, {7: ours})
+    assert call[0] is ours
+    assert call[1] == "and more"
+
+
+def test_machines_meet_by_a_counter_whatever_else_is_in_the_store(
+    tmp_path: Path,
+) -> None:
+    """The store is a stranger's, with what another rendezvous would unpickle."""
+    ran = tmp_path / "ran"
+    theirs = TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    program = pickle.dumps(Program(ran))
+    for key in ("torch.rendezvous.sentbed", "complete"):
+        theirs.set(key, program)
+    _, number = meet(f"127.0.0.1:{theirs.port}", 3)
+    assert number == 1
+    assert not ran.exists()
+    meet(f"127.0.0.1:{theirs.port}", 3)
+    with pytest.raises(ValueError, match="the run has 3 machines, and this is another"):
+        meet(f"127.0.0.1:{theirs.port}", 3)
+
+
+def test_an_address_is_of_this_machine_if_it_can_be_bound() -> None:
+    assert is_this_machine("127.0.0.1")
+    assert is_this_machine("localhost")
+    assert not is_this_machine("192.0.2.1")
+    if socket.has_dualstack_ipv6():
+        assert is_this_machine("::1")
