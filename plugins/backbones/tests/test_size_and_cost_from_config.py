@@ -96,6 +96,7 @@ def kept(
     return sum(storage.nbytes() for storage in seen.values())
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("case", quick(*FORMS))
 def test_counts_are_those_of_the_model_that_is_built(
     case: str, save_model: Callable[..., Path]
