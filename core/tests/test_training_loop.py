@@ -25,6 +25,7 @@ from sentbed._run.context import Kept, RunContext
 from sentbed._run.runner import build_encoder, build_encoders
 from sentbed._run.training_loop import require_fit, train_stage
 from sentbed.protocols import (
+    PROGRESS,
     DataTraits,
     Evaluation,
     Evaluator,
@@ -483,6 +484,23 @@ def test_a_loss_that_compares_texts_gets_one_number_a_text_in_every_column(
         assert list(batch["anchor.id"]) == list(batch["positive.id"])
         assert batch["anchor.id"].dtype == np.int64
         assert len(set(batch["anchor.id"].tolist())) == len(batch["anchor.id"])
+
+
+@attrs.frozen
+class ScheduledPull(Pull):
+    name: ClassVar[str] = "scheduled-pull"
+    traits = attrs.evolve(Pull.traits, scheduled=True)
+
+
+def test_a_scheduled_loss_gets_the_part_of_the_stage_that_is_over(
+    recipe_of: Load, train_towers: TrainTowers, batches: list[dict[str, Any]]
+):
+    train_towers(recipe_of(TOWERS), loss=ScheduledPull())
+    steps = len(batches)
+    assert steps > 1
+    for step, batch in enumerate(batches):
+        assert batch[PROGRESS].dtype == np.float32
+        assert float(batch[PROGRESS]) == pytest.approx(step / steps)
 
 
 @attrs.frozen

@@ -168,6 +168,7 @@ def vector_store(run: Run, warn: Callable[[str], None]) -> VectorStore | None:
     """Return a store in which evaluations find the vectors of earlier ones; that of the first plugin is used.
 
     Called before anything is built, unless the recipe says `cache = false`. `warn` tells the user something.
+    If the store raises later, the run goes on without it.
     """
 
 

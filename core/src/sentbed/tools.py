@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sentbed._encoder.encoder import (
         BACKBONE,
         ENCODER_FILE,
+        encoder_table,
         engine_of,
         saved_recipe,
         self_contained,

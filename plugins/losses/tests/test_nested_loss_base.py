@@ -6,7 +6,7 @@ import attrs
 import pytest
 import torch
 from sentbed.errors import RunError
-from sentbed.protocols import Loss, LossOutput, LossTraits, Module
+from sentbed.protocols import PROGRESS, Loss, LossOutput, LossTraits, Module
 from sentbed_losses.cosent import CoSENT
 from sentbed_losses.distill import Distill
 from sentbed_losses.gist import Gist
@@ -238,6 +238,50 @@ def test_spread_out_is_that_of_a_loop_over_pairs(
     expected.backward()
     for name in columns:
         agrees(ours[name].grad, theirs[name].grad)
+
+
+@attrs.frozen
+class Annealed(Loss):
+    """InfoNCE with a temperature that falls from 1 to 0.1."""
+
+    name = "annealed"
+    traits = attrs.evolve(InfoNCE().traits, scheduled=True)
+
+    def build(self, width: int) -> Module:
+        class Falling(torch.nn.Module):
+            def forward(self, inputs: Vectors) -> LossOutput:
+                temperature = 1 - 0.9 * inputs[PROGRESS]
+                cosines = unit(inputs["anchor"]) @ unit(inputs["positive"]).T
+                targets = torch.arange(len(cosines))
+                loss = torch.nn.functional.cross_entropy(cosines / temperature, targets)
+                return LossOutput(loss)
+
+        return Falling()
+
+
+@pytest.mark.parametrize("progress", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "outer", [Matryoshka(Annealed(), dimensions=(4,)), WeightedSum((Annealed(),))]
+)
+def test_the_progress_of_a_stage_reaches_a_scheduled_loss_in_another(
+    draw: Callable[..., Vectors], outer: Loss, progress: float
+) -> None:
+    vectors = {name: value.float() for name, value in draw().items()}
+    temperature = 1 - 0.9 * progress
+    expected = InfoNCE(temperature=temperature, hard_negatives="none").build(4)(vectors)
+    assert outer.traits.scheduled
+    output = outer.build(4)({PROGRESS: torch.tensor(progress), **vectors})
+    assert output.loss.item() == pytest.approx(expected.loss.item(), rel=1e-5)
+
+
+def test_a_loss_that_is_not_scheduled_sees_no_progress_beside_one_that_is(
+    draw: Callable[..., Vectors],
+) -> None:
+    vectors = {name: value.float() for name, value in draw().items()}
+    pair = WeightedSum((Annealed(), SpreadOut()))
+    output = pair.build(4)({PROGRESS: torch.tensor(0.0), **vectors})
+    expected = SpreadOut().build(4)(vectors).loss.item()
+    assert output.metrics["spread-out"].item() == expected
 
 
 @attrs.frozen

@@ -287,6 +287,15 @@ def test_a_directory_without_a_study_and_a_port_that_is_taken_are_errors(
         StudyServer(directory, server.server_port)
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    # A shell starts its background jobs with SIGINT ignored, and children inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_ends_the_command_with_a_sentence(directory: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

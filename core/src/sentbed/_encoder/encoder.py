@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -29,6 +29,7 @@ from sentbed._recipe.load import component_of
 from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
 from sentbed._recipe.recipe import SCHEMA, SHORTEST, EncoderRecipe
+from sentbed._registry.computing_code import components_of
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import (
     ModelError,
@@ -37,6 +38,7 @@ from sentbed.errors import (
     RecipeError,
     RunError,
     SentbedError,
+    printable,
 )
 from sentbed.protocols import (
     BuildContext,
@@ -63,6 +65,8 @@ if TYPE_CHECKING:
 
 BACKBONE = "backbone"
 """Subdirectory of the backbone in a saved encoder."""
+DISTRIBUTIONS = "distributions"
+"""Key of a saved encoder's recipe: the distributions of its parts -> their versions."""
 _ANY_SIDE = "text"
 """Key of the prompt of texts that are neither queries nor documents."""
 ENCODER_FILE = "encoder.toml"
@@ -444,7 +448,7 @@ class Encoder:
 
         def fill(directory: Path) -> None:
             sums = self.placed.save(directory)
-            table = {"schema": SCHEMA, **unstructure(self.recipe, target)}
+            table = encoder_table(self.recipe, target)
             write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
             write_sums(directory, sums)
 
@@ -454,6 +458,20 @@ class Encoder:
         """Restore the weights that `save` wrote to `path`."""
         other = Encoder.build(self.recipe, self.engine, saved=path)
         self.backbone, self.placed = other.backbone, other.placed
+
+
+def encoder_table(recipe: EncoderRecipe, directory: Path) -> dict[str, Any]:
+    """Return the content of the `encoder.toml` of an encoder that is saved in `directory`."""
+    plugins = load_plugins()
+    releases: dict[str, str] = {}
+    for cls in components_of(recipe):
+        info = plugins.origin(cls)
+        if info is not None:
+            releases[info.distribution] = info.version
+    table = {"schema": SCHEMA, **unstructure(recipe, directory)}
+    if releases:
+        table[DISTRIBUTIONS] = dict(sorted(releases.items()))
+    return table
 
 
 def saved_recipe(
@@ -479,6 +497,7 @@ def saved_recipe(
         raise ModelError(
             f"`{file}` has `schema = {schema}`, this version of sentbed reads {SCHEMA}"
         )
+    releases = table.pop(DISTRIBUTIONS, {})
     base = directory.resolve()
     recipe, problems = structure(
         table, EncoderRecipe, document, plugins, base, check=False
@@ -490,7 +509,9 @@ def saved_recipe(
                 portable.data, EncoderRecipe, document, plugins, base, check=False
             )
     if problems:
-        raise RecipeError(problems)
+        raise RecipeError(
+            [*_missing_distributions(releases, document, plugins), *problems]
+        )
     if recipe.backbone.traits.runs_code and not trust_remote_code:
         raise ModelError(
             f"the encoder in `{directory}` wants to run Python code that comes with its model "
@@ -498,6 +519,23 @@ def saved_recipe(
             "or, on the command line, `--trust-remote-code`"
         )
     return recipe
+
+
+def _missing_distributions(
+    releases: Any, document: Document, plugins: Plugins
+) -> Iterator[Problem]:
+    """Yield the distributions that a saved encoder has parts of, and that no plugin here is from."""
+    if not isinstance(releases, dict):
+        return
+    installed = {plugin.distribution for plugin in plugins.plugins}
+    for name, release in releases.items():
+        if name in installed:
+            continue
+        yield document.problem(
+            f"the encoder has parts of {printable(f'{name} {release}')}, which is not installed; "
+            f"`pip install {printable(name)}`",
+            (DISTRIBUTIONS, name),
+        )
 
 
 def _tokens_around_text(tokenizer: Tokenizer) -> int:

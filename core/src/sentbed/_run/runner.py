@@ -40,6 +40,7 @@ from sentbed._run import training_states as states
 from sentbed._run.checkpoints import prune, write_state
 from sentbed._run.context import Kept, RunContext
 from sentbed._run.evaluations import Evaluations, files_of_evaluations
+from sentbed._run.guarded_vector_store import GuardedVectorStore
 from sentbed._run.history import History
 from sentbed._run.manifest import MANIFEST, describe, peak_memory_gib
 from sentbed._run.report_json import RECORD, plain, record_json
@@ -376,12 +377,28 @@ def _require_same_models(context: RunContext, encoders: Mapping[str, Encoder]) -
 
 def _store(context: RunContext) -> VectorStore | None:
     """Return the vector store, or None without one; a resumed run continues its counts."""
-    store: VectorStore | None = None
-    if context.recipe.run.cache:
-        store = context.hooks.vector_store(run=context.run, warn=context.warn)
-    if store is not None and (before := context.facts.get("cache")):
-        store.taken, store.encoded = before["taken"], before["encoded"]
-    return store
+    if not context.recipe.run.cache:
+        return None
+    try:
+        store: VectorStore | None = context.hooks.vector_store(
+            run=context.run, warn=context.warn
+        )
+    except SentbedError:
+        # A setting of the user's is wrong.
+        raise
+    except Exception as error:  # noqa: BLE001 - a plugin's fault must not end the run
+        context.warn(
+            f"the hook `vector_store` failed ({type(error).__name__}: {error}); "
+            "vectors are computed, and not kept"
+        )
+        return None
+    if store is None:
+        return None
+    before = context.facts.get("cache")
+    if before:
+        store.taken = before["taken"]
+        store.encoded = before["encoded"]
+    return GuardedVectorStore(store, context.warn)
 
 
 def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:

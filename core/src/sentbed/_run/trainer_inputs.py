@@ -23,7 +23,7 @@ from sentbed._recipe.recipe import Stage
 from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed._run.context import RunContext
 from sentbed.errors import DataError, RunError, suggest
-from sentbed.protocols import Columns, Dataset, TokenIds, Tokenizer
+from sentbed.protocols import PROGRESS, Columns, Dataset, TokenIds, Tokenizer
 
 VECTORS = "vectors"
 LARGEST = float(np.finfo(np.float32).max)
@@ -72,9 +72,14 @@ class Feed:
                 encoder, length, stage.normalize_text, dataset, path
             )
 
-    def __call__(self, batch: Batch) -> Columns:
-        """Return tokens, vectors of frozen encoders and class indices, by column."""
+    def __call__(self, batch: Batch, progress: float) -> Columns:
+        """Return tokens, vectors of frozen encoders and class indices, by column.
+
+        `progress` is the part of the stage's steps that are over.
+        """
         columns: dict[str, Any] = {}
+        if self.stage.loss.traits.scheduled:
+            columns[PROGRESS] = np.array(progress, np.float32)
         for name, texts in batch.columns.items():
             if name not in self.stage.texts:
                 columns[name] = values_of(self.stage, name, texts, batch.rows)

@@ -214,7 +214,8 @@ class _Loop:
     def _take_step(self) -> str | None:
         """Train on one batch; return the reason if another process of the engine was asked to end."""
         batch = self.sampler.next()
-        columns, facts = self.feed(batch), self.context.facts
+        columns = self.feed(batch, (self.step - 1) / self.total_steps)
+        facts = self.context.facts
         result = self.trainer.step(columns)
         tokens = sum(
             len(column.ids)

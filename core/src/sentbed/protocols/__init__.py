@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         LABEL,
         OF_MACHINE,
         OF_RUN,
+        PROGRESS,
         AnyEncoder,
         Backbone,
         BuildContext,

@@ -252,6 +252,9 @@ class LossOutput:
 LABEL = "label"
 """Column of a data source that holds class names instead of texts; see `LossTraits.classes`."""
 
+PROGRESS = "stage.progress"
+"""Input of a loss that says how much of its stage is over; see `LossTraits.scheduled`."""
+
 
 @attrs.frozen
 class ParameterSettings:
@@ -278,7 +281,8 @@ class Loss(Component):
         """Return `module(inputs: Mapping[str, Tensor]) -> LossOutput`.
 
         `inputs` maps columns to fp32 vectors `(batch, width)`, columns of numbers (`LossTraits.numbers`) to
-        fp32 `(batch,)`, and `label` to class indices `(batch,)`. The module is a pure function of its
+        fp32 `(batch,)`, and `label` to class indices `(batch,)`; a loss that is `scheduled` also gets
+        `stage.progress`, an fp32 scalar. The module is a pure function of its
         arguments and parameters: nothing is kept between calls, gradients are stopped with `.detach()`.
 
         The module, or one within it, may have `parameter_settings`: the name of a parameter of its own -> its

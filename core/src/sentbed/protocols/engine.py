@@ -229,8 +229,8 @@ class Training:
 
 Columns: TypeAlias = Mapping[str, "TokenIds | NDArray[Any]"]
 """A batch, by column: tokens to encode with gradient; float32 `(batch, width)`, vectors of a frozen tower;
-float32 `(batch,)`, numbers; or int64 `(batch,)`, class indices, and under `COLUMN.id` the numbers of a
-column's texts."""
+float32 `(batch,)`, numbers; int64 `(batch,)`, class indices, and under `COLUMN.id` the numbers of a column's
+texts; or under `PROGRESS` a float32 scalar."""
 
 
 class Trainer:

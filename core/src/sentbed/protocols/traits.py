@@ -128,6 +128,9 @@ class LossTraits(ComponentTraits):
     """Momentum in [0, 1): the columns `keys` are encoded without gradient by a copy of the encoder whose
     weights are an exponential moving average, updated after each step as
     `momentum * average + (1 - momentum) * weights`."""
+    scheduled: bool = False
+    """Whether `inputs` has `stage.progress`, an fp32 scalar: the part of the stage's steps that are over, from
+    0 in the first step to nearly 1 in the last. For a temperature or a weight that changes with training."""
     stateful: bool = False
     """Whether its module has `initial_state() -> dict[str, Tensor]`; see `Loss.build`."""
     keys: frozenset[str] = attrs.field(default=frozenset(), validator=_WORDS)

@@ -199,13 +199,13 @@ def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
             with foreign(
                 ModelError, f"`{index}` is no index of weights", "fetch the model again"
             ):
-                found = json.loads(read_file(index, LARGEST_JSON))[
+                file_names = json.loads(read_file(index, LARGEST_JSON))[
                     "weight_map"
                 ].values()
         except SentbedError as error:
             yield str(error)
             continue
-        named += [(index.name, name) for name in dict.fromkeys(map(str, found))]
+        named += [(index.name, name) for name in dict.fromkeys(map(str, file_names))]
     for file, name in named:
         if (
             not isinstance(name, str)

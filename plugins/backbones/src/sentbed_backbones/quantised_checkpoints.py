@@ -92,10 +92,10 @@ def quantisation_problem(config: Mapping[str, Any]) -> str | None:
         method = "mlx"
     if method == "bitsandbytes":
         return _bitsandbytes_problem(settings)
-    known = METHODS.get(str(method))
-    if known is None:
+    quantiser = METHODS.get(str(method))
+    if quantiser is None:
         return _problem(f"an unknown method ({method!r})", ITS_ORIGINAL)
-    return _problem(known.title, known.unquantised)
+    return _problem(quantiser.title, quantiser.unquantised)
 
 
 def _bitsandbytes_problem(settings: Mapping[str, Any]) -> str | None:

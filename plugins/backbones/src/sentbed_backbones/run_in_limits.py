@@ -59,9 +59,9 @@ def main() -> None:
     """Do the task that the arguments name."""
     task, memory, seconds = sys.argv[1:]
     limit_resources(int(memory), int(seconds))
-    asked: dict[str, Any] = json.load(sys.stdin)
+    arguments: dict[str, Any] = json.load(sys.stdin)
     tasks: dict[str, Callable[..., Any]] = {"tokenize": tokenize, "match": match}
-    print(json.dumps(tasks[task](**asked)))
+    print(json.dumps(tasks[task](**arguments)))
 
 
 if __name__ == "__main__":

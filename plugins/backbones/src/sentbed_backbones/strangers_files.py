@@ -201,18 +201,20 @@ def require_bounded_expressions(
 ) -> None:
     """Raise `ModelError` if matching these regular expressions of a file with names does not end in time."""
     if expressions:
-        asked = {"patterns": list(expressions), "names": list(names)}
-        run_in_limits("match", asked, f"matching the regular expressions of `{file}`")
+        task_arguments = {"patterns": list(expressions), "names": list(names)}
+        run_in_limits(
+            "match", task_arguments, f"matching the regular expressions of `{file}`"
+        )
 
 
-def run_in_limits(task: str, asked: Mapping[str, Any], shown: str) -> Any:
+def run_in_limits(task: str, task_arguments: Mapping[str, Any], shown: str) -> Any:
     """Return the answer of a task of `run_in_limits.py`. Raises `ModelError` if it exceeds the limits."""
     arguments = [task, str(MEMORY), str(SECONDS)]
     too_much = f"{shown} did not end within {SECONDS} s and {MEMORY >> 30} GB in a trial; take another model"
     try:
         # More than the processor time, since the machine may be busy.
         done = run_program(
-            PROGRAM, arguments, 3 * SECONDS, ONE_THREAD, json.dumps(asked)
+            PROGRAM, arguments, 3 * SECONDS, ONE_THREAD, json.dumps(task_arguments)
         )
     except subprocess.TimeoutExpired as error:
         raise ModelError(too_much) from error

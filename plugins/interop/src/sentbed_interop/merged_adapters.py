@@ -9,7 +9,7 @@ import attrs
 import tomli_w
 from sentbed import Encoder, RunError
 from sentbed.helpers import write_atomic, write_directory, write_sums
-from sentbed.tools import BACKBONE, ENCODER_FILE, SCHEMA, unstructure
+from sentbed.tools import BACKBONE, ENCODER_FILE, encoder_table
 
 
 def save_merged(encoder: Encoder, path: str | Path) -> None:
@@ -35,7 +35,7 @@ def save_merged(encoder: Encoder, path: str | Path) -> None:
         shutil.rmtree(directory / BACKBONE)
         backbone.save(directory / BACKBONE)
         recipe = attrs.evolve(encoder.recipe, backbone=component)
-        table = {"schema": SCHEMA, **unstructure(recipe, directory)}
+        table = encoder_table(recipe, directory)
         write_atomic(directory / ENCODER_FILE, tomli_w.dumps(table))
         write_sums(directory)
 

@@ -28,6 +28,7 @@ def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
         momentum=next(
             (each.momentum for each in traits if each.momentum is not None), None
         ),
+        scheduled=any(each.scheduled for each in traits),
         stateful=any(each.stateful for each in traits),
         keys=frozenset[str]().union(*(each.keys for each in traits)),
         targets=frozenset[str]().union(*(each.targets for each in traits)),

@@ -71,4 +71,5 @@ class WeightedSum(Nested):
             weights=self.weights,
             columns=columns,
             compares_texts=[loss.traits.compares_texts for loss in self.losses],
+            scheduled=[loss.traits.scheduled for loss in self.losses],
         )

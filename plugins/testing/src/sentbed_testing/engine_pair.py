@@ -13,6 +13,7 @@ import attrs
 from sentbed import Encoder
 from sentbed.protocols import (
     LABEL,
+    PROGRESS,
     Columns,
     Engine,
     Loss,
@@ -187,6 +188,8 @@ def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Co
     places = [(number * ROWS + row) % len(SENTENCES) for row in range(rows)]
     tokenizer = encoder.tokenizer()
     columns: dict[str, Any] = {}
+    if case.loss.traits.scheduled:
+        columns[PROGRESS] = np.array(0.25, np.float32)
     for name in case.columns:
         if name == LABEL:
             classes = len(case.loss.traits.classes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sentbed.protocols import LABEL, LossOutput, Module, Tensor
+from sentbed.protocols import LABEL, PROGRESS, LossOutput, Module, Tensor
 
 from sentbed_testing import torch_module_checks
 from sentbed_testing.component_under_test import Subject
@@ -42,6 +42,8 @@ def draw_vectors(
         needs | ((traits.takes or traits.numbers) if takes else frozenset())
     )
     inputs: Inputs = {}
+    if traits.scheduled:
+        inputs[PROGRESS] = torch.tensor(0.25)
     for number, name in enumerate(columns):
         if name == LABEL:
             inputs[name] = torch.arange(rows) % len(traits.classes)
@@ -188,12 +190,12 @@ def order(subject: Subject) -> Findings:
     module = build(subject)
     inputs = draw_vectors(subject)
     turned = [3, 0, 4, 2, 1]
+    reordered_inputs = dict(inputs)
+    for name, value in inputs.items():
+        if name != PROGRESS:
+            reordered_inputs[name] = value[turned]
     plain = float(call(module, inputs).loss.detach())
-    reordered = float(
-        call(
-            module, {name: value[turned] for name, value in inputs.items()}
-        ).loss.detach()
-    )
+    reordered = float(call(module, reordered_inputs).loss.detach())
     if not abs(reordered - plain) <= TOLERANCE * max(1.0, abs(plain)):
         yield (
             f"in another order of the rows the loss is {reordered:.6g}, not {plain:.6g} "

@@ -303,17 +303,18 @@ def _weights(model: Any) -> dict[str, torch.Tensor]:
 
 
 def _require_additive(config: peft.LoraConfig, directory: Path) -> None:
-    found = [
+    unsupported = [
         name
         for name in ("layer_replication", "target_parameters")
         if getattr(config, name, None)
     ]
     if config.init_lora_weights not in LEAVES_THE_BASE:
-        found.append("init_lora_weights")
-    if found:
+        unsupported.append("init_lora_weights")
+    if unsupported:
         raise ModelError(
-            f"the adapter in `{directory}` has `{found[0]} = {getattr(config, found[0])!r}`, by which the "
-            "weights under it change; merge it into its model with peft, and name the result as `model`"
+            f"the adapter in `{directory}` has `{unsupported[0]} = {getattr(config, unsupported[0])!r}`, "
+            "by which the weights under it change; merge it into its model with peft, and name the result "
+            "as `model`"
         )
 
 
@@ -352,8 +353,8 @@ def _without_head(
     """Rename the weights of an adapter trained on the model with a head, whose layer names have a prefix."""
     inner = f"{model.base_model_prefix}."
     start = "base_model.model."
-    own = any(name.startswith(inner) for name, _ in model.named_modules())
-    if own or not all(key.startswith(start + inner) for key in weights):
+    has_head = any(name.startswith(inner) for name, _ in model.named_modules())
+    if has_head or not all(key.startswith(start + inner) for key in weights):
         return dict(weights)
     if not isinstance(config.target_modules, str | None):
         config.target_modules = [
@@ -436,11 +437,11 @@ def _with_weight(layer: Any, weight: torch.Tensor) -> Any:
 
 def _layers(model: Any) -> torch.nn.ModuleList:
     for path in LAYERS:
-        found = model
+        module = model
         for name in path.split("."):
-            found = getattr(found, name, None)
-        if isinstance(found, torch.nn.ModuleList):
-            return found
+            module = getattr(module, name, None)
+        if isinstance(module, torch.nn.ModuleList):
+            return module
     raise ModelError(
         f"the layers of a `{model.config.model_type}` cannot be found (looked for "
         f"{', '.join(f'`{path}`' for path in LAYERS)}); leave out `layers`"

@@ -187,11 +187,11 @@ class BuiltTransformer(BuiltBackbone):
             and parameters.device_map is not None
         )
         """Whether accelerate has already placed the weights on their devices."""
-        held = (parameters.quantization, parameters.dtype)
-        self.precision = (
-            None if held == (None, "fp32") else " ".join(filter(None, held))
-        )
+        stored_types = (parameters.quantization, parameters.dtype)
+        self.precision: str | None = None
         """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
+        if stored_types != (None, "fp32"):
+            self.precision = " ".join(filter(None, stored_types))
         self.calibration: dict[str, Any] | None = None
         """The products that int8 leaves out, and the texts on which that was found; None if not in int8."""
         self.mask_id: int | None = None
@@ -310,11 +310,11 @@ class BuiltTransformer(BuiltBackbone):
                     [self._vectors_of(packed(batch, None)) for batch in batches]
                 )
 
-        found = products.calibrate(encode)
+        calibration = products.calibrate(encode)
         digest = hashlib.sha256(content).hexdigest()
         self.calibration = {
-            "left_out": list(found.left_out),
-            "products": len(products.made),
+            "left_out": list(calibration.left_out),
+            "products": len(products.parts),
             "texts": digest,
         }
 
@@ -331,12 +331,14 @@ class BuiltTransformer(BuiltBackbone):
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the logits `(n, tokens)` of the last layer's states `(n, width)`; raises `ModelError`."""
-        found = self._language_head().logits(states)
-        if (own := self.tokenizer.placeholder_id) is None:
-            return found
+        values = self._language_head().logits(states)
+        placeholder_id = self.tokenizer.placeholder_id
+        if placeholder_id is None:
+            return values
         # Nothing predicts a placeholder: it has the least logit, also where the head has no row for it.
-        least = found.min(1, keepdims=True)
-        return np.concatenate([found[:, :own], least, found[:, own + 1 :]], 1)
+        least = values.min(1, keepdims=True)
+        before, after = values[:, :placeholder_id], values[:, placeholder_id + 1 :]
+        return np.concatenate([before, least, after], 1)
 
     def output_embedding(self) -> NDArray[np.float32]:
         """Return the last matrix of the head, `(tokens, width)`, without a placeholder.
@@ -344,9 +346,11 @@ class BuiltTransformer(BuiltBackbone):
         Raises:
             ModelError: as `logits`.
         """
-        found = self._language_head().output_embedding()
-        own = self.tokenizer.placeholder_id
-        return found if own is None else np.concatenate([found[:own], found[own + 1 :]])
+        values = self._language_head().output_embedding()
+        placeholder_id = self.tokenizer.placeholder_id
+        if placeholder_id is None:
+            return values
+        return np.delete(values, placeholder_id, axis=0)
 
     def prediction_head(self) -> Module:
         """Return the head to train with.
@@ -416,22 +420,25 @@ class BuiltTransformer(BuiltBackbone):
     def protocol(self) -> dict[str, Any]:
         """The precision that it forces on encoding, the calibration of int8, its intervention, layers other
         than just the last, and what the family adds."""
-        found = self.family.protocol | (
-            {} if self.precision is None else {"precision": self.precision}
-        )
-        found |= {} if self.calibration is None else {"int8": self.calibration}
+        protocol = dict(self.family.protocol)
+        if self.precision is not None:
+            protocol["precision"] = self.precision
+        if self.calibration is not None:
+            protocol["int8"] = self.calibration
         layers = self.parameters.layer_numbers
         intervention: Any = self.parameters.intervention
         if intervention is not None:
-            found["intervention"] = {
+            protocol["intervention"] = {
                 "use": intervention.name,
                 **attrs.asdict(intervention),
             }
             placeholder = intervention.traits.placeholder
             if placeholder is not None:
                 spacing = spacing_of_placeholder(self.tokenizer.original, placeholder)
-                found["intervention"]["placeholder_spacing"] = spacing
-        return found if layers == (-1,) else {**found, "layers": list(layers)}
+                protocol["intervention"]["placeholder_spacing"] = spacing
+        if layers != (-1,):
+            protocol["layers"] = list(layers)
+        return protocol
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
         """Return the equivalent backbone without adapter and quantisation, as component and built."""

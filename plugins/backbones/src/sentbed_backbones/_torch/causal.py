@@ -100,13 +100,16 @@ class CausalFamily(Family):
             ModelError: if it cannot be set, is not what the recipe says, or does not suit the pooler.
         """
         attention = attention_of(model)
-        asked = self.parameters.attention
-        if asked == "causal" and attention.bidirectional:
+        attention_of_recipe = self.parameters.attention
+        if attention_of_recipe == "causal" and attention.bidirectional:
             raise ModelError(
                 f"{_described(model)} attends in both directions with this configuration, and the backbone "
                 'says `attention = "causal"`; take `attention` out, or choose another model'
             )
-        if asked == "bidirectional" and not attention.bidirectional_in_every_block:
+        if (
+            attention_of_recipe == "bidirectional"
+            and not attention.bidirectional_in_every_block
+        ):
             attention = self._with_bidirectional_attention(model)
         elif attention.depends_on_padding or self._contradicts(model, attention):
             raise ModelError(

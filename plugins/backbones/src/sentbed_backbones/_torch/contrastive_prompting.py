@@ -16,16 +16,16 @@ def contrast(seen: BlockStates, scale: float | None) -> torch.Tensor:
     rows, places = (
         torch.arange(size, device=states.device) for size in states.shape[:2]
     )
-    own = states[rows, seen.last].float()
-    steered = own - seen.auxiliary.float()
+    last_states = states[rows, seen.last].float()
+    steered = last_states - seen.auxiliary.float()
     if scale is None:
         # The small number is that of the released code.
-        factor = own.norm(dim=-1, keepdim=True) / (
+        factor = last_states.norm(dim=-1, keepdim=True) / (
             steered.norm(dim=-1, keepdim=True) + 1e-7
         )
     else:
         factor = torch.tensor(scale, device=states.device)
-    here = places == seen.last[:, None]
+    is_last = places == seen.last[:, None]
     return torch.where(
-        here[..., None], (steered * factor).to(states.dtype)[:, None], states
+        is_last[..., None], (steered * factor).to(states.dtype)[:, None], states
     )

@@ -103,8 +103,8 @@ class FastCausal(torch.nn.Module):
         """Whether this class implements the model's forward pass."""
         if type(model) not in ACTIVATIONS:
             return False
-        name, known = ACTIVATIONS[type(model)]
-        return is_plain(model) and getattr(model.config, name) in known
+        name, activations = ACTIVATIONS[type(model)]
+        return is_plain(model) and getattr(model.config, name) in activations
 
     def __init__(
         self,
@@ -235,8 +235,10 @@ class FastCausal(torch.nn.Module):
         change = None
         if act is not None and self.acting is not None:
             change = Change(rows, self.acting.places, act)
-        found = self.run(input_ids, places, turns, mask, group, past, change=change)
-        states = [state[:rows] for state in found]
+        states_of_groups = self.run(
+            input_ids, places, turns, mask, group, past, change=change
+        )
+        states = [state[:rows] for state in states_of_groups]
         if past is not None:
             both = zip(past.states, states, strict=True)
             states = [
@@ -252,21 +254,23 @@ class FastCausal(torch.nn.Module):
     def remember(self, prefix: torch.Tensor, turns: Pair | None) -> Past:
         """Return the cached states of the prefix, computed again unless it is the previous one."""
         shared = len(prefix)
-        own = None if turns is None else (turns[0][:shared], turns[1][:shared])
+        turns_of_prefix = (
+            None if turns is None else (turns[0][:shared], turns[1][:shared])
+        )
         past = self.past
         if (
             past is None
             or not torch.equal(past.ids, prefix)
             or (
                 past.turns is not None
-                and own is not None
-                and not torch.equal(past.turns[0], own[0])
+                and turns_of_prefix is not None
+                and not torch.equal(past.turns[0], turns_of_prefix[0])
             )
         ):
             places = torch.arange(shared, device=prefix.device)
             attended: list[Pair] = []
             states = self.run(prefix[None], places, turns, None, 1, None, attended)
-            self.past = past = Past(prefix.clone(), own, attended, states)
+            self.past = past = Past(prefix.clone(), turns_of_prefix, attended, states)
         return past
 
     def run(
@@ -365,10 +369,10 @@ class FastCausal(torch.nn.Module):
         if self.words.device.type != "cpu":
             return 1
         if shared:
-            wanted = round(TOKENS_BEHIND_A_PREFIX / length)
+            group = round(TOKENS_BEHIND_A_PREFIX / length)
         else:
-            wanted = TOKENS_ALONE // length if self.words.dtype == torch.bfloat16 else 1
-        return max(1, min(wanted, rows))
+            group = TOKENS_ALONE // length if self.words.dtype == torch.bfloat16 else 1
+        return max(1, min(group, rows))
 
     def grouped(self, group: int, length: int, shared: int) -> torch.Tensor:
         """Return the mask of rows that share one attention product after a prefix."""

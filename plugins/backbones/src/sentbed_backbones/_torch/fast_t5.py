@@ -124,8 +124,10 @@ class FastT5(torch.nn.Module):
 
     def decoder_layer(self, products: Products, parts: Any) -> DecoderLayer:
         """Pack a layer of the decoder."""
-        own, cross = parts[0].SelfAttention, parts[1].EncDecAttention
-        itself = own.o.weight.detach().float() @ _behind(parts[0].layer_norm, own.v)
+        self_attention, cross = parts[0].SelfAttention, parts[1].EncDecAttention
+        itself = self_attention.o.weight.detach().float() @ _behind(
+            parts[0].layer_norm, self_attention.v
+        )
         shape = (self.heads, -1, len(itself))
         return DecoderLayer(
             products.linear(itself),
@@ -214,9 +216,9 @@ class FastT5(torch.nn.Module):
                 .view(rows, self.heads, -1)
                 .transpose(0, 1)
             )
-            asked = (query @ layer.key).transpose(0, 1)[:, None]
+            scaled_query = (query @ layer.key).transpose(0, 1)[:, None]
             read = functional.scaled_dot_product_attention(
-                asked, encoded, encoded, attn_mask=bias, scale=1.0
+                scaled_query, encoded, encoded, attn_mask=bias, scale=1.0
             )[:, 0]
             context = (
                 (read.transpose(0, 1) @ layer.value).transpose(0, 1).reshape(rows, -1)
@@ -243,8 +245,8 @@ class FastT5(torch.nn.Module):
 
         The last one is cached, since batches come in order of length.
         """
-        found = self.last_bias
-        if found is None or found[0] != (length, group):
+        cached = self.last_bias
+        if cached is None or cached[0] != (length, group):
             device = self.words.device
             distances = torch.arange(1 - length, length, device=device)
             values = functional.embedding(
@@ -257,11 +259,11 @@ class FastT5(torch.nn.Module):
             ]
             bias = self.blind(of_a_row, same_row)
             side = group * length
-            self.last_bias = found = (
+            self.last_bias = cached = (
                 (length, group),
                 bias.reshape(1, self.heads, side, side),
             )
-        return found[1]
+        return cached[1]
 
     def blind(self, bias: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         """Mask `bias` where not `seen`; a row of padding only weighs all tokens alike, as in transformers."""

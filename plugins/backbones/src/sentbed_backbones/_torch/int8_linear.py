@@ -128,8 +128,8 @@ class Rounding:
         """Return `x` `(rows, width)`, rounded and clamped to uint8."""
         rounded = torch.empty(x.shape, dtype=torch.uint8)
         rows = max(1, CACHED * torch.get_num_threads() // x.shape[1])
-        for some, result in zip(x.split(rows), rounded.split(rows), strict=True):
-            wide = torch.addcmul(self.offsets, some.float(), self.factors).clamp_(
+        for part, result in zip(x.split(rows), rounded.split(rows), strict=True):
+            wide = torch.addcmul(self.offsets, part.float(), self.factors).clamp_(
                 0, STEPS
             )
             # From float to uint8 itself, PyTorch converts one number at a time.

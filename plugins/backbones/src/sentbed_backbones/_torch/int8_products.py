@@ -42,7 +42,7 @@ class Int8Products(Products):
     def __init__(self) -> None:
         super().__init__(torch.float32)
         self.attention = torch.bfloat16 if has_bf16() else torch.float32
-        self.made: list[Int8Part] = []
+        self.parts: list[Int8Part] = []
 
     def linear(
         self,
@@ -55,23 +55,23 @@ class Int8Products(Products):
     ) -> Linear:
         """Return a product that observes its inputs; see `Products.linear`."""
         result = self.attention if attends else self.dtype
-        made = Int8Linear(
+        part = Int8Linear(
             self._pair(weight, bias), activation, join, result, self.attention
         )
-        self.made.append(made)
-        return made
+        self.parts.append(part)
+        return part
 
     def inner(self, widen: Weights, activation: str, narrow: Weights) -> Linear:
         """Return an inner layer that observes its inputs; see `Products.inner`."""
-        made = Int8Inner(
+        part = Int8Inner(
             self._pair(*widen),
             activation,
             self._pair(*narrow),
             self.dtype,
             self.attention,
         )
-        self.made.append(made)
-        return made
+        self.parts.append(part)
+        return part
 
     def _pair(self, weight: torch.Tensor, bias: torch.Tensor | None) -> Pair:
         return self.copied(weight), torch.zeros(
@@ -81,21 +81,22 @@ class Int8Products(Products):
     def calibrate(self, encode: Pass) -> Calibration:
         """Put the products into int8 that can be, after a few passes over the texts."""
         exact = encode()
-        for product in self.made:
+        for product in self.parts:
             product.round()
 
         def cosine(left_out: Sequence[int]) -> float:
-            for number, product in enumerate(self.made):
+            for number, product in enumerate(self.parts):
                 product.choose(number not in left_out)
             return float(functional.cosine_similarity(encode(), exact).mean())
 
-        found, left_out = cosine(()), []
-        if found < LEAST_COSINE:
-            for product in self.made:
+        left_out: list[int] = []
+        mean_cosine = cosine(left_out)
+        if mean_cosine < LEAST_COSINE:
+            for product in self.parts:
                 product.run = product.compare
             encode()
             worst = sorted(
-                range(len(self.made)), key=lambda number: -self.made[number].error
+                range(len(self.parts)), key=lambda number: -self.parts[number].error
             )
             too_few, enough = 0, len(worst)
             while enough - too_few > 1:
@@ -111,9 +112,10 @@ class Int8Products(Products):
                 else:
                     enough = middle
             left_out = sorted(worst[:enough])
-            found = cosine(left_out)
-        for product in self.made:
+            mean_cosine = cosine(left_out)
+        for product in self.parts:
             product.forget()
         return Calibration(
-            found, tuple(f"{number} ({self.made[number].shape})" for number in left_out)
+            mean_cosine,
+            tuple(f"{number} ({self.parts[number].shape})" for number in left_out),
         )

@@ -59,26 +59,32 @@ class Acting:
                 f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "
                 "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
             )
-        known: dict[Place, torch.Tensor] = {}
+        recorded: dict[Place, torch.Tensor] = {}
         if auxiliary is not None:
             recorder = Recorder(self.places, last_tokens(*auxiliary))
             with suppress(ReachedError):
                 run(*auxiliary, recorder)
-            known = recorder.found
+            recorded = recorder.states
         last = last_tokens(input_ids, attention_mask)
-        found = None
+        placeholder = None
         if self.placeholder_id is not None:
             # The template's is the first one, a text may hold the same token.
-            found = (input_ids == self.placeholder_id).int().argmax(1)
+            placeholder = (input_ids == self.placeholder_id).int().argmax(1)
 
         def act(place: Place, states: torch.Tensor) -> torch.Tensor:
             seen = BlockStates(
-                *place, states, input_ids, attention_mask, last, found, known.get(place)
+                *place,
+                states,
+                input_ids,
+                attention_mask,
+                last,
+                placeholder,
+                recorded.get(place),
             )
             changed = self.function(seen)
             if changed.shape != states.shape:
-                said = f"gives {tuple(changed.shape)} for states {tuple(states.shape)}, expected the same shape"
-                raise fault(type(self.component), "build", said)
+                wrong = f"gives {tuple(changed.shape)} for states {tuple(states.shape)}, expected the same shape"
+                raise fault(type(self.component), "build", wrong)
             return changed.to(states.dtype)
 
         return act
@@ -114,12 +120,12 @@ class Recorder:
     def __init__(self, places: Collection[Place], last: torch.Tensor) -> None:
         self.places = frozenset(places)
         self.rows, self.last = torch.arange(len(last), device=last.device), last
-        self.found: dict[Place, torch.Tensor] = {}
+        self.states: dict[Place, torch.Tensor] = {}
 
     def __call__(self, place: Place, states: torch.Tensor) -> torch.Tensor:
         """Record one place."""
-        self.found[place] = states[self.rows, self.last]
-        if self.found.keys() == self.places:
+        self.states[place] = states[self.rows, self.last]
+        if self.states.keys() == self.places:
             raise ReachedError
         return states
 
@@ -161,16 +167,16 @@ def module_at(block: Any, point: str) -> Any:
     """
     if point == INPUT:
         return block
-    found = [
+    projections = [
         module
         for name, module in block.named_modules()
         if ("attn" in name or "attention" in name)
         and name.rpartition(".")[2] in PROJECTIONS
     ]
-    if len(found) != 1:
+    if len(projections) != 1:
         raise ModelError(
-            f"`{type(block).__name__}` has {len(found)} projections of attention heads "
+            f"`{type(block).__name__}` has {len(projections)} projections of attention heads "
             f"(`{'`, `'.join(PROJECTIONS)}`), expected one, to intervene at `{HEADS}`; choose another model, "
             f"or an intervention at `{INPUT}`"
         )
-    return found[0]
+    return projections[0]

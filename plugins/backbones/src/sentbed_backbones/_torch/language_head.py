@@ -68,10 +68,10 @@ class LanguageHead:
         trained = model.get_input_embeddings().weight
         live = live and trained.dtype == torch.float32
         for name, value in dict(_weights(whole, words, trained, files, live)).items():
-            owner, _, own = name.rpartition(".")
+            owner, _, attribute = name.rpartition(".")
             shared = isinstance(value, torch.nn.Parameter)
             weight = value if shared else torch.nn.Parameter(value, requires_grad=False)
-            setattr(whole.get_submodule(owner), own, weight)
+            setattr(whole.get_submodule(owner), attribute, weight)
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
                 raise ModelError(
@@ -83,10 +83,10 @@ class LanguageHead:
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the logits `(n, tokens)` of states `(n, width)`."""
         tokens = int(self.model.config.vocab_size)
-        given = torch.from_numpy(np.ascontiguousarray(states, np.float32))
+        inputs = torch.from_numpy(np.ascontiguousarray(states, np.float32))
         parts = []
         with torch.inference_mode():
-            for rows in given.split(max(1, LOGITS // tokens)):
+            for rows in inputs.split(max(1, LOGITS // tokens)):
                 self.given.states = rows[:, None]
                 output = self.model(
                     input_ids=torch.zeros(len(rows), 1, dtype=torch.long)
@@ -104,8 +104,8 @@ class LanguageHead:
                 f"`{type(self.model).__name__}` does not say which weights are its output embedding "
                 "(`get_output_embeddings`); choose another model"
             )
-        found: NDArray[np.float32] = self.last.weight.detach().float().numpy()
-        return found
+        weights: NDArray[np.float32] = self.last.weight.detach().float().numpy()
+        return weights
 
 
 class TrainableHead(torch.nn.Module):
@@ -131,13 +131,13 @@ def mask_id_of(tokenizer: Any) -> int:
     """Return the id of the mask token or, in its absence, of `_`. Raises `ModelError` if there is neither."""
     if tokenizer.mask_token_id is not None:
         return int(tokenizer.mask_token_id)
-    found = tokenizer.get_vocab().get(BLANK)
-    if found is None:
+    blank_id = tokenizer.get_vocab().get(BLANK)
+    if blank_id is None:
         raise ModelError(
             f"the tokenizer has neither a mask token nor a token {BLANK!r}, by which tokens are masked; take "
             "another model, or add a mask token to its tokenizer"
         )
-    return int(found)
+    return int(blank_id)
 
 
 class Vocabulary(Sequence[str]):
@@ -151,7 +151,7 @@ class Vocabulary(Sequence[str]):
 
     def __getitem__(self, place: Any) -> Any:
         if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(self.size))]
+            return [self[number] for number in range(*place.indices(self.size))]
         if not -self.size <= place < self.size:
             raise IndexError(place)
         return self.tokenizer.decode(
@@ -173,19 +173,19 @@ def _weights(
     names: dict[int, list[str]] = {}
     for name, parameter in whole.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    own = {
+    names_of_head = {
         name
         for identity, same in names.items()
         if identity != id(words)
         for name in same
     }
-    directory = files() if own else None
-    found = {} if directory is None else _read(directory, own)
+    directory = files() if names_of_head else None
+    weights = {} if directory is None else _read(directory, names_of_head)
     for identity, same in names.items():
         if identity == id(words):
             value = trained if live else trained.detach().float().cpu().clone()
         else:
-            kept = next((name for name in same if name in found), None)
+            kept = next((name for name in same if name in weights), None)
             if kept is None:
                 where = (
                     "a model with random weights"
@@ -196,7 +196,7 @@ def _weights(
                     f"{where} has no `{same[0]}`, a weight of the head with which `{type(whole).__name__}` "
                     "predicts tokens; take files that were saved with it, or leave out what reads predictions"
                 )
-            value = found[kept]
+            value = weights[kept]
         expected = tuple(whole.get_parameter(same[0]).shape)
         if tuple(value.shape) != expected:
             raise ModelError(
@@ -217,11 +217,11 @@ def _read(files: Path, names: set[str]) -> dict[str, torch.Tensor]:
         )
         if name.endswith(new)
     }
-    found = {}
+    weights = {}
     for file in sorted(files.glob("*.safetensors")):
-        with safe_open(file, "pt") as weights:
-            for key in weights.keys():  # noqa: SIM118 - it is no mapping
+        with safe_open(file, "pt") as tensors:
+            for key in tensors.keys():  # noqa: SIM118 - it is no mapping
                 name = old.get(key, key)
                 if name in names:
-                    found[name] = weights.get_tensor(key).float()
-    return found
+                    weights[name] = tensors.get_tensor(key).float()
+    return weights

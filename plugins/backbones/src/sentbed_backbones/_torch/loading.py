@@ -196,11 +196,11 @@ def _with_adapter(
     return load_adapter(model, directory)
 
 
-def _hashes(directory: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
+def _hashes(directory: Path, hashes: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the hash of each file of weights; those in `known` are not computed again."""
-    known = known or {}
+    hashes = hashes or {}
     files = sorted(directory.glob("*.safetensors"))
-    return {file.name: known.get(file.name) or sha256(file) for file in files}
+    return {file.name: hashes.get(file.name) or sha256(file) for file in files}
 
 
 def _from_directory(
@@ -312,10 +312,10 @@ def _load(
     )
     if missing or mismatched or unused:
         # transformers would only warn, initialise missing weights at random and drop unused ones.
-        found = f"{len(missing)} weights missing, {len(mismatched)} of another shape, {len(unused)} unused"
+        counts = f"{len(missing)} weights missing, {len(mismatched)} of another shape, {len(unused)} unused"
         first = (missing + mismatched + unused)[0]
         raise ModelError(
-            f"the weights in `{directory}` do not fit its `config.json`: {found}, the first is `{first}`; "
+            f"the weights in `{directory}` do not fit its `config.json`: {counts}, the first is `{first}`; "
             f"{family.advice(missing)}"
         )
     for name, parameter in model.named_parameters():
@@ -406,8 +406,8 @@ def _spread(model: Any, parameters: Transformer) -> Any:
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
     with foreign(ModelError, f"`{file}` cannot be read", "save this encoder again"):
-        found = json.loads(read_file(file))["sha256"]
-    if found != origin.get("sha256"):
+        recorded_hashes = json.loads(read_file(file))["sha256"]
+    if recorded_hashes != origin.get("sha256"):
         raise ModelError(
             f"the adapter beside `{file}` was trained on other weights than those of `{origin['model']}`, or "
             "on another conversion of them; put the model back, or name the right one as `model`"

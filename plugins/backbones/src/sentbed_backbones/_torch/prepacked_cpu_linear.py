@@ -107,10 +107,14 @@ def linear(
     """
     activate, post, variant = ACTIVATIONS[activation]
     # oneDNN refuses bf16 on processors without AVX-512.
-    known = (
+    has_type = (
         weight.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
     )
-    if weight.device.type == "cpu" and torch.backends.mkldnn.is_available() and known:
+    if (
+        weight.device.type == "cpu"
+        and torch.backends.mkldnn.is_available()
+        and has_type
+    ):
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
 
         def with_packed(

@@ -13,5 +13,7 @@ def prepend(seen: BlockStates) -> torch.Tensor:
     rows, places = (
         torch.arange(size, device=states.device) for size in states.shape[:2]
     )
-    here = places == seen.placeholder[:, None]
-    return torch.where(here[..., None], states[rows, seen.last][:, None], states)
+    is_placeholder = places == seen.placeholder[:, None]
+    return torch.where(
+        is_placeholder[..., None], states[rows, seen.last][:, None], states
+    )

@@ -206,13 +206,13 @@ def blocks_of(model: Any) -> Any:
         for name in lists
         if not any(name.startswith(f"{other}.") for other in lists)
     ]
-    found = [lists[name] for name in outer if len(lists[name]) == count]
-    if len(found) != 1:
+    matching = [lists[name] for name in outer if len(lists[name]) == count]
+    if len(matching) != 1:
         raise ModelError(
-            f"`{type(base).__name__}` has {len(found)} lists of {count} blocks, expected one, to end the "
+            f"`{type(base).__name__}` has {len(matching)} lists of {count} blocks, expected one, to end the "
             'pass at a layer; read the last layer, `layers = "last"`, or choose another model'
         )
-    return found[0]
+    return matching[0]
 
 
 def first_states(

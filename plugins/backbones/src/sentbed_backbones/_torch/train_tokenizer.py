@@ -47,7 +47,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         raise ModelError(NO_TEXT)
     special = list(SPECIAL_TOKENS.values())
     alphabet = _alphabet(words, (vocab_size - len(special)) // 4)
-    known = (
+    trained_words = (
         word
         for word, count in words.items()
         if len(word) <= LONGEST_WORD and alphabet.issuperset(word)
@@ -67,7 +67,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
         limit_alphabet=len(alphabet),
         show_progress=False,
     )
-    draft.train_from_iterator(known, trainer)
+    draft.train_from_iterator(trained_words, trainer)
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
             vocab=draft.get_vocab(), unk_token=SPECIAL_TOKENS["unk_token"]
@@ -120,11 +120,11 @@ def train_byte_bpe(
 
 
 def _required(texts: Iterable[str]) -> Iterator[str]:
-    found = False
+    has_text = False
     for text in texts:
-        found = True
+        has_text = True
         yield text
-    if not found:
+    if not has_text:
         raise ModelError(NO_TEXT)
 
 

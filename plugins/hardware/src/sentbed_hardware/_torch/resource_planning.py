@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from sentbed.helpers import physical_memory, usable_cores
-from sentbed.protocols import LABEL, Loss, Module, Pooler
+from sentbed.protocols import LABEL, PROGRESS, Loss, Module, Pooler
 from sentbed_common import Device, Sketch, memory_limit
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
@@ -90,6 +90,8 @@ def sketch_loss(
         module = loss.build(width).train()
         state = module.initial_state() if loss.traits.stateful else None
         inputs: dict[str, torch.Tensor] = {}
+        if loss.traits.scheduled:
+            inputs[PROGRESS] = torch.tensor(0.0)
         for column in sorted(columns):
             numbers = torch.zeros(batch_size, dtype=torch.int64)
             if column == LABEL:
