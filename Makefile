@@ -30,10 +30,11 @@ PAPERS := tests/test_paper_recipes_from_hub.py
 # What `make test` leaves out, in five parts.
 test-long: test-slow test-papers test-real test-alone test-jax
 
-# More families, precisions and processes, killed studies, the documentation's code: `make test-slow SLOW=plugins`.
+# More families, precisions and processes, killed studies, the documentation's code, and five times as many examples
+# of each property: `make test-slow SLOW=plugins`.
 SLOW ?= tests core/tests plugins
 test-slow: $(VENV)/.dev
-	$(WORKERS) -m 'slow and not alone and not jax and not gpu' --ignore tests/real --ignore $(PAPERS) $(SLOW)
+	$(WORKERS) --hypothesis-profile thorough -m '(slow or hypothesis) and not alone and not jax and not gpu' --ignore tests/real --ignore $(PAPERS) $(SLOW)
 
 # All of them, two steps a stage, and a table of what was run.
 test-papers: $(VENV)/.dev

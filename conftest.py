@@ -8,6 +8,7 @@ import random
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator
 from functools import cache
 from importlib.metadata import EntryPoint, distributions
@@ -159,7 +160,7 @@ FURTHER = frozenset(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what repeats a test with a further family of the same form as slow."""
+    """Mark as slow what repeats a quick test: further families of the same form, and the rest of a sweep."""
     words = {
         item: re.split(r"[-/\[\] ]", item.name.partition("[")[2]) for item in items
     }
@@ -170,6 +171,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         first.setdefault(item.nodeid.partition("[")[0], item)
     for item in further.difference(first.values()):
         item.add_marker(pytest.mark.slow)
+    _slow_rest_of_sweeps(items)
+
+
+def _slow_rest_of_sweeps(items: list[pytest.Item]) -> None:
+    """Mark all but the first cases of a test with the mark `sweep` as slow."""
+    quick_cases: Counter[str] = Counter()
+    for item in items:
+        sweep = item.get_closest_marker("sweep")
+        if sweep is None or item.get_closest_marker("slow"):
+            continue
+        function = item.nodeid.partition("[")[0]
+        (limit,) = sweep.args
+        if quick_cases[function] == limit:
+            item.add_marker(pytest.mark.slow)
+        else:
+            quick_cases[function] += 1
 
 
 @pytest.hookimpl(wrapper=True)

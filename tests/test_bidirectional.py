@@ -94,6 +94,7 @@ def test_a_prompt_before_every_text_is_not_shared(kind: str) -> None:
     assert np.abs(together - together[0]).max() > 1e-3
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "pooler", [First(), Mean(), Last()], ids=lambda pooler: pooler.name
 )

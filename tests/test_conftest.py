@@ -24,6 +24,10 @@ def test_unmarked(): busy()
 @pytest.mark.slow
 def test_marked(): busy()
 
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("case", ["quick", "rest"])
+def test_swept(case): busy()
+
 def test_first(): assert random.random() == random.Random(7).random()
 
 def test_second(): assert random.random() == random.Random(7).random()
@@ -31,7 +35,7 @@ def test_second(): assert random.random() == random.Random(7).random()
 
 
 @pytest.mark.whole
-def test_a_slow_test_without_a_mark_fails_and_each_begins_with_the_seed(
+def test_a_slow_test_without_a_mark_fails_as_does_the_first_of_a_sweep_and_each_begins_with_the_seed(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_slow.py").write_text(SLOW)
@@ -60,7 +64,8 @@ def test_a_slow_test_without_a_mark_fails_and_each_begins_with_the_seed(
         cwd=tmp_path,
         env=environment,
     )
-    assert "1 failed, 3 passed" in done.stdout, done.stdout
+    assert "2 failed, 4 passed" in done.stdout, done.stdout
     assert "test_slow.py::test_unmarked" in done.stdout
+    assert "test_slow.py::test_swept[quick]" in done.stdout
     assert "without a mark a test may take 0.2 s" in done.stdout
     assert "--seed 7" in done.stdout

@@ -109,6 +109,7 @@ def by_a_loop(
     return torch.stack(rows).numpy()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("template", TEMPLATE)
 @pytest.mark.parametrize("pooler", ["mean", "last"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,6 +138,7 @@ def test_the_second_sentence_and_what_follows_it_are_pooled(
         prefixes.clear()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_sentence_has_a_vector(kind: str, models: dict[str, Path]) -> None:
     for template in TEMPLATE.values():

@@ -165,6 +165,7 @@ def cosines(
 # --- prompts around a causal model -------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("reuse_prefix", [True, False])
 @pytest.mark.parametrize(
     "demonstration", [None, DEMONSTRATION], ids=["bare", "demonstration"]
@@ -264,6 +265,7 @@ def test_only_the_sentence_in_a_prompt_is_cut(model: Callable[[str], Path]) -> N
 # --- encoders ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["t5", "t5-1.0"])
 def test_the_poolers_of_sentence_t5(model: Callable[[str], Path], kind: str) -> None:
     directory = model(kind)
@@ -296,6 +298,7 @@ def test_the_mask_of_prompt_bert(model: Callable[[str], Path]) -> None:
     assert_close(encoder.encode(sentences), expected)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["bert", "t5", "opt", "gpt2"])
 def test_the_first_and_the_last_layer(model: Callable[[str], Path], kind: str) -> None:
     directory = model(kind)
@@ -334,6 +337,7 @@ def recipe_of(
     )
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_batch_of_mixed_lengths_is_one_by_one(
     model: Callable[[str], Path], kind: str
@@ -346,6 +350,7 @@ def test_a_batch_of_mixed_lengths_is_one_by_one(
     assert_close(encoder.encode(texts[::-1]), together[::-1])
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_bf16_vectors_point_where_fp32_vectors_do(
     model: Callable[[str], Path], kind: str
@@ -362,6 +367,7 @@ def test_bf16_vectors_point_where_fp32_vectors_do(
         assert cosines(narrow, wide).mean() >= 0.999
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("lora", [None, LoRA(r=4)], ids=["plain", "lora"])
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_saved_and_an_exported_encoder_give_the_same_vectors(

@@ -118,6 +118,7 @@ def test_a_backbone_that_shares_no_prefix_computes_it_in_every_text(texts: STS) 
     assert found["tokens"] == found["tokens-unshared"]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["bert", "opt", "causal", "t5"])
 def test_operations_are_those_that_a_plan_has_for_the_batches(
     kind: str, tmp_path: Path
@@ -151,6 +152,7 @@ def test_operations_of_several_prompts_are_the_sum_of_those_of_each(texts: STS) 
     )
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("prompt", [EOL, [EOL, COT]], ids=["one", "two"])
 def test_what_was_encoded_or_kept_before_changes_no_count(
     prompt: Any, texts: STS, tmp_path: Path

@@ -58,7 +58,22 @@ ON_CPU = dict(
     engine_suite(CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT)
 )
 ON_TPU = dict(engine_suite(TPU, reference=CPU, plugins=PLUGINS, groups=EACH))
-QUICK = first_of_each(ON_CPU)
+SIMPLE_POOLERS = {"mean", "mean+head", "decoder"}
+"""The plain pooler of each backbone; the slow tests have the others."""
+OF_EVERY_BACKBONE = {"encode", "gradients"}
+"""Rules that quick tests try with all backbones, and others with BERT."""
+
+
+def is_quick(name: str) -> bool:
+    if "/" not in name:
+        return True
+    rule, backbone, pooler, *_ = name.split("/")
+    return pooler in SIMPLE_POOLERS and (
+        backbone == "bert" or rule in OF_EVERY_BACKBONE
+    )
+
+
+QUICK = {name for name in first_of_each(ON_CPU) if is_quick(name)}
 
 
 @pytest.mark.parametrize(

@@ -454,10 +454,18 @@ def broken(sound: EnginePair, fault: Mapping[str, Any]) -> EnginePair:
     return pair
 
 
-@pytest.mark.parametrize(
-    ("rule", "fault", "loss", "says"),
-    [pytest.param(*fault[1:], id=fault[0].replace(" ", "-")) for fault in FAULTS],
-)
+def fault_cases() -> list[Any]:
+    """Return the faults as parameters; the first that a rule finds is a quick case."""
+    rules = set()
+    parameters = []
+    for name, *fault in FAULTS:
+        marks = pytest.mark.slow if fault[0] in rules else ()
+        parameters.append(pytest.param(*fault, id=name.replace(" ", "-"), marks=marks))
+        rules.add(fault[0])
+    return parameters
+
+
+@pytest.mark.parametrize(("rule", "fault", "loss", "says"), fault_cases())
 def test_a_planted_fault_is_found_by_its_rule(
     sound: EnginePair,
     small: Mapping[str, Case],

@@ -113,6 +113,7 @@ def _marked(names: list[str]) -> list[Any]:
     ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "name", _marked([name for name in LAYOUTS if name not in REFUSED])
 )

@@ -80,6 +80,7 @@ def test_a_pair_that_cannot_work_is_refused_with_reason_and_alternative(
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("backbone", "pooler", "reason", "instead"), PAIRS)
 def test_every_alternative_that_is_named_passes(
     tmp_path: Path, backbone: str, pooler: str, reason: str, instead: str

@@ -197,6 +197,7 @@ CASES = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "reuse_prefix", [True, pytest.param(False, marks=pytest.mark.slow)]
 )
@@ -238,6 +239,7 @@ def test_the_pass_of_transformers_gives_the_vectors_of_the_packed_one(
         np.testing.assert_allclose(row, one.numpy(), rtol=0, atol=1e-5)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("layers", [[3], [-2]], ids=str)
 @pytest.mark.parametrize("method", ["TP", "NS"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
@@ -318,6 +320,7 @@ def test_several_prompts_and_an_intervention_are_the_mean_of_each(
     np.testing.assert_allclose(both, sum(each) / 2, rtol=0, atol=1e-5)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.skipif(
     not bf16_instructions(), reason="needs a processor with bf16 instructions"
 )
@@ -335,6 +338,7 @@ def test_bf16_stays_near(method: str) -> None:
     assert cosines.min() > 0.999
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("intervention", [TP, NS], ids=["TP", "NS"])
 def test_a_saved_encoder_keeps_it(intervention: Any, tmp_path: Path) -> None:
     encoder = built("opt", intervention)
@@ -346,6 +350,7 @@ def test_a_saved_encoder_keeps_it(intervention: Any, tmp_path: Path) -> None:
     assert loaded.protocol() == encoder.protocol()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("to", ["sentence-transformers", "onnx"])
 def test_other_formats_refuse_it(to: str, tmp_path: Path) -> None:
     built("opt", TP).save(tmp_path / "e")

@@ -165,6 +165,7 @@ def theirs(
     }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("with_corpus", [False, True])
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: "-".join(rules) or "none")
 def test_negatives_are_those_of_sentence_transformers(

@@ -328,6 +328,7 @@ def test_the_engine_on_jax_refuses_it_too(save_whole: Callable[[str], Path]) -> 
         trainer_of(encoder, LOSS)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("lora", [False, True], ids=["full", "lora"])
 def test_a_stage_of_contrast_goes_on_with_the_weights_of_the_prediction(
     lora: bool, save_whole: Callable[[str], Path], tmp_path: Path

@@ -106,6 +106,7 @@ def prompts(template: str) -> list[str]:
     return [TEMPLATES[template].replace("{text}", text) for text in filled]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_probabilities_are_those_of_transformers_and_the_report_has_them(
     kind: str, models: Mapping[str, Any], recipe_of: Callable[..., Any], tmp_path: Path

@@ -183,6 +183,7 @@ def test_a_nested_loss_trains_and_logs_its_parts(tmp_path: Path) -> None:
     assert first["128"] == pytest.approx(parts, rel=1e-5)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("loss", ["cosent", "angle", "cosine-mse", "pearson"])
 def test_scores_of_a_file_train_an_encoder(tmp_path: Path, loss: str) -> None:
     rows = "".join(f"a plane {k}\ta train {k}\t{k % 6}\n" for k in range(12))
@@ -206,6 +207,7 @@ loss = {loss}
 """
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("loss", "texts"),
     [

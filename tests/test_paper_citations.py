@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from paper_citations import KINDS, STRUCTURE, Citation, citations
-from paper_coverage import COVERAGE, PAPERS, ROOT
+from paper_coverage import COVERAGE
+from paper_studies import PAPERS, ROOT
 
 HYPERPARAMETERS = ROOT / "tests" / "papers" / "hyperparameters.toml"
 HEADINGS = {

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 from paper_contradictions import Claim, claims
-from paper_coverage import study
+from paper_studies import study
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,6 @@ import pytest
 from numpy.typing import NDArray
 from paper_coverage import (
     COVERAGE,
-    PAPERS,
-    ROOT,
     Place,
     Printed,
     keys,
@@ -24,8 +22,8 @@ from paper_coverage import (
     offer,
     printed,
     resolve,
-    study,
 )
+from paper_studies import PAPERS, ROOT, study
 from sentbed import FilePath
 from sentbed.protocols import Evaluator, Prepared, Vectors
 from sentbed_evaluators.sentbench import SentBench

@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 import pytest
-from paper_coverage import ROOT
 from paper_settings import encoders, recipes, stages
+from paper_studies import ROOT
 from sentbed._run.batch_sampling import Sampler
 from sentbed.protocols import Dataset
 

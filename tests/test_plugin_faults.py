@@ -98,15 +98,23 @@ class Site:
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr
 
-    def said_of(self, plugin: str) -> list[str]:
-        """Return what `sentbed plugins` says of a plugin: its line, and the reason below."""
+    def plugins(self) -> list[str]:
+        """Return the lines of `sentbed plugins`."""
         code, output = self.sentbed("plugins")
         assert code == 0
-        lines = output.splitlines()
-        (at,) = (
-            number for number, line in enumerate(lines) if line.startswith(f"{plugin} ")
-        )
-        return [" ".join(lines[at].split()), lines[at + 1].strip()]
+        return output.splitlines()
+
+    def said_of(self, plugin: str) -> list[str]:
+        """Return what `sentbed plugins` says of a plugin: its line, and the reason below."""
+        return line_and_reason(self.plugins(), plugin)
+
+
+def line_and_reason(lines: list[str], plugin: str) -> list[str]:
+    """Return the line of a plugin, and the reason below it."""
+    (at,) = (
+        number for number, line in enumerate(lines) if line.startswith(f"{plugin} ")
+    )
+    return [" ".join(lines[at].split()), lines[at + 1].strip()]
 
 
 @pytest.fixture
@@ -153,12 +161,13 @@ def test_one_that_is_slow_to_import_is_named_with_its_seconds_and_libraries(
     # Stands for the library, which takes longer.
     (site.path / "torch.py").write_text("")
     site.install("heavy-plugin", "import torch\n" + POOLER.replace('"mean"', '"heavy"'))
-    line, said = site.said_of("slow_plugin")
+    lines = site.plugins()
+    line, said = line_and_reason(lines, "slow_plugin")
     assert line.endswith(" loaded")
     assert re.fullmatch(
         r"takes 0\.[789] s to import; import what is heavy where it is used", said
     )
-    _, said = site.said_of("heavy_plugin")
+    _, said = line_and_reason(lines, "heavy_plugin")
     assert re.fullmatch(
         r"takes \d\.\d s to import and loads `torch` at module level; import what is heavy where it is used",
         said,
@@ -200,6 +209,7 @@ def test_one_that_misspells_a_hook(site: Site) -> None:
     assert site.sentbed("check", QUICKSTART) == (0, FINE)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("api", ["4.0", "3.1"])
 def test_one_that_needs_a_newer_api(api: str, site: Site) -> None:
     site.install(

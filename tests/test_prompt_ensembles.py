@@ -155,6 +155,7 @@ def test_the_vectors_of_each_published_template_are_those_of_a_loop_in_transform
         np.testing.assert_allclose(encoder.encode(TEXTS), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("kind", "prompts", "layers"),
     [
@@ -191,6 +192,7 @@ def test_several_prompts_give_the_mean_of_their_vectors_in_one_pass_each(
     assert min(shared for _, shared in counted) >= 4
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 @pytest.mark.parametrize("kind", ["opt", "causal"])
 def test_each_prompt_may_read_layers_of_its_own(
@@ -321,6 +323,7 @@ def trained(kind: str, ensemble: str, runtime: Any = None) -> Encoder:
     return built(kind, TRAINED, [2], runtime, dropout=0.0, ensemble=ensemble)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("micro_batch", [None, 1])
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 def test_gradients_go_through_all_prompts(
@@ -382,6 +385,7 @@ def test_jax_has_the_same_gradients(ensemble: str, micro_batch: int | None) -> N
         )
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("ensemble", ["mean", "concatenate"])
 def test_a_stage_trains_an_encoder_with_several_prompts(
     ensemble: str, tmp_path: Path

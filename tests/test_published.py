@@ -181,6 +181,7 @@ def test_a_file_that_was_changed_or_is_of_no_table_fails_the_check(paper: Path) 
     assert generate(paper / "table.csv", "--check", recipes=paper).returncode == 0
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from paper_coverage import PAPERS, ROOT
-from sentbed.tools import load_plugins, load_recipe, unstructure
-from sentbed_studies.study import read_study
+from paper_studies import PAPERS, ROOT, cells, files
+from sentbed.tools import unstructure
 
 MODELS: dict[str, dict[str, Any]] = tomllib.loads(
     (ROOT / "tests" / "papers" / "models.toml").read_text("utf-8")
@@ -22,7 +21,7 @@ FILES = [
     for path in sorted(PAPERS.rglob("*.toml"))
     if "published" not in path.relative_to(PAPERS).as_posix()
 ]
-RECIPES = [path for path in FILES if "schema" in tomllib.loads(path.read_text("utf-8"))]
+RECIPES = files()
 PARTS = ("models", "data", "memory", "time")
 NAMES = [path.relative_to(PAPERS).as_posix() for path in RECIPES]
 
@@ -58,20 +57,16 @@ def sized(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 @cache
-def cells(name: str) -> tuple[Mapping[str, Any], ...]:
+def tables(name: str) -> tuple[Mapping[str, Any], ...]:
     """Return every cell of a recipe as a table."""
-    plugins = load_plugins()
-    recipe = load_recipe(PAPERS / name, look=False, plugins=plugins)
-    if "study" not in recipe.tables:
-        return (unstructure(recipe),)
-    study = read_study(PAPERS / name, plugins=plugins, look=False)
-    return tuple(unstructure(cell.recipe) for cell in study.cells)
+    recipes = cells(name.removesuffix(".toml")).values()
+    return tuple(unstructure(recipe) for recipe in recipes)
 
 
 def models_of(name: str) -> set[str]:
     models = {
         encoder["backbone"].get("model", "pkg:none")
-        for cell in cells(name)
+        for cell in tables(name)
         for encoder in cell["encoders"].values()
     }
     return {model for model in models if not model.startswith("pkg:")}
@@ -130,7 +125,7 @@ def test_the_head_names_the_data_of_the_recipe(name: str) -> None:
     directories = tuple(
         f"data:{place.rstrip(',;')}" for place in re.findall(r"DIR/(\S+)", text)
     )
-    for location in {location for cell in cells(name) for location in locations(cell)}:
+    for location in {location for cell in tables(name) for location in locations(cell)}:
         if location.startswith("hub:"):
             assert f"of the hub {location.removeprefix('hub:')}" in text
         else:

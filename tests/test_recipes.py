@@ -122,6 +122,9 @@ CELLS = {
 }
 """Recipe -> its runs: those of a study are its cells, under each of its seeds."""
 
+MANY_CELLS = 12
+"""Studies with more cells are checked by the slow tests."""
+
 
 def test_every_recipe_is_counted() -> None:
     files = {
@@ -191,7 +194,13 @@ def _loaded(load: Callable[..., Any], path: Path) -> Any:
         return load(path, overrides, look=False)
 
 
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if cells > MANY_CELLS else ())
+        for name, cells in CELLS.items()
+    ],
+)
 def test_a_recipe_passes_check_with_all_of_its_cells(
     name: str, data_directory: Path
 ) -> None:
@@ -301,7 +310,12 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
     )
     path = ROOT / "recipes" / "quickstart.toml"
     recipe = sentbed.load_recipe(
-        path, ["stage.triplets.data.limit=192", "stage.triplets.epochs=1"]
+        path,
+        [
+            "stage.triplets.data.limit=64",
+            "stage.triplets.epochs=1",
+            "encoder.max_length=16",
+        ],
     )
     result = sentbed.run(recipe, tmp_path / "run")
     names = {path.name for path in result.directory.iterdir()}
@@ -325,7 +339,7 @@ def test_the_quickstart_leaves_a_complete_run_directory(tmp_path: Path) -> None:
     )
     manifest = json.loads((result.directory / "manifest.json").read_text())
     assert manifest["weights"]["encoder"]["sha256"]["model.safetensors"]
-    assert manifest["data"]["triplets"]["rows"] == 192
+    assert manifest["data"]["triplets"]["rows"] == 64
     again = sentbed.Encoder.load(result.directory / "encoder")
     vectors = again.encode(["A cat sits on the mat.", "A dog barks at night."])
     assert vectors.shape == (2, 384)

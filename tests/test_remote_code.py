@@ -104,6 +104,7 @@ def test_code_without_trust_in_the_recipe_does_not_run_either(
     assert not trace.exists()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "command", ["encode-file", "encode-directory", "evaluate", "export"]
 )
@@ -225,6 +226,7 @@ def test_a_run_directory_does_not_decide_that_code_runs(
     assert not trace.exists()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("by", ["option", "recipe"])
 def test_its_user_does(
     by: str, stopped: Path, hostile: tuple[Path, Path], tmp_path: Path

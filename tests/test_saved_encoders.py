@@ -61,6 +61,7 @@ CHANGES: dict[str, Callable[[Weights], Weights]] = {
 }
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("file", ["backbone/model.safetensors", "modules.safetensors"])
 def test_other_weights_in_the_same_places_are_refused(
@@ -86,8 +87,6 @@ def test_other_weights_in_the_same_places_are_refused(
 
 
 @settings(
-    deadline=None,
-    max_examples=60,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(damage=damages(), choice=st.integers(0, 99))

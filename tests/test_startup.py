@@ -83,3 +83,11 @@ def test_importing_sentbed_loads_no_heavy_library() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True
     )
     assert (answer.returncode, answer.stderr) == (0, "")
+
+
+def test_making_and_checking_components_loads_no_heavy_library() -> None:
+    program = ROOT / "tests" / "support" / "made_components.py"
+    answer = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, cwd=ROOT
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")

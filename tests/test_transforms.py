@@ -117,6 +117,7 @@ def states_of(model: Model) -> NDArray[np.float64]:
     return np.stack(rows)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["opt", "opt-350m", "causal"])
 @pytest.mark.parametrize("tau", [2, 4])
 def test_filtered_vectors_are_those_of_a_loop_over_transformers(

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sentbed._run.batch_sampling import Batch, Sampler
 from sentbed.errors import DataError
@@ -428,7 +428,6 @@ def test_a_text_that_most_rows_share_does_not_make_batches_slow() -> None:
 # --- going on from a state ---
 
 
-@settings(max_examples=40)
 @given(
     data=mixtures() | st.integers(2, 40).map(Numbered),
     batch_size=sizes_of_batches,
@@ -442,7 +441,6 @@ def test_from_every_position_a_restored_sampler_goes_on_alike(
     )
 
 
-@settings(max_examples=40)
 @given(table=tables(), batch_size=st.integers(2, 6), buffer=buffers)
 def test_from_every_position_a_restored_distinct_sampler_goes_on_alike(
     table: ToyDataset, batch_size: int, buffer: int | None

@@ -395,11 +395,11 @@ def test_a_missed_expectation_exits_with_1(
 
 
 def test_run_of_a_broken_recipe_exits_with_2_without_a_traceback_or_a_directory(
-    toy_path: list[Path], put: Callable[[str, str], Path]
+    installed_toy: Path, put: Callable[[str, str], Path]
 ):
     recipe = put("broken.toml", BROKEN)
-    done = sentbed("run", recipe.name, "--out", "out", path=toy_path, cwd=recipe.parent)
-    assert done.returncode == 2
+    done = invoke("run", recipe, "--out", recipe.parent / "out")
+    assert done.exit_code == 2
     assert done.stderr.startswith(
         "error: 2 problems in the recipe:\n  unknown key `sede`."
     )
@@ -408,20 +408,12 @@ def test_run_of_a_broken_recipe_exits_with_2_without_a_traceback_or_a_directory(
 
 
 def test_a_run_that_fails_exits_with_1_and_says_why(
-    toy_path: list[Path], put: Callable[[str, str], Path]
+    installed_toy: Path, put: Callable[[str, str], Path]
 ):
     recipe = put("r.toml", RECIPE)
-    done = sentbed(
-        "run",
-        recipe,
-        "--out",
-        "out",
-        "--set",
-        "stage.pull.loss.nan_at=2",
-        path=toy_path,
-        cwd=recipe.parent,
-    )
-    assert done.returncode == 1
+    fault = ["--set", "stage.pull.loss.nan_at=2"]
+    done = invoke("run", recipe, "--out", recipe.parent / "out", *fault)
+    assert done.exit_code == 1
     assert done.stderr.splitlines()[-1].startswith(
         "error: the loss of stage `pull` is nan at step 2 of 6"
     )
@@ -439,21 +431,12 @@ def test_traceback_shows_where_an_error_was_raised(
 
 
 def test_an_interrupted_run_exits_with_130(
-    toy_path: list[Path], put: Callable[[str, str], Path]
+    installed_toy: Path, put: Callable[[str, str], Path]
 ):
     recipe = put("r.toml", RECIPE)
-    interrupt = "stage.pull.loss.interrupt_at=2"
-    done = sentbed(
-        "run",
-        recipe,
-        "--out",
-        "out",
-        "--set",
-        interrupt,
-        path=toy_path,
-        cwd=recipe.parent,
-    )
-    assert done.returncode == 130
+    interrupt = ["--set", "stage.pull.loss.interrupt_at=2"]
+    done = invoke("run", recipe, "--out", recipe.parent / "out", *interrupt)
+    assert done.exit_code == 130
     assert done.stderr.splitlines()[-1] == "interrupted"
     assert "Traceback" not in done.stderr
     assert (

@@ -77,6 +77,7 @@ def run(
     return run_with
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("hook", "body"),
     [

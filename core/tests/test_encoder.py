@@ -265,7 +265,7 @@ def test_a_damaged_encoder_file_is_a_problem_with_its_line(
 
 
 @given(damage=damages())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_damaged_checksums_of_a_saved_encoder_change_no_vector(
     damage: Damage, recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
 ):
@@ -298,7 +298,7 @@ def test_checksums_that_are_no_table_of_hashes_are_refused(
     "file", ["encoder.toml", "projection.npy", "backbone/embedding.npy"]
 )
 @given(damage=damages())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_damage_of_a_saved_encoder_changes_a_vector_unseen(
     file: str,
     damage: Damage,

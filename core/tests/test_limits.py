@@ -57,6 +57,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_recipe_is_refused_in_seconds_and_in_few_words(
     name: str, tmp_path: Path, plugins: Plugins

@@ -183,8 +183,6 @@ def test_other_settings_of_the_machine_are_no_change_of_the_recipe(
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

@@ -202,14 +202,25 @@ def stop_at(plugins: Plugins, recipe: Recipe, out: Path, step: int) -> Path:
 # --- stopped anywhere, to the bit --------------------------------------------------------------------------
 
 
+EVERY_STEP = tuple(range(1, 11))
+SOME_STEPS = (1, 5, 6, 10)
+
+
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
-    "every", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3))]
+    ("every", "steps"),
+    [(2, SOME_STEPS), (2, EVERY_STEP), (1, EVERY_STEP), (3, EVERY_STEP)],
 )
 def test_a_run_interrupted_at_any_step_and_resumed_ends_as_one_that_was_not(
-    every: int, recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+    every: int,
+    steps: tuple[int, ...],
+    recipe_of: Load,
+    plugins: Plugins,
+    whole: dict[str, Any],
+    tmp_path: Path,
 ):
     recipe = recipe_of(RUN, f"checkpoint.every={every}")
-    for step in range(1, 11):
+    for step in steps:
         out = stop_at(plugins, recipe, tmp_path / str(step), step)
         resume(out, plugins=plugins)
         assert outcome(out) == whole, f"stopped at step {step}"
@@ -249,11 +260,17 @@ class AskAtStep(StopAtStep):
             signal.raise_signal(signal.SIGTERM)
 
 
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("steps", [SOME_STEPS, EVERY_STEP])
 def test_a_run_asked_to_end_at_any_step_and_resumed_ends_as_one_that_was_not(
-    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+    steps: tuple[int, ...],
+    recipe_of: Load,
+    plugins: Plugins,
+    whole: dict[str, Any],
+    tmp_path: Path,
 ):
     recipe = recipe_of(RUN)
-    for step in range(1, 11):
+    for step in steps:
         out = tmp_path / str(step)
         assert stopping(plugins, AskAtStep(step), lambda: run(recipe, out, plugins))  # noqa: B023
         resume(out, plugins=plugins)
@@ -280,6 +297,7 @@ def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
     assert at > 40
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, PluginError, SystemExit])
 def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(
     error: type[BaseException],
@@ -389,6 +407,7 @@ def test_a_cache_that_a_killed_run_left_is_used_and_gives_the_same_result(
 # --- states while running ----------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("keep", [1, 2, 3])
 def test_only_so_many_states_are_kept_while_a_run_goes_on(
     keep: int, recipe_of: Load, plugins: Plugins, tmp_path: Path
@@ -474,6 +493,7 @@ def test_trackers_are_given_what_they_had_and_the_history_goes_on(
     assert manifest["status"] == "finished"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -567,16 +587,34 @@ def test_a_link_out_of_a_run_is_refused_and_what_it_leads_to_is_unchanged(
 # --- damage ------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def stopped_once(
+    toy_points: list[EntryPoint], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """What `stopped` is a copy of."""
+    directory = tmp_path_factory.mktemp("stopped")
+    (directory / "recipe.toml").write_text(RUN)
+    plugins = load_plugins(point for point in toy_points if point.name != "console")
+    recipe = load_recipe(directory / "recipe.toml", ["checkpoint.every=1"], plugins)
+    with pytest.MonkeyPatch.context() as patch:
+        quicken(patch)
+        return stop_at(plugins, recipe, directory / "out", 10)
+
+
 @pytest.fixture
-def stopped(recipe_of: Load, plugins: Plugins, tmp_path: Path) -> Path:
+def stopped(
+    stopped_once: Path, put: Callable[[str, str], Path], tmp_path: Path
+) -> Path:
     """A run that was stopped after step 4 of the second stage's 4 and has states of steps 2 and 3."""
-    return stop_at(plugins, recipe_of(RUN, "checkpoint.every=1"), tmp_path / "out", 10)
+    put("recipe.toml", RUN)
+    return Path(shutil.copytree(stopped_once, tmp_path / "out"))
 
 
 def newest(directory: Path) -> list[Path]:
     return [state.path for state in states.saved_states(directory)]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("change", [flip, truncate, Path.unlink])
 @pytest.mark.parametrize(
     "name",
@@ -660,6 +698,7 @@ def without(found: dict[str, Any], stage: str) -> dict[str, Any]:
     return {**found, "files": files}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("change", [flip, truncate, Path.unlink])
 def test_damaged_weights_of_a_finished_stage_do_not_matter_to_a_state_within_the_next_one(
     change: Callable[[Path], object],
@@ -742,6 +781,7 @@ def names(directory: Path) -> set[Path]:
     }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("stages", [None, 1])
 def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
     stages: int | None,
@@ -1030,6 +1070,7 @@ def test_a_change_of_what_comes_after_the_last_stage_is_in_the_recipe_of_the_run
     )
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "change",
     [

@@ -624,6 +624,7 @@ def test_weights_that_a_stage_gives_to_an_encoder_that_it_freezes_stay(
     )
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
     "change",

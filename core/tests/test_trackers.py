@@ -79,6 +79,7 @@ def lines(directory: Path) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     "hook", [hook for hook in LIFECYCLE if hook not in RESUMED and hook != "warned"]
 )
@@ -126,6 +127,7 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
         ] == [said[0].removeprefix("warning: ")]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("hook", sorted(RETURNS.keys() - {"run_resumed"}))
 def test_a_result_that_a_run_cannot_use_costs_its_tracker_alone(
     hook: str,

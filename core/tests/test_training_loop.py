@@ -1082,6 +1082,7 @@ def test_a_validation_may_have_a_second_encoder(
 # --- patience ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     ("patience", "scores", "steps"),
     [

@@ -188,6 +188,7 @@ def assert_the_same_steps(found: list[Arrays], expected: list[Arrays]) -> None:
             ), (name, step)
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("settings", COMBINATIONS, ids=str)
 def test_torch_takes_the_steps_of_transformers(settings: Settings) -> None:
     assert_the_same_steps(steps_on_torch(settings), steps_of_transformers(settings))

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from paper_coverage import ROOT
+from paper_studies import ROOT
 
 STRUCTURE: dict[str, dict[str, Any]] = tomllib.loads(
     (ROOT / "tests" / "papers" / "structure.toml").read_text("utf-8")

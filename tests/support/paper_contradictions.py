@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from paper_coverage import PAPERS, keys
+from paper_coverage import keys
+from paper_studies import cells, files, name_of, study
 from sentbed.protocols import Evaluator
-from sentbed.tools import Recipe, load_plugins, load_recipe, unstructure
+from sentbed.tools import Recipe, unstructure
 from sentbed_evaluators.sentbench import SentBench
-from sentbed_studies.study import Study, read_study
 
 NEUTRAL_BACKBONE_KEYS = ("dtype", "device_map")
 """Keys of a backbone that say how it is computed, and not what."""
@@ -35,22 +35,16 @@ class Claim(NamedTuple):
 
 def claims() -> Iterator[tuple[str, Claim]]:
     """Yield every expected number of every study, with a text of all that decides it."""
-    plugins = load_plugins()
-    for path in sorted(PAPERS.rglob("*.toml")):
+    for path in files():
+        name = name_of(path)
         # The checks repeat numbers of the tables, and what contradicts them.
-        if path.name == "verify.toml":
-            continue
-        if "schema = 1" not in path.read_text("utf-8").splitlines():
-            continue
-        if "study" not in load_recipe(path, look=False, plugins=plugins).tables:
-            continue
-        name = path.relative_to(PAPERS).with_suffix("").as_posix()
-        yield from _claims_of(name, read_study(path, plugins=plugins, look=False))
+        if path.name != "verify.toml" and "" not in cells(name):
+            yield from _claims_of(name)
 
 
-def _claims_of(name: str, study: Study) -> Iterator[tuple[str, Claim]]:
-    recipes = {cell.name: cell.recipe for cell in study.cells}
-    for table, published in study.table.expected.items():
+def _claims_of(name: str) -> Iterator[tuple[str, Claim]]:
+    recipes = cells(name)
+    for table, published in study(name).table.expected.items():
         for cell, numbers in published.cells.items():
             tolerance = None if cell in published.contradicted else published.tolerance
             for task, value in numbers.items():

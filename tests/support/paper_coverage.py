@@ -5,11 +5,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from paper_studies import PAPERS, ROOT, study
 from sentbed.protocols import Evaluator
-from sentbed.tools import load_plugins
 from sentbed_evaluators import (
     glue_files,
     sentbench,
@@ -21,10 +20,7 @@ from sentbed_evaluators import (
 from sentbed_evaluators.sentbench import SentBench
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.sentglue import SentGLUE
-from sentbed_studies.study import Study, read_study
 
-ROOT = Path(__file__).parents[2]
-PAPERS = ROOT / "recipes" / "papers"
 COVERAGE: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
     (ROOT / "tests" / "papers" / "coverage.toml").read_text("utf-8")
 )
@@ -54,12 +50,6 @@ class Printed(NamedTuple):
 def mapping(paper: str) -> dict[str, Any]:
     """Return what the recipes of a paper call its rows and columns; see tools/published.py."""
     return tomllib.loads((PAPERS / paper / "published.toml").read_text("utf-8"))
-
-
-@cache
-def study(name: str) -> Study:
-    """Return the expanded and checked study `PAPER/FILE`. Nothing is built or downloaded."""
-    return read_study(PAPERS / f"{name}.toml", plugins=load_plugins(), look=False)
 
 
 def rows(paper: str, table: str) -> Iterator[str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeAlias
 
-from paper_coverage import PAPERS
-from sentbed.tools import Recipe, load_plugins, load_recipe, unstructure
-from sentbed_studies.study import read_study
+from paper_studies import cells, files, name_of
+from sentbed.tools import Recipe, unstructure
 
 Settings: TypeAlias = Mapping[str, Any]
 
@@ -26,24 +24,13 @@ CHECKS = "verify.toml"
 @cache
 def recipes() -> dict[str, Recipe]:
     """Return every recipe below `recipes/papers`, as `FILE: ` or `PAPER/FILE: CELL`. Nothing is built."""
-    plugins = load_plugins()
     found = {}
-    for path in sorted(PAPERS.rglob("*.toml")):
-        name = path.relative_to(PAPERS).with_suffix("").as_posix()
-        if name.startswith(OTHERS) or "schema" not in tomllib.loads(
-            path.read_text("utf-8")
-        ):
+    for path in files():
+        name = name_of(path)
+        if name.startswith(OTHERS) or path.name == CHECKS:
             continue
-        if path.name == CHECKS:
-            continue
-        recipe = load_recipe(path, look=False, plugins=plugins)
-        if "study" not in recipe.tables:
-            found[f"{name}: "] = recipe
-            continue
-        found |= {
-            f"{name}: {c.name}": c.recipe
-            for c in read_study(path, plugins=plugins, look=False).cells
-        }
+        for cell, recipe in cells(name).items():
+            found[f"{name}: {cell}"] = recipe
     return found
 
 

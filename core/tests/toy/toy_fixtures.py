@@ -14,9 +14,11 @@ from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Recipe
 from sentbed._registry.registry import Plugins, load_plugins
 
-# Tests may share their cores with other work: a slow example is no failure.
-settings.register_profile("core", deadline=None)
-settings.load_profile("core")
+# Tests may share their cores with other work: a slow example is no failure. `make test-slow` tries five times as
+# many by `--hypothesis-profile thorough`.
+settings.register_profile("quick", deadline=None, max_examples=20)
+settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.load_profile("quick")
 
 
 def write_distribution(

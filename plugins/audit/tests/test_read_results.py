@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from result_folders import TASKS, write_folder, write_mteb_file
 from sentbed.errors import DataError
@@ -212,7 +212,6 @@ KEYS = (
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(KEYS), JUNK, min_size=1),
     st.sampled_from([".json", ".csv"]),

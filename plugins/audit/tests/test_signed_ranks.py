@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sentbed_audit.signed_ranks import signed_rank_p_values
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([0, 1, 8]))
 def test_a_pair_has_the_p_value_of_scipy(seed: int, tasks: int, decimals: int) -> None:
     generator = np.random.default_rng(seed)

@@ -267,6 +267,7 @@ def test_a_target_that_no_layer_has_is_an_error_that_leaves_the_model_alone() ->
     assert not any(isinstance(module, LoraLayer) for module in model.modules())
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_changes_the_adapter_only(kind: str) -> None:
     model = add_lora(tiny(kind), SMALL)

@@ -99,6 +99,7 @@ def assert_states_are_those_of_transformers(
             )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("kind", [*CAUSAL, *BOTH_WAYS])
 @torch.no_grad()
 def test_states_are_those_of_transformers_whatever_the_prefix(
@@ -135,6 +136,7 @@ def test_modernbert_attends_within_its_windows(
             )
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("attention", [None, "bidirectional"])
 @pytest.mark.parametrize("saved_again", [False, True])
 @torch.no_grad()
@@ -165,6 +167,7 @@ def test_embedding_gemma_keeps_its_own_windows(
         )
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "kind", ["gemma2", "gemma3", "mistral", "qwen3", "gptj", "gpt_neox"]
 )
@@ -190,6 +193,7 @@ def test_a_window_stays_under_bidirectional_attention_as_transformers_has_it(
         )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("kind", "reaches", "windowed"),
     [
@@ -310,6 +314,7 @@ def forget_the_cache(block: Any) -> None:
     block.self_attn.register_forward_pre_hook(without_cache, with_kwargs=True)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("layers", "forgetful"), [(12, 1), (12, 3), (32, 1)])
 def test_a_prefix_is_not_shared_where_the_last_of_many_blocks_ignore_a_cache(
     save_model: SaveModel, layers: int, forgetful: int

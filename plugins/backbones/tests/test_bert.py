@@ -59,6 +59,7 @@ def from_texts(sentences: tuple[str, ...]) -> BuildContext:
 # pretrained
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_states_are_those_of_transformers(
     save_model: SaveModel,

@@ -92,6 +92,7 @@ def naive(directory: Path, ids: torch.Tensor) -> list[torch.Tensor]:
     return [state[0] for state in (*states[:-1], last)]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
@@ -134,6 +135,7 @@ def test_a_later_token_changes_earlier_states(
             assert (before - after).abs().amax(-1).gt(1e-3).tolist() == [changes] * 3
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("layers", [(1,), (2,), (0, 1)], ids=str)
 @pytest.mark.parametrize("kind", ["llama", "opt", "mistral"])
 @torch.no_grad()
@@ -231,6 +233,7 @@ def test_it_offers_attention_in_both_directions_and_scores_say_so(
     assert causal.build(no_texts).protocol == {}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("lora", [None, LoRA(r=4)], ids=["full", "lora"])
 @pytest.mark.parametrize("kind", ["llama", "mistral", "opt"])
 def test_what_was_trained_and_saved_is_read_again(

@@ -42,6 +42,7 @@ def one_by_one(built: Any, texts: Sequence[str]) -> list[torch.Tensor]:
     ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("reuse_prefix", [True, False])
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", KINDS)

@@ -32,6 +32,7 @@ def change(directory: Path, file: str, **settings: Any) -> None:
     (directory / file).write_text(json.dumps(content | settings))
 
 
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -102,6 +103,7 @@ def test_layers_are_counted_before_they_are_built(bert: Path):
     assert "`num_hidden_layers` = 1e+03, more than 1,000" in found
 
 
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize(
     "file",
     ["tokenizer.json", "config.json", "model.safetensors", "tokenizer_config.json"],
@@ -168,6 +170,7 @@ PADDING = {
 }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("truncation", [None, TRUNCATION], ids=["whole", "truncated"])
 @pytest.mark.parametrize("padding", [None, PADDING], ids=["bare", "padded"])
 def test_a_tokenizer_is_saved_as_it_was_loaded_whatever_it_has_done_since(

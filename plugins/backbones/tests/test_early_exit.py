@@ -85,6 +85,7 @@ def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
             hook.remove()
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("layers", READ, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()

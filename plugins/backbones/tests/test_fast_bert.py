@@ -257,6 +257,7 @@ def test_the_packed_form_carries_no_gradient(load: Callable) -> None:
     assert all(parameter.requires_grad for parameter in model.parameters())
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("kind", "overrides"),
     [

@@ -169,6 +169,7 @@ def assert_same(
                 )
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     ("side", "prefix"), [(None, None), ("left", the_prefix())], ids=["alone", "prefix"]
 )
@@ -257,6 +258,7 @@ def test_what_is_padding_does_not_matter(either: Any) -> None:
         )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("group", [2, 3, 5, 16])
 @pytest.mark.parametrize("prefix", [None, the_prefix()], ids=["alone", "prefix"])
 def test_rows_that_attend_as_a_group_do_not_see_each_other(

@@ -120,6 +120,7 @@ def assert_close(found: TokenStates, right: TokenStates) -> None:
         torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
 
 
+@pytest.mark.sweep(4)
 def test_fp32_states_are_those_of_transformers(model: Any) -> None:
     assert FastT5.fits(model)
     assert_all_shapes(model, "left")
@@ -227,6 +228,7 @@ def test_what_is_padding_does_not_matter(either: Any) -> None:
         torch.testing.assert_close(found.decoder_state, other.decoder_state)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("group", [2, 3, 5, 16])
 def test_rows_that_attend_as_a_group_do_not_see_each_other(
     either: Any, monkeypatch: pytest.MonkeyPatch, group: int
@@ -267,6 +269,7 @@ def test_the_bias_of_a_length_is_computed_once(monkeypatch: pytest.MonkeyPatch) 
     assert lengths == [6, 9, 6]
 
 
+@pytest.mark.sweep(3)
 @needs_bf16_products
 def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
     exact, packed = pack(model), pack(model, torch.bfloat16)

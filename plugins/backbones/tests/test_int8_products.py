@@ -109,6 +109,7 @@ def test_the_middle_of_a_range_costs_no_steps() -> None:
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("activation", ["relu", "gelu", "gelu_new", "silu"])
 @pytest.mark.parametrize("joined", [True, False])
 def test_an_inner_layer_is_that_of_integers(activation: str, joined: bool) -> None:
@@ -296,6 +297,7 @@ def encoder(kind: str, directory: Path, precision: str, **backbone: Any) -> Enco
     return Encoder.of(table, {"use": "cpu", "precision": precision})
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_vectors_are_near_those_in_fp32(save_model: SaveModel, kind: str) -> None:
     directory = save_model(kind)

@@ -125,6 +125,7 @@ def test_padding_may_be_on_either_side(
 # --- layers ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("kind", "layers", "numbers"),
     [
@@ -176,6 +177,7 @@ def hidden_states(
     )
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("kind", "decodes", "layers"),
     [
@@ -210,6 +212,7 @@ def test_all_layers_are_there_for_a_pooler_that_needs_them(
         assert (states.decoder_state is not None) == decodes
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("kind", "number"), [("bert", -4), ("bert", 100), *((kind, 3) for kind in ONE_EACH)]
 )
@@ -305,6 +308,7 @@ def mean_cosine(one: torch.Tensor, other: torch.Tensor) -> float:
     return float(functional.cosine_similarity(one, other).mean())
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(
     ("kind", "init", "dtype"),
     [
@@ -345,6 +349,7 @@ def test_weights_are_held_in_the_precision_that_is_asked_for(
         assert mean_cosine(narrow, wide) >= 0.999
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_fp32_weights_are_encoded_in_bf16_where_the_runtime_asks(
     save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
@@ -461,6 +466,7 @@ def test_a_decoder_that_is_not_read_takes_no_memory(save_model: SaveModel) -> No
 # --- saved -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("kind", "decodes", "dtype"),
     [
@@ -498,6 +504,7 @@ def test_what_is_saved_is_rebuilt_with_the_same_vectors(
     }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "backbone",
     [
@@ -535,6 +542,7 @@ def adapted(backbone: Any, context: BuildContext) -> Any:
     return built
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_over_a_pretrained_model_only_the_adapter_is_saved(
@@ -589,6 +597,7 @@ def test_an_adapter_over_weights_that_have_changed_since_is_refused(
     assert message.endswith("put the model back, or name the right one as `model`")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "backbone",
     [cls(init="random", vocab_size=300, lora=LORA) for cls in (Bert, T5, Opt, Causal)],
@@ -772,6 +781,7 @@ def test_random_weights_of_a_models_architecture_are_saved_with_the_adapter(
     )
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_training_goes_on_from_an_adapter_of_peft(
     save_model: SaveModel,
@@ -801,6 +811,7 @@ def test_training_goes_on_from_an_adapter_of_peft(
     )
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ONE_EACH)
 def test_encoding_with_an_adapter_gives_the_vectors_of_training(
     save_model: SaveModel, no_texts: BuildContext, batch_of: Any, kind: str
@@ -811,6 +822,7 @@ def test_encoding_with_an_adapter_gives_the_vectors_of_training(
     assert any(parameter.requires_grad for parameter in built.module.parameters())
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("kind", "decodes"), [pair for pair in WITH_DECODER if pair[0] in ONE_EACH]
 )
@@ -861,6 +873,7 @@ WIDE = {
 NF4 = ("bert", "t5", "opt", "llama", "gpt2")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", NF4)
 def test_over_four_bits_only_the_adapter_is_saved(
     save_model: SaveModel,
@@ -995,6 +1008,7 @@ STRANGE: dict[str, dict[str, Any]] = {
 STRANGERS = ("bert", "t5", "opt", "llama", "gpt2", *STRANGE)
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     ("cls", "kind"),
     [

@@ -29,6 +29,7 @@ TEXTS = (
 )
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("reuse_prefix", [True, False])
 @pytest.mark.parametrize("side", ["right", "left"])
 @pytest.mark.parametrize("kind", KINDS)

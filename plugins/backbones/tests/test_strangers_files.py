@@ -109,8 +109,6 @@ def test_added_tokens_that_are_none_end_in_a_sentence(
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

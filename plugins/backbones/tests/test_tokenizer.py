@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tokenizers
 import transformers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import ModelError
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
@@ -357,7 +357,6 @@ def test_texts_that_fit_are_untouched_beside_those_that_do_not(kind: str) -> Non
 PIECES = (*" '’.,\n\t", *"aeéĂ我们😀👩", "\u200d", "\u0301", "ﬁ", "½", *CORPUS)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(PIECES), max_size=12),
     st.integers(1, 12),
@@ -687,7 +686,6 @@ def test_a_setting_that_names_more_embeddings_than_the_model_has_is_not_believed
     ),
     st.integers(1, 9),
 )
-@settings(deadline=None, max_examples=50)
 def test_no_text_makes_a_damaged_tokenizer_raise_anything_else(
     parts: list[str], length: int
 ) -> None:
@@ -739,6 +737,7 @@ def test_a_word_of_a_hundred_characters_is_counted_and_a_longer_one_is_not(
         assert overlong == plain
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("trainer", ["wordpiece", "bpe"])
 @pytest.mark.parametrize("unit", ["a", "the", "12", " "])
 def test_the_time_of_training_is_linear_in_the_length_of_a_word(

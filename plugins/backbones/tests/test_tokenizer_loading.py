@@ -762,6 +762,7 @@ def published_tokenizer(
     return load
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("kind", "default"),
     [

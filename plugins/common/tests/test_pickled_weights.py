@@ -317,6 +317,7 @@ def test_there_are_thirty_hostile_files() -> None:
     assert len(CASES) >= 30
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("case", CASES)
 def test_a_hostile_file_is_refused_and_nothing_is_run(
     case: str, program: ModuleType, tmp_path: Path

@@ -300,6 +300,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("key", CHOICES, ids=str)
 def test_vectors_are_chosen_as_rows_of_an_array_are(
     key: Any, vectors_of: tuple[Any, np.ndarray]
@@ -433,7 +434,6 @@ def test_a_shard_that_is_missing_or_damaged_is_encoded_again(
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["npy", "parquet"])
 @settings(
-    deadline=None,
     max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -466,7 +466,6 @@ def test_a_shard_that_is_damaged_in_any_way_is_encoded_again(
 
 
 @settings(
-    deadline=None,
     max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -498,7 +497,6 @@ def test_a_shard_that_is_damaged_while_it_is_read_is_an_error_and_not_the_end(
 
 @pytest.mark.slow
 @settings(
-    deadline=None,
     max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -677,6 +675,7 @@ def test_a_copy_of_the_same_files_elsewhere_is_the_same_corpus(
     assert again(request_of(moved))[0].encoded == 0
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("change", "message"),
     [

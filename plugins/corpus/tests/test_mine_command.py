@@ -304,6 +304,7 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(
     ]
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

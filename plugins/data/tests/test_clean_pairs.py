@@ -174,8 +174,6 @@ TEXTS = st.sampled_from(
 
 
 @settings(
-    max_examples=150,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

@@ -23,8 +23,6 @@ Put = Callable[[str, str | bytes], str]
 signs = st.characters(blacklist_categories=("Cs",), blacklist_characters="\0")
 texts = st.text(signs, min_size=1).filter(lambda text: not text.isspace())
 quick = settings(
-    max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -12,8 +12,6 @@ from sentbed_data.readers import read_columns, read_lines
 Put = Callable[[str, str | bytes], str]
 
 quick = settings(
-    max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

@@ -27,6 +27,7 @@ def two_threads() -> Any:
 # masks
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_a_mask_drops_at_the_rate_and_keeps_the_mean(
@@ -120,6 +121,7 @@ def naive(
     return torch.stack(texts)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("kind", ["none", "padding", "added", "causal"])
 @pytest.mark.parametrize(
     ("dtype", "dropout", "tolerance"),
@@ -205,6 +207,7 @@ def test_what_has_no_faster_form_is_pytorchs_to_the_bit(
     )
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("family", ["bert", "opt", "t5"])
 def test_a_models_bf16_gradient_is_as_near_to_fp32_as_with_pytorchs_attention(
     family: str,

@@ -91,6 +91,7 @@ def encode_in_one_graph(
     return {name: inputs[name] for name in columns}
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("towers", [SHARED, TWO])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(

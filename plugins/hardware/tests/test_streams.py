@@ -214,6 +214,7 @@ print(keep_freed_memory(), faults(40) * resource.getpagesize())
 """
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.skipif(
     platform.libc_ver()[0] != "glibc", reason="other C libraries have no mallopt"
 )

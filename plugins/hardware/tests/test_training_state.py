@@ -98,6 +98,7 @@ def made(
     return make
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("micro_batch", [None, 2])
 @pytest.mark.parametrize("towers", [ONE, TWO])
 @pytest.mark.parametrize(

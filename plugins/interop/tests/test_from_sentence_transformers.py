@@ -606,6 +606,7 @@ REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
 }
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("case", REFUSED)
 def test_modules_that_an_encoder_cannot_have_are_refused(
     case: str, tiny_bert: Path, folder: Callable[..., Path]
@@ -726,6 +727,7 @@ SETTINGS: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("case", SETTINGS)
 def test_settings_that_an_encoder_cannot_have_are_refused(
     case: str, tiny_t5: Path, folder: Callable[..., Path]

@@ -90,6 +90,7 @@ def test_it_keeps_the_rules_of_components() -> None:
     check_component(FromSimCSE)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", [WEIGHTS, "pytorch_model.bin"])
 @pytest.mark.parametrize(
     ("layer", "prefix", "kind"),

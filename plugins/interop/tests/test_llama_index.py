@@ -88,6 +88,7 @@ def test_an_index_finds_the_text(embedding: Kind, minilm: Path):
     assert found.score == pytest.approx(float(a @ b), abs=1e-5)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.skipif(
     not bf16_instructions(), reason="needs a processor with bf16 instructions"
 )

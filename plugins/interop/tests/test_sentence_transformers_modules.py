@@ -38,8 +38,6 @@ def test_modules_in_the_folder_are_read(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

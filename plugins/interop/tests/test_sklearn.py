@@ -33,6 +33,7 @@ def expected(directory: Path, texts: list[str]) -> np.ndarray:
     return Encoder.load(directory).encode(texts)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "column",
     [
@@ -59,6 +60,7 @@ def test_no_text_gives_no_row(tiny_bert: Path):
     assert SentbedVectorizer(tiny_bert).transform([]).shape == (0, 48)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
@@ -79,6 +81,7 @@ def test_what_is_no_text_is_refused(texts: Any, message: str, tiny_bert: Path):
             call(texts)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "texts", [{"a": "The cat."}, {"a"}, frozenset("a"), None, 3], ids=repr
 )

@@ -540,6 +540,7 @@ def test_the_card_says_where_the_weights_could_not_be_compared(
     assert sentence in body(tmp_path / "folder")
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("file", "change"),
     [

@@ -136,6 +136,7 @@ WHITENING = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("pooler", "head"),
     [
@@ -201,6 +202,7 @@ PROMPTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", PROMPTS)
 def test_vectors_under_a_prompt_are_the_encoders(
     name: str, make_encoder: Make, tables: Tables, tmp_path: Path
@@ -221,6 +223,7 @@ def test_vectors_under_a_prompt_are_the_encoders(
     )
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("use", ["causal", "bert", "t5"])
 def test_every_kind_of_tokenizer_takes_a_prompt(
     use: str, build_encoder: Build, tables: Tables, tmp_path: Path
@@ -465,6 +468,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
 """Which table, what else its backbone has and it has, and the reason that is given."""
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_stock_modules_cannot_compute_is_refused(
     name: str, build_encoder: Build, tables: Tables, tmp_path: Path

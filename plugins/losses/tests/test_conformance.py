@@ -70,21 +70,30 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
     ],
 }
 """What is tried; the defaults where nothing is said."""
-LONG = frozenset({"matryoshka", "sum", "gist", "similarity-kl", "distill"})
-"""Losses with many columns or parts: of their examples, only the first is quick."""
 
 
+CACHED = {"grad-cache": "the slow tests have it: it trains on an engine"}
+
+
+@pytest.mark.parametrize("loss", offered(sentbed_losses.losses()))
+def test_a_loss_keeps_the_contract(loss: type) -> None:
+    example = FIELDS.get(loss.name, [{}])[0]
+    report = check_component(loss, kind="loss", example=example, skip=CACHED)
+    assert report.not_run.keys() <= {"grad-cache", "jax"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "fields"),
     [
-        pytest.param(
-            loss, fields, marks=pytest.mark.slow if number and loss.name in LONG else ()
-        )
+        (loss, fields)
         for loss in offered(sentbed_losses.losses())
-        for number, fields in enumerate(FIELDS.get(loss.name, [{}]))
+        for fields in FIELDS.get(loss.name, [{}])
     ],
 )
-def test_a_loss_keeps_the_contract(loss: type, fields: dict[str, Any]) -> None:
+def test_a_loss_keeps_the_contract_with_other_fields_and_with_gradient_caching(
+    loss: type, fields: dict[str, Any]
+) -> None:
     report = check_component(loss, kind="loss", example=fields)
     # Gradient caching needs a backbone and a runtime, which this distribution does without.
     assert report.not_run.keys() <= {"grad-cache", "jax"}

@@ -54,6 +54,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sweep(10)
 @pytest.mark.parametrize("negatives", [False, True])
 @pytest.mark.parametrize("parameters", CASES)
 def test_loss_gradient_and_number_of_negatives_are_those_of_the_formula(

@@ -37,6 +37,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("negatives", [False, True])
 @pytest.mark.parametrize("parameters", CASES)
 def test_every_step_is_the_formula_over_a_list_of_the_latest_positives(

@@ -12,7 +12,6 @@ CHECKS = dict(engine_suite(OnnxRuntime(threads=1)))
 QUICK = {
     "describe",
     "encode/bert/mean/info-nce",
-    "encode/t5-decoder/decoder/info-nce",
     "saved/bert/mean+head/info-nce",
     "transform/bert/mean/info-nce",
 }

@@ -19,6 +19,17 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 """What is tried beside the defaults."""
 
 
+CACHED = {"grad-cache": "the slow tests have it: it trains on an engine"}
+
+
+@pytest.mark.parametrize("pooler", offered(sentbed_poolers.poolers()))
+def test_a_pooler_keeps_the_contract(pooler: type) -> None:
+    example = FIELDS.get(pooler.name, [{}])[0]
+    report = check_component(pooler, kind="pooler", example=example, skip=CACHED)
+    assert report.not_run.keys() <= {"grad-cache", "jax"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pooler", "fields"),
     [
@@ -27,7 +38,9 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
         for fields in FIELDS.get(pooler.name, [{}])
     ],
 )
-def test_a_pooler_keeps_the_contract(pooler: type, fields: dict[str, Any]) -> None:
+def test_a_pooler_keeps_the_contract_with_other_fields_and_with_gradient_caching(
+    pooler: type, fields: dict[str, Any]
+) -> None:
     report = check_component(pooler, kind="pooler", example=fields)
     # Gradient caching needs a backbone and a runtime, which this distribution does without.
     assert report.not_run.keys() <= {"grad-cache", "jax"}

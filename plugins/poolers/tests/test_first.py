@@ -48,25 +48,6 @@ def test_the_vector_is_that_of_sentence_transformers(
     )
 
 
-def test_mask_and_padding_change_nothing(random_states: States) -> None:
-    states = random_states([5, 2, 1])
-    pooler = First().build(6)
-    padded = torch.cat([states.last_hidden_state, torch.full((3, 4, 6), 1e4)], dim=1)
-    assert torch.equal(
-        pooler(TokenStates(states.last_hidden_state, None)), pooler(states)
-    )
-    assert torch.equal(pooler(TokenStates(padded, None)), pooler(states))
-
-
-def test_the_order_of_the_batch_changes_no_vector(random_states: States) -> None:
-    states = random_states([5, 2, 1])
-    pooler = First().build(6)
-    shuffled = TokenStates(
-        states.last_hidden_state[[2, 0, 1]], states.attention_mask[[2, 0, 1]]
-    )
-    assert torch.equal(pooler(shuffled), pooler(states)[[2, 0, 1]])
-
-
 @pytest.mark.parametrize(
     ("mask", "places"),
     [

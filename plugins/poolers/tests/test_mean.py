@@ -55,54 +55,6 @@ def test_the_mean_of_a_known_sentence() -> None:
     assert vectors.tolist() == [[2.0, 4.0]]
 
 
-@pytest.mark.parametrize("extra", [1, 30])
-def test_more_padding_changes_nothing(random_states: States, extra: int) -> None:
-    states = random_states([7, 2, 4])
-    pooler = Mean().build(6)
-    garbage = torch.full((3, extra, 6), 1e4)
-    padded = TokenStates(
-        torch.cat([states.last_hidden_state, garbage], dim=1),
-        torch.cat(
-            [states.attention_mask, torch.zeros(3, extra, dtype=torch.long)], dim=1
-        ),
-    )
-    torch.testing.assert_close(pooler(padded), pooler(states), rtol=0, atol=1e-5)
-
-
-def test_the_order_of_the_batch_changes_no_vector(random_states: States) -> None:
-    states = random_states([7, 2, 4, 1, 5])
-    pooler = Mean().build(6)
-    order = torch.tensor([3, 0, 4, 2, 1])
-    shuffled = TokenStates(
-        states.last_hidden_state[order], states.attention_mask[order]
-    )
-    torch.testing.assert_close(
-        pooler(shuffled), pooler(states)[order], rtol=0, atol=1e-5
-    )
-
-
-def test_a_sentence_has_the_same_vector_alone_and_in_a_batch(
-    random_states: States,
-) -> None:
-    states = random_states([7, 2, 4])
-    pooler = Mean().build(6)
-    together = pooler(states)
-    for row, length in enumerate([7, 2, 4]):
-        alone = pooler(
-            TokenStates(states.last_hidden_state[row : row + 1, :length], None)
-        )
-        torch.testing.assert_close(alone[0], together[row], rtol=0, atol=1e-5)
-
-
-def test_no_mask_is_a_mask_of_ones(random_states: States) -> None:
-    hidden = random_states([9, 9, 9]).last_hidden_state
-    pooler = Mean().build(6)
-    masked = pooler(TokenStates(hidden, torch.ones(3, 9, dtype=torch.long)))
-    torch.testing.assert_close(
-        pooler(TokenStates(hidden, None)), masked, rtol=0, atol=1e-6
-    )
-
-
 @pytest.mark.parametrize("masked", [True, False])
 def test_bf16_states_are_summed_in_fp32(random_states: States, masked: bool) -> None:
     states = random_states([64, 64, 64])

@@ -58,6 +58,7 @@ def broken(
     return found
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(
     ("name", "rules", "said"),
     [
@@ -474,6 +475,7 @@ def test_a_runtime_that_says_so_builds_an_engine_without_a_trainer() -> None:
     assert "engine" in report.passed
 
 
+@pytest.mark.sweep(12)
 @pytest.mark.parametrize(
     ("cls", "kind", "fault", "rules", "said"),
     OF_KINDS,
@@ -506,6 +508,7 @@ def test_a_transform_that_keeps_its_contract_passes_every_rule() -> None:
     )
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     ("fault", "rules", "said"),
     [
@@ -541,6 +544,7 @@ def test_an_importer_does_not_take_what_it_cannot_read() -> None:
     assert "of an empty directory `recognises` says True" in found["recognises"]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(
     "cls",
     [

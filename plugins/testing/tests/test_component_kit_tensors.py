@@ -178,6 +178,7 @@ def literal(said: str) -> re.Pattern[str]:
     return re.compile(said.replace("(", r"\(").replace(")", r"\)"))
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("fault", "rules", "said"), POOLERS, ids=[case[0] for case in POOLERS]
 )
@@ -189,6 +190,7 @@ def test_a_fault_of_a_pooler_breaks_its_rules(
     assert any(map(literal(said).search, found.values())), found
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     ("fault", "rules", "said"), LOSSES, ids=[case[0] for case in LOSSES]
 )

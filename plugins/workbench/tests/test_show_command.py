@@ -69,6 +69,7 @@ def test_show_of_a_kind_lists_its_components(installed_toy: Path):
     assert (blank, " ".join(last)) == ([], "`sentbed show loss NAME` explains one")
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_can_be_listed(kind: str, installed_toy: Path):
     assert kind not in tables(load_plugins())
