@@ -69,11 +69,11 @@ def _restricted(results: Results, column: str, names: Collection[str]) -> Result
     """Return the results of some tasks or models; of all where none is named."""
     if not names:
         return results
-    present = set(results.scores[column])
+    present = {getattr(row, column) for row in results.rows}
     for name in names:
         if name not in present:
             raise DataError(
                 f"no score is of the {column} `{name}`.{suggest(name, sorted(present))}"
             )
-    is_named = results.scores[column].isin(names)
-    return attrs.evolve(results, scores=results.scores[is_named])
+    rows = [row for row in results.rows if getattr(row, column) in names]
+    return attrs.evolve(results, rows=rows)

@@ -88,16 +88,16 @@ def _deferred_signals() -> Iterator[None]:
         arrived.setdefault(number, now)
 
     handlers: dict[int, Any] = {}
-    for number in SIGNALS:
+    for deferred in SIGNALS:
         # A handler that a library set in C is None, and could not be put back.
-        if signal.getsignal(number) not in (None, signal.SIG_IGN):
-            handlers[number] = signal.signal(number, defer)
+        if signal.getsignal(deferred) not in (None, signal.SIG_IGN):
+            handlers[deferred] = signal.signal(deferred, defer)
     try:
         yield
     finally:
-        for number, handler in handlers.items():
-            if signal.getsignal(number) is defer:
-                signal.signal(number, handler)
+        for restored, handler in handlers.items():
+            if signal.getsignal(restored) is defer:
+                signal.signal(restored, handler)
     for late in arrived:
         signal.raise_signal(late)
 
