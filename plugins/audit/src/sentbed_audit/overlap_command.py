@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
+@click.argument("paths", nargs=-1, required=True, type=click.Path())
 @click.option(
     "--training",
     multiple=True,
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
+    type=click.Path(dir_okay=False),
     help="Training texts: `.jsonl`, `.csv`, or lines that tabs part; also `.gz`.",
 )
 @click.option("--stages", is_flag=True, help="The data of the recipes' stages, too.")

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from sentbed_audit.clean.word_hashes import Hashes
 
 FEWEST_WORDS = 7
-"""Words of a text from which on another one that differs by a word is nearly the same."""
+"""Words of a text from which on another one that differs by a word is nearly the same. Shorter sentences have
+such neighbours by chance: with 6 words, 0.5 % of SICK's sentences among captions of another collection, with 7,
+0.07 %."""
 
 RUN = 8
-"""Words of a run that two texts share: `RUN` of Llama 2's measure is 10 tokens."""
+"""Words of a run that counts as shared; of Llama 2's measure it is more than 10 tokens."""
 
 NEAR = 0.8
 """Share of a text's words in runs that training texts have, from which on it is nearly seen."""
