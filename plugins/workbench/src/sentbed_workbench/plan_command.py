@@ -154,8 +154,8 @@ def _parts(parts: Mapping[str, int]) -> str:
     return "\n".join(lines)
 
 
-def _flops(flops: float) -> str:
-    return f"{flops / 1e12:,.3g} TFLOP"
+def _teraflops(flops: float) -> str:
+    return f"{flops / 1e12:,.3g}"
 
 
 def _duration(seconds: float) -> str:
@@ -167,7 +167,7 @@ def _duration(seconds: float) -> str:
 
 DEVICE: tuple[Row, ...] = (
     ("unknown", "problem", str),
-    ("speed", "rates", lambda rates: f"{_range(rates, _flops)}/s"),
+    ("speed", "rates", lambda rates: f"{_range(rates, _teraflops)} TFLOP/s"),
     ("", "source", str),
     ("bandwidth", "bandwidth", lambda rate: f"{_bytes(rate)}/s"),
     ("memory", "memory", _bytes),
@@ -193,7 +193,7 @@ STAGE: tuple[Row, ...] = (
     ("tokens", "tokens_a_text", lambda tokens: f"{tokens:.1f} a text"),
     ("", "tokens_a_step", lambda tokens: f"{tokens:,.0f} a step"),
     ("", "lengths", str),
-    ("arithmetic", "flops_a_step", lambda flops: f"{_flops(flops)} a step"),
+    ("arithmetic", "flops_a_step", lambda flops: f"{_teraflops(flops)} TFLOP a step"),
     ("memory", "memory", _parts),
     ("validation", "evaluating", _parts),
     ("fits", "fits", lambda fits: "yes" if fits else "DOES NOT FIT"),
