@@ -41,6 +41,7 @@ CELLS = {
     "mini/studies/sampled.toml": 80,
     "mini/studies/sentbench.toml": 14,
     "mini/studies/sentence-t5.toml": 18,
+    "mini/studies/similarities.toml": 6,
     "mini/studies/stopping.toml": 80,
     "mini/studies/translation-pairs.toml": 12,
     "mini/sentence-t5.toml": 1,
