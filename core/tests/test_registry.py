@@ -88,6 +88,7 @@ def test_every_component_of_a_plugin_is_found_under_its_kind_and_name(plugins: P
         ("executor", "in-order"),
         ("intervention", "doubled"),
         ("sampler", "nearby"),
+        ("similarity", "shared"),
     }
     assert {kind for kind, _ in plugins.components} == set(KINDS)
     info = plugins.find("loss", "pull")

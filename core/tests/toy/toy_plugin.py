@@ -1138,6 +1138,16 @@ class Doubled(protocols.Intervention):
 
 
 @attrs.frozen
+class Shared(protocols.Similarity):
+    """The products of all pairs of vectors."""
+
+    name: ClassVar[str] = "shared"
+
+    def similarity(self, first: Any, second: Any) -> Any:
+        return first @ second.T
+
+
+@attrs.frozen
 class Nearby(protocols.CellSampler):
     """The cells nearest to the best one until now in the order of the study, at first to the last one."""
 
@@ -1171,6 +1181,11 @@ def samplers() -> list[type[Any]]:
 @hookimpl
 def poolers() -> list[type[Any]]:
     return [Average]
+
+
+@hookimpl
+def similarities() -> list[type[Any]]:
+    return [Shared]
 
 
 @hookimpl

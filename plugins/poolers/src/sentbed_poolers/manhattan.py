@@ -24,3 +24,7 @@ class Manhattan(Similarity):
     def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the distance of each pair of vectors, times -1, `(n,)`."""
         return -(first - second).abs().sum(dim=-1)
+
+    def operations(self, width: int, first: float = 1, second: float = 1) -> float:
+        """Return those of a difference, its absolute value and a sum for each number."""
+        return 3 * width * first * second

@@ -1,0 +1,78 @@
+"""The rules of similarities find what is planted."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+from sentbed.protocols import Similarity, SimilarityTraits, TokenVectors
+from sentbed_testing import ConformanceError, check_component
+
+
+@attrs.frozen
+class Planted(Similarity):
+    """Dot products with a fault."""
+
+    name: ClassVar[str] = "planted"
+
+    fault: str = ""
+    """What is wrong."""
+
+    def similarity(self, first: Any, second: Any) -> Any:
+        if self.fault == "detached":
+            return first @ second.detach().T
+        if self.fault == "one-row":
+            return (first @ second.T)[:1]
+        if self.fault == "of-the-block":
+            return (first - first.mean(dim=0)) @ second.T
+        if self.fault == "in-place":
+            return first.mul_(2.0) @ second.T
+        return first @ second.T
+
+    def pairwise(self, first: Any, second: Any) -> Any:
+        if self.fault == "other-pairs":
+            return (first * second.flip(0)).sum(dim=1)
+        return self.similarity(first, second).diagonal()
+
+    def operations(self, width: int, first: float = 1, second: float = 1) -> float:
+        return 0 if self.fault == "free" else 2 * width
+
+
+@attrs.frozen
+class Unmasked(Similarity):
+    """MaxSim over padding, too."""
+
+    name: ClassVar[str] = "unmasked"
+    traits = SimilarityTraits(compares=frozenset({"tokens"}))
+
+    def similarity(self, first: TokenVectors, second: TokenVectors) -> Any:
+        products = first.vectors[:, None, :, None] * second.vectors[:, None]
+        return products.sum(dim=-1).amax(dim=-1).sum(dim=-1)
+
+
+def test_a_similarity_that_keeps_its_contract_passes_every_rule() -> None:
+    assert not check_component(Planted).not_run
+
+
+@pytest.mark.parametrize(
+    ("fault", "rule"),
+    [
+        ("detached", "gradient"),
+        ("one-row", "shape"),
+        ("of-the-block", "alone"),
+        ("in-place", "stateless"),
+        ("other-pairs", "pairwise"),
+        ("free", "cost"),
+    ],
+)
+def test_a_fault_is_found(fault: str, rule: str) -> None:
+    with pytest.raises(ConformanceError) as broken:
+        check_component(Planted, example={"fault": fault})
+    assert rule in {failure.rule for failure in broken.value.failures}
+
+
+def test_padding_that_counts_is_found() -> None:
+    with pytest.raises(ConformanceError) as broken:
+        check_component(Unmasked)
+    assert "alone" in {failure.rule for failure in broken.value.failures}
