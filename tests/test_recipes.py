@@ -42,7 +42,6 @@ CELLS = {
     "mini/studies/sentbench.toml": 14,
     "mini/studies/sentence-t5.toml": 18,
     "mini/studies/similarities.toml": 6,
-    "mini/studies/splade.toml": 6,
     "mini/studies/static.toml": 200,
     "mini/studies/stopping.toml": 80,
     "mini/studies/translation-pairs.toml": 12,
