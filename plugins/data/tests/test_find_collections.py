@@ -588,6 +588,7 @@ def test_an_archive_with_a_member_that_leaves_it_is_refused(
     assert leftovers(inner) == [name]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", ["a.zip", "a.tar.gz", "a.tar.xz"])
 @pytest.mark.parametrize("wanted", ["big.txt", "small.txt"])
 def test_an_archive_that_would_fill_the_disk_is_refused(

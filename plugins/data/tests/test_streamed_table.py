@@ -147,8 +147,6 @@ def test_rows_come_in_the_order_asked_for_and_texts_by_column(tmp_path: Path) ->
 
 
 @settings(
-    max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

@@ -84,6 +84,7 @@ def found(model: torch.nn.Linear, x: NDArray[np.float32]) -> NDArray[np.int64]:
         return model(torch.from_numpy(x)).argmax(1).numpy()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("mode", "classes"), [("test", 2), ("fast", 2), ("test", 5), ("fast", 3)]
 )

@@ -432,6 +432,7 @@ def test_what_the_vectors_say_is_found(directory: Path) -> None:
     )
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("protocol", ["senteval", "logistic"])
 def test_both_classifiers_take_features_from_disk(
     directory: Path, encoder: Any, monkeypatch: pytest.MonkeyPatch, protocol: str
