@@ -87,7 +87,7 @@ def _deferred_signals() -> Iterator[None]:
             raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
         arrived.setdefault(number, now)
 
-    handlers: dict[int, Any] = {}
+    handlers: dict[signal.Signals, Any] = {}
     for number in SIGNALS:
         # A handler that a library set in C is None, and could not be put back.
         if signal.getsignal(number) not in (None, signal.SIG_IGN):
