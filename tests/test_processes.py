@@ -372,7 +372,8 @@ def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
     start: Start, tmp_path: Path
 ) -> None:
     """Ten random moments of training: each time the run ends in order, and goes on from its state."""
-    options = ("--devices", 2, "--set", "stage.0.steps=150")
+    sets = ("--set", "stage.0.steps=100", "--set", "stage.0.validate.every=50")
+    options = ("--devices", 2, *sets)
     finish(start("shared.toml", "--out", "whole", *options))
     expected = steps_of(tmp_path / "whole")
     run = tmp_path / "killed"
@@ -381,7 +382,7 @@ def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
     process = start("shared.toml", "--out", run, *options)
     for moment in range(10):
         # The log of a run that goes on is cut at its state.
-        more_than = 10 * moment + generator.randrange(10)
+        more_than = 9 * moment + generator.randrange(9)
         deadline = time.monotonic() + 200
         while not steps_of(run) or steps_of(run)[-1]["step"] <= more_than:
             assert process.poll() is None, process.communicate()[1]
@@ -394,7 +395,7 @@ def test_a_run_whose_processes_are_killed_ten_times_ends_where_it_would_have(
         _, printed = ended(process)
         seconds.append(time.monotonic() - killed)
         assert f"process {rank} was ended by SIGKILL" in printed
-        process = start("shared.toml", "--resume", run, "--devices", 2)
+        process = start("shared.toml", "--resume", run, *options)
     finish(process)
     print("seconds until the run has ended:", [round(some, 1) for some in seconds])
     assert max(seconds) < 30

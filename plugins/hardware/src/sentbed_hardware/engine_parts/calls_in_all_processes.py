@@ -87,17 +87,17 @@ def _deferred_signals() -> Iterator[None]:
             raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
         arrived.setdefault(number, now)
 
-    handlers: dict[int, Any] = {}
-    for deferred in SIGNALS:
+    handlers: dict[signal.Signals, Any] = {}
+    for number in SIGNALS:
         # A handler that a library set in C is None, and could not be put back.
-        if signal.getsignal(deferred) not in (None, signal.SIG_IGN):
-            handlers[deferred] = signal.signal(deferred, defer)
+        if signal.getsignal(number) not in (None, signal.SIG_IGN):
+            handlers[number] = signal.signal(number, defer)
     try:
         yield
     finally:
-        for restored, handler in handlers.items():
-            if signal.getsignal(restored) is defer:
-                signal.signal(restored, handler)
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is defer:
+                signal.signal(number, handler)
     for late in arrived:
         signal.raise_signal(late)
 
