@@ -72,15 +72,15 @@ def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
     if len({names for _, names in classes}) > 1:
         each = "; ".join(f"`{name}` has {', '.join(names)}" for name, names in classes)
         yield f"the losses have different `classes`: {each}; give them the same, in one order"
-    for one in losses:
+    for loss in losses:
         for other in losses:
             texts = (
                 other.traits.needs
                 | (other.traits.takes or frozenset()) - other.traits.numbers
             )
-            for column in sorted(one.traits.numbers & texts - other.traits.numbers):
+            for column in sorted(loss.traits.numbers & texts - other.traits.numbers):
                 yield (
-                    f"the column `{column}` holds numbers for the loss `{one.name}`, and texts for "
+                    f"the column `{column}` holds numbers for the loss `{loss.name}`, and texts for "
                     f"`{other.name}`; take one of them out"
                 )
 
@@ -131,6 +131,6 @@ class Nested(Loss):
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the most that one of the losses has; None if one does not know."""
-        found = [loss.negatives(batch_size, columns) for loss in self.inner]
-        known = [count for count in found if count is not None]
-        return max(known) if len(known) == len(found) else None
+        counts = [loss.negatives(batch_size, columns) for loss in self.inner]
+        numbers = [count for count in counts if count is not None]
+        return max(numbers) if len(finite_counts) == len(counts) else None

@@ -45,12 +45,12 @@ class SimilarityKL(Taught):
     @property
     def traits(self) -> LossTraits:
         """Return the columns the loss takes: texts, and the same from a teacher."""
-        own = {
+        columns = {
             "anchor",
             "positive",
             *(("negative",) if self.candidates == "row" else ()),
         }
-        needs = frozenset(own)
+        needs = frozenset(columns)
         takes = frozenset(HARD_NEGATIVES) - needs
         return LossTraits(
             cites=("lin2020distilling",),

@@ -128,7 +128,7 @@ class ContrastiveLoss(torch.nn.Module):
         The similarities are `(n, candidates)`, detached. That of row i and its target is at (i, i); those
         outside the row's denominator are -inf.
         """
-        own = torch.eye(
+        is_target = torch.eye(
             len(query.vectors), dtype=torch.bool, device=query.vectors.device
         )
         temperature = self.temperature()
@@ -136,20 +136,27 @@ class ContrastiveLoss(torch.nn.Module):
         of_others = hardness if self.hardness_of in ("others", "all") else 0.0
         parts = [
             self.compare(
-                query, target, target, temperature, own, -self.margin / temperature
+                query,
+                target,
+                target,
+                temperature,
+                is_target,
+                -self.margin / temperature,
             )
         ]
-        hard = [of_others * ~own]
+        hard = [of_others * ~is_target]
         for negative in negatives:
             parts.append(
-                self.compare(query, target, negative, temperature, own, self.log_weight)
+                self.compare(
+                    query, target, negative, temperature, is_target, self.log_weight
+                )
             )
-            hard.append(of_own * own + of_others * ~own)
+            hard.append(of_own * is_target + of_others * ~is_target)
         if self.hard_negatives == "own":
             parts[1:] = [
                 (
-                    similarity.masked_fill(~own, -math.inf),
-                    logits.masked_fill(~own, -math.inf),
+                    similarity.masked_fill(~is_target, -math.inf),
+                    logits.masked_fill(~is_target, -math.inf),
                 )
                 for similarity, logits in parts[1:]
             ]
@@ -172,18 +179,21 @@ class ContrastiveLoss(torch.nn.Module):
         target: Texts,
         candidates: Texts,
         temperature: torch.Tensor | float,
-        own: torch.Tensor | None = None,
+        is_target: torch.Tensor | None = None,
         shift: torch.Tensor | float = 0.0,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return detached similarities and logits of some candidates, both -inf for those left out.
 
-        `own` is true for a row's own candidate, which is never left out and whose logit is shifted.
+        `is_target` is true for a row's own candidate, which is never left out and whose logit is shifted.
         """
         similarity = self.similarity.similarity(query.vectors, candidates.vectors)
         logits = similarity / temperature
         out = self.left_out(query, target, candidates)
-        if own is not None:
-            logits, out = logits + shift * own, (out | (not self.in_batch)) & ~own
+        if is_target is not None:
+            logits, out = (
+                logits + shift * is_target,
+                (out | (not self.in_batch)) & ~is_target,
+            )
         # Masked after the division: masked before it, the temperature's gradient would be 0 x inf.
         return similarity.detach().masked_fill(out, -math.inf), logits.masked_fill(
             out, -math.inf

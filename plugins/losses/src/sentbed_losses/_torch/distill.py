@@ -48,8 +48,8 @@ class DistillLoss(torch.nn.Module):
         return (1 - pairwise_cosine(student, teacher)).mean()
 
     def _require_width(self, teacher: torch.Tensor) -> None:
-        if (found := teacher.shape[-1]) != self.width:
+        if (teacher_width := teacher.shape[-1]) != self.width:
             raise RunError(
                 f"the loss `distill` compares vectors of width {self.width} with a teacher's of width "
-                f"{found}; give it `projection = {found}`, or the student a head of that width"
+                f"{teacher_width}; give it `projection = {teacher_width}`, or the student a head of that width"
             )

@@ -36,27 +36,31 @@ class GistLoss(torch.nn.Module):
 
     def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""
-        found = {
+        units = {
             name: unit(value) for name, value in vectors.items() if value.ndim == 2
         }
-        own = (
-            (found[f"{TEACHER}anchor"] * found[f"{TEACHER}positive"])
+        guide_of_pair = (
+            (units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"])
             .sum(dim=-1, keepdim=True)
             .detach()
         )
-        threshold = own - (own.abs() * self.margin if self.relative else self.margin)
+        threshold = guide_of_pair - (
+            guide_of_pair.abs() * self.margin if self.relative else self.margin
+        )
         hard = [
             ("anchor", name)
             for name in HARD_NEGATIVES
-            if name in found and TEACHER + name in found
+            if name in units and TEACHER + name in units
         ]
         temperature = self.temperature()
         similarities, logits = [], []
         for query, candidate in (*self.contrasts, *hard):
-            similarity = found[query] @ found[candidate].T
-            guide = (found[TEACHER + query] @ found[TEACHER + candidate].T).detach()
+            similarity = units[query] @ units[candidate].T
+            guide = (units[TEACHER + query] @ units[TEACHER + candidate].T).detach()
             out = guide > threshold
-            same = torch.eye(len(own), dtype=torch.bool, device=own.device)
+            same = torch.eye(
+                len(guide_of_pair), dtype=torch.bool, device=guide_of_pair.device
+            )
             if candidate == "positive" and query == "anchor":
                 out = out & ~same
             elif query == candidate:
@@ -64,7 +68,7 @@ class GistLoss(torch.nn.Module):
             # Masked after the division, as in `ContrastiveLoss.compare`.
             similarities.append(similarity.detach().masked_fill(out, -math.inf))
             logits.append((similarity / temperature).masked_fill(out, -math.inf))
-        place = torch.arange(len(own), device=own.device)
+        place = torch.arange(len(guide_of_pair), device=guide_of_pair.device)
         loss = functional.cross_entropy(torch.cat(logits, dim=1), place)
         kept = torch.cat(similarities, dim=1)
         metrics = {

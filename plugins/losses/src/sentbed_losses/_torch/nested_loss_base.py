@@ -29,7 +29,10 @@ class Parts(torch.nn.Module):
         state: Mapping[str, torch.Tensor] | None,
     ) -> LossOutput:
         """Return the weighted sum, given the inputs of each loss and the states of all."""
-        outputs = [self._one(number, some, state) for number, some in enumerate(inputs)]
+        outputs = [
+            self._output(number, inputs_of_loss, state)
+            for number, inputs_of_loss in enumerate(inputs)
+        ]
         losses = [
             weight * output.loss
             for weight, output in zip(self.weights, outputs, strict=True)
@@ -46,7 +49,7 @@ class Parts(torch.nn.Module):
             torch.stack(losses).sum(), metrics, after if state is not None else None
         )
 
-    def _one(
+    def _output(
         self,
         number: int,
         inputs: Mapping[str, torch.Tensor],
@@ -55,14 +58,14 @@ class Parts(torch.nn.Module):
         arguments: tuple[Mapping[str, torch.Tensor], ...] = (inputs,)
         if state is not None and self.stateful[number]:
             prefix = f"{self.names[number]}."
-            own = {
+            state_of_loss = {
                 key.removeprefix(prefix): v
                 for key, v in state.items()
                 if key.startswith(prefix)
             }
-            arguments = inputs, own
-        found: LossOutput = self.losses[number](*arguments)
-        return found
+            arguments = inputs, state_of_loss
+        output: LossOutput = self.losses[number](*arguments)
+        return output
 
 
 class StatefulParts(Parts):
@@ -70,14 +73,14 @@ class StatefulParts(Parts):
 
     def initial_state(self) -> dict[str, torch.Tensor]:
         """Return the first states of the losses, as `NAME.KEY`."""
-        found: dict[str, torch.Tensor] = {}
+        states: dict[str, torch.Tensor] = {}
         for name, loss, stateful in zip(
             self.names, self.losses, self.stateful, strict=True
         ):
             module: Any = loss
             if stateful:
-                found |= {
+                states |= {
                     f"{name}.{key}": value
                     for key, value in module.initial_state().items()
                 }
-        return found
+        return states

@@ -17,9 +17,9 @@ class PearsonLoss(torch.nn.Module):
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
         """Return the loss of a batch with `anchor`, `positive` and `score`."""
         cosine = pairwise_cosine(inputs["anchor"], inputs["positive"])
-        found = correlation(cosine, inputs[SCORE].to(torch.float32))
+        coefficient = correlation(cosine, inputs[SCORE].to(torch.float32))
         rows = len(cosine)
         # A biased covariance over unbiased variances, as in the authors' code.
         return LossOutput(
-            1 - found * (rows - 1) / rows, {"correlation": found.detach()}
+            1 - coefficient * (rows - 1) / rows, {"correlation": coefficient.detach()}
         )

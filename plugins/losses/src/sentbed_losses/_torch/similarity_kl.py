@@ -39,10 +39,10 @@ class SimilarityKLLoss(torch.nn.Module):
         teacher = self._similarities(
             vectors, TEACHER + "anchor", [TEACHER + name for name in names]
         )
-        found = functional.log_softmax(student / self.temperature, dim=1)
-        wanted = functional.softmax(teacher / self.teacher_temperature, dim=1)
+        log_student = functional.log_softmax(student / self.temperature, dim=1)
+        of_teacher = functional.softmax(teacher / self.teacher_temperature, dim=1)
         loss = (
-            functional.kl_div(found, wanted, reduction="batchmean")
+            functional.kl_div(log_student, of_teacher, reduction="batchmean")
             * self.temperature**2
         )
         agreement = (
@@ -57,10 +57,14 @@ class SimilarityKLLoss(torch.nn.Module):
         candidates: Sequence[str],
     ) -> torch.Tensor:
         """Return the similarities of each anchor with its candidates, `(batch, candidates)`."""
-        own, *others = (self._scale(vectors[name]) for name in (anchor, *candidates))
+        anchors, *others = (
+            self._scale(vectors[name]) for name in (anchor, *candidates)
+        )
         if self.by_row:
-            return torch.stack([(own * other).sum(dim=-1) for other in others], dim=1)
-        return own @ torch.cat(others).T
+            return torch.stack(
+                [(anchors * other).sum(dim=-1) for other in others], dim=1
+            )
+        return anchors @ torch.cat(others).T
 
     def _scale(self, vectors: torch.Tensor) -> torch.Tensor:
         return unit(vectors) if self.cosine else vectors.to(torch.float32)
