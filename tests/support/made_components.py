@@ -83,14 +83,16 @@ def hardware() -> None:
 
 def losses() -> None:
     classes = by_name(sentbed_losses.losses())
-    simple = [classes[name]() for name in sorted({*classes} - {"matryoshka", "sum"})]
+    outer = {"flops", "matryoshka", "sum"}
+    simple = [classes[name]() for name in sorted({*classes} - outer)]
     assert len(simple) == 15
     classes["matryoshka"](loss=classes["sum"](losses=(simple[0],)), dimensions=(4,))
 
 
 def poolers() -> None:
-    assert len([pooler() for pooler in offered(sentbed_poolers.poolers())]) == 12
+    assert len([pooler() for pooler in offered(sentbed_poolers.poolers())]) == 14
     assert len(offered(sentbed_poolers.transforms())) == 2
+    assert len([each() for each in offered(sentbed_poolers.similarities())]) == 5
 
 
 def runtimes() -> None:

@@ -131,6 +131,10 @@ class Nested(Loss):
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the most that one of the losses has; None if one does not know."""
-        counts = [loss.negatives(batch_size, columns) for loss in self.inner]
-        numbers = [count for count in counts if count is not None]
-        return max(numbers) if len(finite_counts) == len(counts) else None
+        counts = []
+        for loss in self.inner:
+            count = loss.negatives(batch_size, columns)
+            if count is None:
+                return None
+            counts.append(count)
+        return max(counts)
