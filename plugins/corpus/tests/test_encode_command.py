@@ -158,6 +158,10 @@ def test_a_fault_in_the_data_is_shown_with_its_place_whoever_found_it(
             ("--input", "a.txt", "--output", "out", "--gpus-per-worker", "1"),
             "is for several workers",
         ),
+        (
+            ("--input", "a.txt", "--output", "out", "--set", "threads=2"),
+            "found `--set threads=2`, expected a field of the runtime, `--set runtime.FIELD=VALUE`",
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(
@@ -172,11 +176,14 @@ def test_options_that_contradict_each_other_are_refused(
     assert not Path("o.parquet").exists()
 
 
-def test_a_wrong_runtime_is_shown_as_elsewhere(encode: Encode, put: Put):
+@pytest.mark.parametrize(
+    "setting", [("--precision", "fp8"), ("--set", "runtime.precision=fp8")]
+)
+def test_a_wrong_runtime_is_shown_as_elsewhere(
+    setting: tuple[str, str], encode: Encode, put: Put
+):
     put("a.txt", "a\n")
-    result = encode(
-        "--input", "a.txt", "--output", "out", "--precision", "fp8", "--workers", "2"
-    )
+    result = encode("--input", "a.txt", "--output", "out", *setting, "--workers", "2")
     assert result.exit_code == 2
     assert (
         "found 'fp8'. Choose one of `fp32`, `fp64`. @ runtime.precision"

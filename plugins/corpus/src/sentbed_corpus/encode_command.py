@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from sentbed.tools import echo, trust_option
+from sentbed.tools import Document, apply_overrides, echo, set_option, trust_option
 
 FILE_ENDING = ".npy"
 NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz")
@@ -38,6 +38,7 @@ NO_OUTPUT = (".parquet", ".jsonl", ".json", ".csv", ".tsv", ".txt", ".npz", ".gz
     default=None,
     help="fp32, bf16 or auto; the runtime's default if left out.",
 )
+@set_option("Set a field of the runtime, such as `runtime.threads=2`.")
 @click.option(
     "--column",
     default="text",
@@ -133,9 +134,7 @@ def encode(
         raise click.UsageError(
             "`--instruction` stands in a prompt: name it with `--prompt`"
         )
-    table = {"use": options["runtime"]}
-    if options["precision"]:
-        table["precision"] = options["precision"]
+    table = _runtime_table(options)
     if output.lower().endswith(NO_OUTPUT) and not Path(output).is_dir():
         stem = output[: output.rindex(".")]
         raise click.UsageError(
@@ -147,6 +146,22 @@ def encode(
         _encode_lines(ctx, encoder, sources, output, table, options)
     else:
         _encode_corpus(encoder, sources, output, table, options)
+
+
+def _runtime_table(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the table of the runtime that the options name."""
+    for override in options["overrides"]:
+        if not override.startswith("runtime."):
+            raise click.UsageError(
+                f"found `--set {override}`, expected a field of the runtime, "
+                "`--set runtime.FIELD=VALUE`"
+            )
+    table = {"use": options["runtime"]}
+    if options["precision"]:
+        table["precision"] = options["precision"]
+    document = apply_overrides(Document({"runtime": table}), options["overrides"])
+    runtime: Mapping[str, Any] = document.data["runtime"]
+    return runtime
 
 
 def _encode_lines(
@@ -166,6 +181,7 @@ def _encode_lines(
         "output",
         "runtime",
         "precision",
+        "overrides",
         "prompt",
         "instruction",
         "trust_remote_code",
