@@ -310,8 +310,11 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     if not recipe.stage and not context.loaded:
         for encoder in encoders.values():
             encoder.fit_transform()
-    if context.share is not None and (store := context.evaluations.store) is not None:
-        context.evaluations.store = context.share(store, encoders, context.warn)
+    store = context.evaluations.store
+    if store is not None:
+        if context.share is not None:
+            store = context.share(store, encoders, context.warn)
+        context.evaluations.store = GuardedVectorStore(store, context.warn)
     # Reseed: building encoders for other runs may have drawn random numbers.
     engine.seed(derive(recipe.run.seed, "evaluate"))
     _require_same_models(context, encoders)
@@ -398,7 +401,7 @@ def _store(context: RunContext) -> VectorStore | None:
     if before:
         store.taken = before["taken"]
         store.encoded = before["encoded"]
-    return GuardedVectorStore(store, context.warn)
+    return store
 
 
 def _place(context: RunContext, index: int, encoders: dict[str, Encoder]) -> None:
