@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.metadata import EntryPoint, distribution
 from pathlib import Path
 from typing import TypeAlias
@@ -22,6 +23,16 @@ def toy_points(toy_points: list[EntryPoint]) -> list[EntryPoint]:
         for point in distribution(name).entry_points.select(group="sentbed")
     ]
     return [*toy_points, *own]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _rates_measured_once() -> Iterator[None]:
+    """Measure the processor once for the plans of all tests, each of which has a cache of its own."""
+    from sentbed_workbench._torch import measured_rates as module
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "measured_rates", cache(module.measured_rates))
+        yield
 
 
 @pytest.fixture
