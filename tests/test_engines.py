@@ -112,7 +112,7 @@ def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(
     check()
 
 
-def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
+def test_the_suite_tries_six_backbones_all_poolers_and_all_losses() -> None:
     every = cases(PLUGINS)
     assert {case.backbone_name for case in every} == {
         "bert",
@@ -120,6 +120,7 @@ def test_the_suite_tries_five_backbones_all_poolers_and_all_losses() -> None:
         "t5-decoder",
         "opt",
         "llama",
+        "static",
     }
     # Token vectors are of a few runtimes only: `tests/test_similarity.py` has them.
     poolers = set(PLUGINS.names("pooler")) - {"tokens"}

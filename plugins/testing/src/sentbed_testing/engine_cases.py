@@ -27,6 +27,7 @@ BACKBONES: Mapping[str, Table] = MappingProxyType(
         "t5": {"use": "t5", "init": "random", "vocab_size": 512},
         "opt": {"use": "opt", "init": "random", "vocab_size": 512},
         "llama": {"use": "causal", "init": "random", "vocab_size": 512},
+        "static": {"use": "static", "init": "random", "vocab_size": 512},
     }
 )
 """Backbones in their smallest size. With a pooler that needs it, `t5` is encoder and decoder."""
@@ -67,6 +68,16 @@ LOSSES: Mapping[str, tuple[Table, tuple[str, ...]]] = MappingProxyType(
         "angle": ({"use": "angle", "temperature": 0.5}, ()),
         "gist": ({"use": "gist", "temperature": 0.5}, ()),
         "similarity-kl": ({"use": "similarity-kl", "temperature": 0.5}, ()),
+        "flops": (
+            {
+                "use": "flops",
+                "loss": {"use": "info-nce", "temperature": 0.5},
+                "query_weight": 0.1,
+                "document_weight": 0.1,
+                "warmup": 0.5,
+            },
+            ("negative",),
+        ),
         "matryoshka": (
             {
                 "use": "matryoshka",
@@ -149,7 +160,7 @@ def cases(
 
     Args:
         plugins: source of the parts.
-        backbones: by the name used in ids; by default `BACKBONES` with `dropout`.
+        backbones: by the name used in ids; by default `BACKBONES` with `dropout`, where they have it.
         poolers: likewise; all that are installed and need no parameter, and `POOLERS`, where left out.
         losses: likewise, each with the columns that it is given beside those that it needs; `LOSSES`, and
             all others that are installed and need no parameter, where left out.
@@ -157,11 +168,7 @@ def cases(
         head: head of all encoders.
     """
     if backbones is None:
-        backbones = {
-            name: part("backbone", {**table, "dropout": dropout}, plugins)
-            for name, table in BACKBONES.items()
-            if table["use"] in plugins.names("backbone")
-        }
+        backbones = _backbones(plugins, dropout)
     poolers = _poolers(plugins) if poolers is None else poolers
     losses = _losses(plugins) if losses is None else losses
     combinations = []
@@ -244,6 +251,18 @@ def part(kind: str, table: Table, plugins: Plugins) -> Any:
     if problems:
         raise RecipeError(problems)
     return getattr(parts, kind)
+
+
+def _backbones(plugins: Plugins, dropout: float) -> dict[str, Backbone]:
+    built: dict[str, Backbone] = {}
+    for name, table in BACKBONES.items():
+        if table["use"] not in plugins.names("backbone"):
+            continue
+        backbone = part("backbone", table, plugins)
+        if hasattr(backbone, "dropout"):
+            backbone = attrs.evolve(backbone, dropout=dropout)
+        built[name] = backbone
+    return built
 
 
 def _poolers(plugins: Plugins) -> dict[str, Pooler]:

@@ -69,7 +69,7 @@ def engine_suite(
     - `encode`: every backbone with every pooler that fits, and one with a head;
     - `gradients`: as few cases as bring every two parts together that `groups` names;
     - `steps`: each backbone and each loss once, with every optimiser of `OPTIMIZERS`;
-    - `grad-cache` and `dropout`: each backbone once;
+    - `grad-cache` and `dropout`: each backbone once, the latter those that have some;
     - `state`: each loss once, with the optimisers in turn, the first with dropout;
     - `moving-average`: the average of the weights that a stage evaluates, for one combination;
     - `momentum-and-queue`: every loss that has a state or an average, with one encoder;
@@ -137,7 +137,8 @@ def engine_suite(
         yield named_check(check_loss_and_gradients, "gradients", case)
     for case in cover(plain, ("backbone",)):
         yield named_check(check_grad_cache, "grad-cache", case)
-    for number, case in enumerate(cover(dropped, ("backbone",))):
+    with_dropout = [case for case in dropped if getattr(case.backbone, "dropout", None)]
+    for number, case in enumerate(cover(with_dropout, ("backbone",))):
         yield named_check(check_dropout_advances, "dropout", case, seeds=number == 0)
     yield named_check(check_derivative, "derivative", dropped[0])
     yield named_check(
