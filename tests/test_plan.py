@@ -508,6 +508,19 @@ def test_what_cannot_be_counted_leaves_the_rest() -> None:
     assert found.stages[0].memory == {}
 
 
+def test_products_of_token_vectors_are_left_out_of_a_plan(tmp_path: Path) -> None:
+    recipe = tmp_path / "late.toml"
+    vectors = 'pooler = { use = "mean" }'
+    tokens = 'pooler = { use = "tokens" }\nsimilarity = "maxsim"'
+    scratch = Path(__file__).parents[1] / "recipes" / "scratch.toml"
+    training, _, _ = scratch.read_text("utf-8").partition("[[evaluate]]")
+    recipe.write_text(training.replace(vectors, tokens))
+    stage = planned_stage(recipe)
+    (problem,) = stage.problems
+    assert "how many token vectors it compares is each text's own" in problem
+    assert stage.steps == 150
+
+
 def test_what_recipes_agree_in_is_counted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

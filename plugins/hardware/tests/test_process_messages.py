@@ -7,6 +7,7 @@ import pickle
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,9 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import RunError
+from sentbed_hardware._common import process_messages
 from sentbed_hardware._common.process_messages import (
     ENDED,
+    HASH_BYTES,
     KEY_VARIABLE,
+    LOOPBACK,
+    PORT,
+    RANK_BYTES,
     connect,
     new_key,
     packed,
@@ -131,6 +137,47 @@ def test_processes_are_connected_in_the_order_of_their_ranks() -> None:
         assert receive(others[rank]) == f"to {rank}"
         connection.close()
         others[rank].close()
+
+
+@pytest.mark.parametrize("start", [b"", b"GET / HTTP/1.1"])
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_stranger_does_not_stop_a_run_that_starts(
+    monkeypatch: pytest.MonkeyPatch, start: bytes, closes: bool
+) -> None:
+    monkeypatch.setattr(process_messages, "GREETING", 0.2)
+    store = HashStore()
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(connect, store, 0, 2, LOOPBACK)
+        with socket.create_connection((LOOPBACK, int(store.get(PORT)))) as stranger:
+            stranger.sendall(start)
+            if closes:
+                stranger.close()
+            (second,) = connect(store, 1, 2, LOOPBACK)
+            (connection,) = first.result(10)
+    send(connection, "to the second")
+    assert receive(second) == "to the second"
+
+
+def test_a_process_of_another_key_ends_the_start() -> None:
+    store = HashStore()
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(connect, store, 0, 2, LOOPBACK)
+        with socket.create_connection((LOOPBACK, int(store.get(PORT)))) as stranger:
+            stranger.sendall(bytes(HASH_BYTES + RANK_BYTES))
+            with pytest.raises(RunError, match="without the key of this run"):
+                first.result(10)
+
+
+def test_a_process_that_does_not_come_ends_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_messages, "MEETING", 0.2)
+    with pytest.raises(RunError, match="of 2 processes, 1 have come within"):
+        connect(HashStore(), 0, 2, LOOPBACK)
+    store = HashStore()
+    store.set(PORT, "9")
+    with pytest.raises(RunError, match="the first process does not answer"):
+        connect(store, 1, 2, LOOPBACK)
 
 
 def test_a_call_refers_to_what_every_process_has() -> None:

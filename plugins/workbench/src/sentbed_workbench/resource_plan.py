@@ -275,6 +275,9 @@ class Planner:
         if loss.traits.predicts:
             what = "how many tokens it predicts is known only in training"
             return f"the loss `{loss.name}`: {what}; memory and time of their logits are left out"
+        if encoder.recipe.pooler.traits.output == "tokens":
+            what = "how many token vectors it compares is each text's own"
+            return f"the loss `{loss.name}`: {what}; memory and time of their products are left out"
         width = encoder.width(training=True)
 
         def count_loss() -> LossSize:

@@ -13,6 +13,7 @@ import pickle
 import secrets
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -32,6 +33,10 @@ ENDED = (EOFError, OSError)
 
 PORT = "port-of-messages"
 """Key under which the first process publishes its port."""
+LOOPBACK = "127.0.0.1"
+RANK_BYTES = 4
+MEETING, GREETING = 600.0, 10.0
+"""Seconds that the first process waits for the next connection, and for its first message."""
 
 
 def new_key() -> str:
@@ -54,33 +59,64 @@ def require_key() -> bytes:
 def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
     """Return the connections of this process: to each other one in the first, to the first in another.
 
+    `host` is the address of the first; at one of this machine alone, no other machine can reach it.
+
     Raises:
-        RunError: if a process without this run's key asks for a connection.
+        RunError: if a process has another key, or does not come.
     """
     if rank != 0:
-        to_first = socket.create_connection((host, int(store.get(PORT))))
-        connection = _connection(to_first)
-        send(connection, rank)
-        return [connection]
+        try:
+            to_first = socket.create_connection((host, int(store.get(PORT))), MEETING)
+        except OSError as error:
+            raise RunError(
+                f"the first process does not answer at `{host}`: {error}; if it left a message, that stands "
+                "above"
+            ) from error
+        to_first.sendall(_signed(rank.to_bytes(RANK_BYTES, "big")))
+        return [_connection(to_first)]
     by_rank: dict[int, Connection] = {}
-    with socket.create_server(("", 0)) as server:
+    with socket.create_server((host if host == LOOPBACK else "", 0)) as server:
+        server.settimeout(MEETING)
         store.set(PORT, str(server.getsockname()[1]))
         while len(by_rank) < world - 1:
-            connection = _connection(server.accept()[0])
-            by_rank[receive(connection)] = connection
+            try:
+                other, _ = server.accept()
+            except TimeoutError as error:
+                raise RunError(
+                    f"of {world} processes, {len(by_rank) + 1} have come within {MEETING:.0f} seconds; start "
+                    "them again, and look for the message of the others"
+                ) from error
+            greeting = _greeting(other)
+            # What closes or keeps silent is no process of a run, such as a scanner of ports.
+            if greeting is None:
+                other.close()
+                continue
+            by_rank[int.from_bytes(_verified(greeting), "big")] = _connection(other)
     return [by_rank[other] for other in range(1, world)]
+
+
+def _greeting(other: socket.socket) -> bytes | None:
+    """Return the first message of a process, or None if it does not come."""
+    other.settimeout(GREETING)
+    size = HASH_BYTES + RANK_BYTES
+    with suppress(OSError), other.makefile("rb") as file:
+        message = file.read(size)
+        if len(message) == size:
+            return message
+    return None
 
 
 def _connection(of: socket.socket) -> Connection:
     # Otherwise a short message waits for the acknowledgement of the one before.
     of.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A call may take any time.
+    of.settimeout(None)
     return Connection(of.detach())
 
 
 def send(connection: Connection, value: Any) -> None:
     """Send a value. Raises `OSError` if the other process has ended."""
-    content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    connection.send_bytes(hmac.digest(require_key(), content, HASH) + content)
+    connection.send_bytes(_signed(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)))
 
 
 def receive(connection: Connection) -> Any:
@@ -90,15 +126,24 @@ def receive(connection: Connection) -> Any:
         ENDED: if the other process has ended.
         RunError: if the message has not this run's key.
     """
-    message = memoryview(connection.recv_bytes())
-    content = message[HASH_BYTES:]
+    return pickle.loads(_verified(connection.recv_bytes()))
+
+
+def _signed(content: bytes) -> bytes:
+    return hmac.digest(require_key(), content, HASH) + content
+
+
+def _verified(message: bytes) -> memoryview:
+    """Return the content of a message. Raises `RunError` if it has not this run's key."""
+    view = memoryview(message)
+    content = view[HASH_BYTES:]
     expected = hmac.digest(require_key(), content, HASH)
-    if not hmac.compare_digest(message[:HASH_BYTES], expected):
+    if not hmac.compare_digest(view[:HASH_BYTES], expected):
         raise RunError(
             "a process has sent a message without the key of this run, and it was not read; if all "
             f"machines are yours, set `{KEY_VARIABLE}` alike on all"
         )
-    return pickle.loads(content)
+    return content
 
 
 class _CallPickler(pickle.Pickler):

@@ -14,8 +14,11 @@ import torch.distributed as dist
 from sentbed import RuntimeUnavailableError
 from torch.distributed.rendezvous import rendezvous
 
-from sentbed_hardware._common.process_messages import connect, require_key
-from sentbed_hardware.torchrun_environment import is_member
+from sentbed_hardware._common.process_messages import LOOPBACK, connect, require_key
+from sentbed_hardware.torchrun_environment import (
+    is_member,
+    processes_on_this_machine,
+)
 
 FOREVER = timedelta(days=30)
 """Time limit for the next call of the first process, which may be in a long evaluation."""
@@ -140,6 +143,9 @@ def join(
     dist.init_process_group(
         "gloo", store=store, rank=rank, world_size=world, timeout=FOREVER
     )
+    host = os.environ["MASTER_ADDR"]
+    if processes_on_this_machine() == world:
+        host = LOOPBACK
     backend = "nccl" if device.type == "cuda" else "gloo"
     return Processes(
         rank=rank,
@@ -149,7 +155,7 @@ def join(
         device=device,
         data=dist.new_group(backend=backend, timeout=WITHIN_A_CALL),
         store=store,
-        connections=connect(store, rank, world, os.environ["MASTER_ADDR"]),
+        connections=connect(store, rank, world, host),
     )
 
 

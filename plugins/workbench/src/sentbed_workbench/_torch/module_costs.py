@@ -6,7 +6,7 @@ two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
@@ -38,7 +38,7 @@ from sentbed_workbench.module_sizes import BackboneSize, Cost, LossSize
 LENGTHS = (8, 16, 24)
 """Lengths of the texts in the trial passes, in tokens."""
 TEXTS = 2
-"""Texts in a trial pass; a second pass has one more. With a single text, some copies would be views."""
+"""Texts in a trial pass; a last pass, if trained, has one more. With a single text, copies may be views."""
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -252,16 +252,30 @@ def _costs(
         if not trained:
             stack.enter_context(torch.no_grad())
         counted = [step(TEXTS, length) for length in LENGTHS]
-        one_more = step(TEXTS + 1, LENGTHS[-1])
+        costs_once = (0, 0, 0)
+        if trained:
+            costs_once = _costs_once(counted[-1], step(TEXTS + 1, LENGTHS[-1]))
 
     costs = []
-    for values, more in zip(zip(*counted, strict=True), one_more, strict=True):
-        # What a pass keeps once, such as copies of weights, is the same for all lengths, or nearly so.
-        once = max(0, values[-1] - TEXTS * (more - values[-1]))
+    for values, once in zip(zip(*counted, strict=True), costs_once, strict=True):
         of_a_text = [(value - once) / TEXTS for value in values]
         pair, token, text = np.linalg.solve(np.vander(LENGTHS).astype(float), of_a_text)
         costs.append(Cost(once, float(text), float(token), float(pair)))
     return costs
+
+
+def _costs_once(
+    counted: Sequence[int], one_more: Sequence[int]
+) -> tuple[int, int, int]:
+    """Return what a pass costs whatever its texts, from those over `TEXTS` texts and over one more.
+
+    It is in the bytes kept, such as copies of weights, and the same for all lengths, or nearly so.
+    """
+    flops, gradient, kept = (
+        max(0, value - TEXTS * (more - value))
+        for value, more in zip(counted, one_more, strict=True)
+    )
+    return flops, gradient, kept
 
 
 class _AttentionOfGPU(TorchFunctionMode):
