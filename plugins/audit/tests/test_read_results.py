@@ -248,3 +248,11 @@ def test_names_of_megabytes_are_cut(tmp_path: Path) -> None:
     assert "\x1b" not in "".join(
         finding.detail for finding in result.comparable.findings
     )
+
+
+def test_a_file_that_is_no_archive_is_named_in_one_line(tmp_path: Path) -> None:
+    archive = tmp_path / "results.tar.xz"
+    archive.write_text("not found\n")
+    with pytest.raises(DataError, match=r"damaged: file could not be opened") as caught:
+        read_results([archive])
+    assert "\n" not in str(caught.value)

@@ -10,6 +10,7 @@ from scipy import stats
 from sentbed import RunError
 from sentbed.protocols import Items
 from sentbed_report.statistics import resampling as resampling
+from sentbed_report.statistics.influence_values import influences
 from sentbed_report.statistics.resampling import (
     require_same,
     require_usable,
@@ -252,3 +253,10 @@ def test_items_that_cannot_be_used_are_refused_with_a_sentence(
 ) -> None:
     with pytest.raises(RunError, match=message):
         require_usable(bad)
+
+
+@pytest.mark.parametrize("statistic", ["pearson", "spearman"])
+def test_items_of_a_constant_side_have_no_influence(statistic: str) -> None:
+    # The mean of 11 times 0.7 is rounded.
+    x, y = np.full(11, 0.7), np.random.default_rng(0).normal(size=11)
+    assert influences(Items(statistic, x, y)).tolist() == [0.0] * 11

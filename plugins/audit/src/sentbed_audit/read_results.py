@@ -170,7 +170,9 @@ def _of_archive(path: Path) -> Iterator[Content]:
         OSError,
         RuntimeError,
     ) as error:
-        yield Unreadable(str(path), f"the archive is damaged: {error}")
+        # Of a file that is no archive, a line for each kind of compression would follow.
+        fault = str(error).partition("\n")[0].removesuffix(":")
+        yield Unreadable(str(path), f"the archive is damaged: {fault}")
 
 
 def _tar_members(path: Path) -> Iterator[tuple[PurePosixPath, int, IO[bytes]]]:

@@ -17,6 +17,7 @@ from sentbed.protocols import Items
 
 from sentbed_report.statistics.weighted_statistics import (
     BY_COUNTS,
+    centred,
     centred_ranks,
     columns_of,
     group_weights,
@@ -60,7 +61,7 @@ def _of_columns(statistic: str, x: Floats, y: Floats | None) -> Floats:
 
 
 def _pearson(x: Floats, y: Floats) -> Floats:
-    x, y = x - x.mean(), y - y.mean()
+    x, y = centred(x), centred(y)
     return _of_correlation(x, y, x * y, x * x, y * y)
 
 

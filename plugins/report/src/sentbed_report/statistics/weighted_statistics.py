@@ -77,17 +77,17 @@ def _value(statistic: str | Callable[..., float], x: Floats, y: Floats | None) -
 
 
 def _pearson(x: Floats, y: Floats) -> float:
-    x, y = _centred(x), _centred(y)
+    x, y = centred(x), centred(y)
     spread = math.sqrt(float(x @ x) * float(y @ y))
     return float(x @ y) / spread if spread > 0 else 0.0
 
 
-def _centred(values: Floats) -> Floats:
+def centred(values: Floats) -> Floats:
     """Return values less their mean; exactly 0 where they are constant."""
-    centred: Floats = values - values.mean()
+    less_mean: Floats = values - values.mean()
     # Of a constant, rounding is left, which is constant, too.
-    again: Floats = centred - centred.mean()
-    if again @ again <= 1e-12 * (centred @ centred):
+    again: Floats = less_mean - less_mean.mean()
+    if again @ again <= 1e-12 * (less_mean @ less_mean):
         again[:] = 0
     return again
 
