@@ -357,6 +357,7 @@ def test_texts_with_tabs_and_line_breaks_need_a_jsonl_file(
         (("--range-min", "100"), 1, "no room for 1 negatives"),
         (("--recipe", "recipe.toml"), 2, "name the data with `--data`, or a recipe"),
         (("--stage", "nli"), 2, "`--stage` is for `--recipe`"),
+        (("--instruction", "Find."), 2, "`--instruction` stands in a prompt: name it"),
     ],
 )
 def test_faults_end_in_a_sentence_and_leave_nothing(

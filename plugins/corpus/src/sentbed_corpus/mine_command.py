@@ -137,6 +137,11 @@ def mine(
     The candidates of an anchor are the positives of other rows and the texts of `--corpus`. OUTPUT gets each
     row with its negatives, and OUTPUT.json says how they were found. See docs/howto/train.md.
     """
+    if instruction and not anchor_prompt and not candidate_prompt:
+        raise click.UsageError(
+            "`--instruction` stands in a prompt: name it with `--anchor-prompt` or `--candidate-prompt`"
+        )
+
     from functools import partial
 
     from sentbed.helpers import Stop
