@@ -26,7 +26,7 @@ def test_the_suite_asks_for_no_training_and_tries_every_backbone() -> None:
         "transform",
     }
     backbones = {name.split("/")[1] for name in CHECKS if name.startswith("encode/")}
-    assert backbones == {"bert", "t5", "t5-decoder", "opt", "llama"}
+    assert backbones == {"bert", "t5", "t5-decoder", "static", "opt", "llama"}
 
 
 def _marked(name: str, check: Callable[[], None]) -> object:
