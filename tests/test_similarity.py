@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentbed import Encoder, RecipeError, SentbedError, load_recipe
-from sentbed.protocols import Training
+from sentbed import Encoder, ModelError, RecipeError, SentbedError, load_recipe
+from sentbed.protocols import Exporter, Training
 from sentbed.tools import load_plugins
 from sentbed_evaluators.bitext import Bitext
 from sentbed_evaluators.retrieval import Retrieval
 from sentbed_evaluators.sts import STS
 from sentbed_hardware.adamw import AdamW
 from sentbed_hardware.learning_rate_schedules import Constant
+from sentbed_interop.to_onnx import ToONNX
+from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.maxsim import MaxSim
 from sentbed_testing import SENTENCES
@@ -98,6 +100,15 @@ def test_where_one_vector_is_needed_a_sentence_says_so(recipe: Path) -> None:
     mean = "encoder.similarity=", "encoder.pooler.use=mean"
     with pytest.raises(SentbedError, match="call `encode`"):
         built(recipe, *mean).encode_tokens(["a"])
+
+
+@pytest.mark.parametrize("exporter", [ToONNX(), ToSentenceTransformers()])
+def test_formats_of_one_vector_refuse_them(
+    exporter: Exporter, recipe: Path, tmp_path: Path
+) -> None:
+    message = "gives a vector of each token, and the format has one of each text"
+    with pytest.raises(ModelError, match=message):
+        exporter.write(built(recipe), tmp_path / "out")
 
 
 def test_pairs_and_documents_are_compared_by_maxsim(recipe: Path, pairs: str) -> None:

@@ -13,7 +13,7 @@ from sentbed import ModelError
 from sentbed.errors import listed
 from sentbed.protocols import Exporter
 
-from sentbed_interop.interventions import require_none
+from sentbed_interop.exportable_encoders import require_exportable
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -57,7 +57,7 @@ class ToONNX(Exporter):
         """
         for problem in self.check():
             raise ModelError(problem)
-        require_none(encoder)
+        require_exportable(encoder)
         from sentbed_interop._torch.onnx_folder import export
 
         export(encoder, directory, self.opset)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 from sentbed.protocols import Exporter
 
-from sentbed_interop.interventions import require_none
+from sentbed_interop.exportable_encoders import require_exportable
 
 if TYPE_CHECKING:
     from sentbed import Encoder
@@ -39,7 +39,7 @@ class ToSentenceTransformers(Exporter):
             ModelError: if stock modules cannot give the encoder's vectors.
             OtherVectorsError: if they should but do not.
         """
-        require_none(encoder)
+        require_exportable(encoder)
         from sentbed_interop._torch.sentence_transformers_folder import write_folder
 
         return write_folder(encoder, directory, self.verify)

@@ -1,0 +1,26 @@
+"""What no other library's format has: interventions, and a vector of each token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sentbed import ModelError
+
+if TYPE_CHECKING:
+    from sentbed import Encoder
+
+
+def require_exportable(encoder: Encoder) -> None:
+    """Raise `ModelError` for a pooler of token vectors, or an intervention between the backbone's blocks."""
+    pooler = encoder.recipe.pooler
+    if pooler.traits.output == "tokens":
+        raise ModelError(
+            f"the pooler `{pooler.name}` gives a vector of each token, and the format has one of each text; "
+            "encode with sentbed (`Encoder.encode_tokens`), or export an encoder with another pooler"
+        )
+    intervention = encoder.backbone.protocol.get("intervention")
+    if intervention is not None:
+        raise ModelError(
+            f"the backbone has the intervention `{intervention['use']}`, which changes states between its "
+            "blocks, and no other format has that; encode with sentbed, or export an encoder without it"
+        )
