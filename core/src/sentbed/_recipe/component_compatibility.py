@@ -131,14 +131,18 @@ def _output_misfits(
     encoder: EncoderRecipe, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
     """Yield what does not fit to what the pooler gives."""
-    output, similarity = encoder.pooler.traits.output, encoder.similarity
+    output = encoder.pooler.traits.output
+    similarity = encoder.similarity
+    by = "the cosine"
+    compares = frozenset[Output]({"vector", "sparse"})
     if similarity is not None:
-        by, compares = f"the similarity `{similarity.name}`", similarity.traits.compares
-    else:
-        by, compares = "the cosine", frozenset[Output]({"vector", "sparse"})
+        by = f"the similarity `{similarity.name}`"
+        compares = similarity.traits.compares
     if output not in compares:
         others = similarities_of(output, plugins)
-        remedy = f"set `similarity` to {_either(others)}" if others else "name another"
+        remedy = "name another"
+        if others:
+            remedy = f"set `similarity` to {_either(others)}"
         yield (
             "similarity",
             f"the pooler `{encoder.pooler.name}` gives {OUTPUTS[output]}, which {by} does not compare; "
@@ -162,8 +166,10 @@ def _output_misfits(
 
 def similarities_of(output: Output, plugins: Plugins | None) -> list[str]:
     """Return the names of the similarities that compare what a pooler gives."""
+    if plugins is None:
+        return []
     names = []
-    for info in () if plugins is None else plugins.importable("similarity"):
+    for info in plugins.importable("similarity"):
         traits = KINDS["similarity"].traits_of(info.cls)
         if isinstance(traits, SimilarityTraits) and output in traits.compares:
             names.append(info.name)
@@ -175,9 +181,9 @@ def unread_output(pooler: Pooler, part: str, reads: frozenset[Output]) -> str | 
     output = pooler.traits.output
     if output in reads:
         return None
-    known = " or ".join(OUTPUTS[each] for each in OUTPUTS if each in reads)
+    outputs_read = " or ".join(OUTPUTS[each] for each in OUTPUTS if each in reads)
     return (
-        f"{part} reads {known}, and the pooler `{pooler.name}` gives {OUTPUTS[output]}; "
+        f"{part} reads {outputs_read}, and the pooler `{pooler.name}` gives {OUTPUTS[output]}; "
         "use another of the two"
     )
 

@@ -71,15 +71,18 @@ def overlap(
 
     places = [Path(path) for path in paths]
     plugins = load_plugins()
+    directory = None
+    if out is not None:
+        directory = Path(out)
     data = None
     if places[0].is_file():
-        if len(places) > 1 or out is not None:
+        if len(places) > 1 or directory is not None:
             raise click.UsageError(
                 "name one recipe, or directories of runs and studies; `--out` is for these"
             )
         recipes = [load_recipe(places[0], plugins=plugins)]
     else:
-        data = runs_as_study(places, None if out is None else Path(out))
+        data = runs_as_study(places, directory)
         recipes = recipes_of(data, plugins)
 
     texts = Training.of(recipes, map(Path, training), stages)
@@ -88,7 +91,9 @@ def overlap(
             "there are no training texts to look in; name files with `--training`, or give `--stages` for the "
             "data of the recipe's own stages"
         )
-    evaluators = [entry.with_ for recipe in recipes for entry in recipe.evaluate]
+    evaluators = []
+    for recipe in recipes:
+        evaluators += [entry.with_ for entry in recipe.evaluate]
     result = Overlap(evaluators, texts, near)
 
     tables = [counts_table(result)]
@@ -97,8 +102,8 @@ def overlap(
         scores, not_counted = scores_of_runs(data, result)
         tables += [scores, *comparison_tables(data, result)]
     page = None
-    if data is not None and out is not None:
-        page = write_clean_report(Path(out), data, result)
+    if data is not None and directory is not None:
+        page = write_clean_report(directory, data, result)
 
     if as_json:
         records = plain([to_records(table) for table in tables])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -94,12 +94,10 @@ def cosines(
     import numpy as np
 
     result = np.zeros(len(first))
-    for start in range(0, len(first), _BLOCK):
-        a = first[start : start + _BLOCK].astype(np.float64)
-        b = second[start : start + _BLOCK].astype(np.float64)
+    for rows, a, b in _blocks(first, second):
         norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-        dots = (a * b).sum(axis=1)
-        np.divide(dots, norms, out=result[start : start + _BLOCK], where=norms > 0)
+        products = (a * b).sum(axis=1)
+        np.divide(products, norms, out=result[rows], where=norms > 0)
     return result
 
 
@@ -110,11 +108,20 @@ def dots(
     import numpy as np
 
     result = np.zeros(len(first))
-    for start in range(0, len(first), _BLOCK):
-        a = first[start : start + _BLOCK].astype(np.float64)
-        b = second[start : start + _BLOCK].astype(np.float64)
-        result[start : start + _BLOCK] = (a * b).sum(axis=1)
+    for rows, a, b in _blocks(first, second):
+        result[rows] = (a * b).sum(axis=1)
     return result
+
+
+def _blocks(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
+    """Yield the places of some rows, and these rows of both sides in float64."""
+    import numpy as np
+
+    for start in range(0, len(first), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        yield rows, first[rows].astype(np.float64), second[rows].astype(np.float64)
 
 
 def zero_vectors(vectors: NDArray[np.float32]) -> int:

@@ -30,7 +30,7 @@ class EncoderPlan:
     """Why it is unknown."""
 
     @property
-    def known(self) -> BackboneSize:
+    def known_size(self) -> BackboneSize:
         """The size of the backbone, which must be known."""
         assert self.size is not None
         return self.size
@@ -38,31 +38,31 @@ class EncoderPlan:
     @property
     def parameters(self) -> int:
         """Number of parameters of backbone, pooler and head."""
-        return self.known.parameters + count(self.head)
+        return self.known_size.parameters + count(self.head)
 
     @property
     def trained(self) -> dict[str, tuple[int, ...]]:
         """Shapes of the trained parameters, by name."""
-        return {**self.known.trained, **self.head}
+        return {**self.known_size.trained, **self.head}
 
     @property
     def weight_bytes(self) -> int:
         """Size of all weights in bytes."""
-        return self.known.weight_bytes + 4 * count(self.head)
+        return self.known_size.weight_bytes + 4 * count(self.head)
 
     def tokens_a_second(self, device: Device) -> tuple[float, float] | None:
         """Return the range of tokens per second for encoding texts of 32 tokens on a device."""
         if device.rates is None:
             return None
-        flops = self.known.forward.of(Lengths(1, LENGTH, LENGTH**2)) / LENGTH
+        flops = self.known_size.forward.of(Lengths(1, LENGTH, LENGTH**2)) / LENGTH
         slow, fast = device.rates
         return slow / flops, fast / flops
 
     def width(self, training: bool = False) -> int:
         """Return the dimension of a vector, before a transform or a choice of dimensions."""
-        pooled = self.recipe.pooler.output_width(self.known.width)
+        pooled = self.recipe.pooler.output_width(self.known_size.width)
         if training:
-            pooled = self.recipe.pooler.trained_width(self.known.width)
+            pooled = self.recipe.pooler.trained_width(self.known_size.width)
         return (self.recipe.head.projection or pooled) * self.recipe.joined
 
 

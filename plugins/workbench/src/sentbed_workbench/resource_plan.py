@@ -104,7 +104,7 @@ class Planner:
             flops = 0.0
             for number, sample in texts.lists:
                 lengths = mean_lengths(encoder.recipe, encoder.size, sample)
-                flops += encoder.known.forward.of(lengths * number)
+                flops += encoder.known_size.forward.of(lengths * number)
             return flops
 
         prompts, max_length = encoder.recipe.resolved_prompts, encoder.recipe.max_length
@@ -339,13 +339,16 @@ class _Step:
         # Gradient caching takes each pass forward twice.
         is_cached = (self.stage.micro_batch or self.rows) < self.device_rows
         for name in self.trained:
-            size, lengths = self.encoders[name].known, self.lengths(name, keys=False)
+            size, lengths = (
+                self.encoders[name].known_size,
+                self.lengths(name, keys=False),
+            )
             flops += (1 + is_cached) * size.forward.of(lengths)
             flops += size.backward.of(lengths)
             flops += size.forward.of(self.lengths(name, keys=True))
         for name in self.stage.freeze:
             lengths = self.lengths(name, keys=False) + self.lengths(name, keys=True)
-            of_frozen = self.encoders[name].known.forward.of(lengths)
+            of_frozen = self.encoders[name].known_size.forward.of(lengths)
             if self.stage.cache_frozen:
                 # With vectors cached on disk, texts are encoded in the first epoch only.
                 of_frozen /= self.stage.epochs or 1
@@ -356,7 +359,7 @@ class _Step:
         """Return the bytes that passes keep whatever the rows, and those that they keep of a batch."""
         once = batch = 0.0
         for name in self.trained:
-            cost = self.encoders[name].known.activations
+            cost = self.encoders[name].known_size.activations
             once += cost.once
             of_batch = cost.of(self.lengths(name, keys=False)) - cost.once
             batch += LARGEST * of_batch
@@ -378,12 +381,12 @@ class _Step:
             averages += copies * 4 * count(encoder.trained) // self.shard
         frozen_copies = 0
         for name in self.stage.freeze:
-            frozen_copies += self.encoders[name].known.copy_bytes
+            frozen_copies += self.encoders[name].known_size.copy_bytes
 
         once, batch = self.activations()
         rows = min(self.stage.micro_batch or self.rows, self.device_rows)
         activations = once + batch * rows / self.device_rows
-        blocks = max(self.encoders[name].known.blocks for name in self.trained)
+        blocks = max(self.encoders[name].known_size.blocks for name in self.trained)
         width = self.encoders[self.trained[0]].width(training=True)
         vectors = 2 * 4 * self.rows * width * len(towers)
         parts = {
@@ -465,7 +468,7 @@ def encoding_memory(
         return {}
     copies, buffers = 0, [0]
     for name in names:
-        size = encoders[name].known
+        size = encoders[name].known_size
         states = STATES_A_TOKEN * size.width + INNER_STATES_A_TOKEN * size.inner
         buffers.append(4 * device.token_budget * states)
         copies += size.copy_bytes

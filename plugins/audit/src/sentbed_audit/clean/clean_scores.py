@@ -43,7 +43,7 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     items = score.items
     if items is None or seen.clean.sum() < FEWEST_ITEMS:
         return CleanScore(score, seen, None, None, None)
-    kept = _some(items, seen.clean)
+    kept = _select(items, seen.clean)
     of_clean = value(kept)
     difference = of_clean - value(items)
     clean = attrs.evolve(score, value=of_clean, items=kept)
@@ -53,11 +53,13 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     return CleanScore(score, seen, clean, difference, estimate.interval(CONFIDENCE))
 
 
-def _some(items: Items, kept: NDArray[np.bool_]) -> Items:
+def _select(items: Items, kept: NDArray[np.bool_]) -> Items:
+    """Return the items that are kept, as items of their own."""
     optional = {}
     for name in ("y", "groups", "clusters"):
         column = getattr(items, name)
-        optional[name] = None if column is None else column[kept]
+        if column is not None:
+            optional[name] = column[kept]
     return Items(
         items.statistic,
         items.x[kept],
@@ -78,7 +80,7 @@ def paired_difference(
     import numpy as np
 
     of_items = -influences(items)
-    of_items[kept] += influences(_some(items, kept))
+    of_items[kept] += influences(_select(items, kept))
     if items.clusters is not None:
         _, cluster = np.unique(items.clusters, return_inverse=True)
         of_items = np.bincount(cluster, of_items).astype(np.float64)

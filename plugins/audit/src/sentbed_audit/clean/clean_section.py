@@ -71,9 +71,12 @@ def clean_section(
             *(row.interval or (None, None)),
         )
         digits = score_digits([score.value])
-        rounded = []
+        rounded: list[float | None] = []
         for number in numbers:
-            rounded.append(None if number is None else round(number, digits))
+            if number is None:
+                rounded.append(None)
+            else:
+                rounded.append(round(number, digits))
         names = score.encoder, score.task, score.metric
         rows.append((*names, *counts_of(row.seen), *rounded))
     return ReportSection(

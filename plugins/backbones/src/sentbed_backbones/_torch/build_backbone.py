@@ -100,8 +100,8 @@ def _mark_four_bits(model: Any) -> None:
         scales = -(-count // QUANTISED_BLOCK)
         second_scales = -(-scales // ABSMAX_BLOCK)
         packed = -(-count // 2)
-        held: Any = layer.weight
-        held.held_bytes = packed + scales + 4 * second_scales + TABLES
+        weight: Any = layer.weight
+        weight.held_bytes = packed + scales + 4 * second_scales + TABLES
 
 
 def _read_config(parameters: Transformer, family: Family, directory: Path) -> Any:

@@ -94,10 +94,10 @@ class StaticTokenizer(BulkTokenizer):
         rows = (encoding.ids for encoding in encodings)
         ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
         if self.unknown_id is not None:
-            known = ids != self.unknown_id
+            is_known = ids != self.unknown_id
             texts = np.repeat(np.arange(len(lengths)), lengths)
-            ids = ids[known]
-            lengths = np.bincount(texts[known], minlength=len(lengths))
+            ids = ids[is_known]
+            lengths = np.bincount(texts[is_known], minlength=len(lengths))
         self._require_embeddings(ids)
 
         (empty,) = np.nonzero(lengths == 0)

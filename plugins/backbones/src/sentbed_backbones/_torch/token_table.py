@@ -54,9 +54,9 @@ def from_saved(directory: Path, sums: Mapping[str, str]) -> TokenTable:
     Raises:
         ModelError: if table or tokenizer are missing or damaged.
     """
-    known = sums.get(TABLE_FILE) or sha256(directory / TABLE_FILE)
+    digest = sums.get(TABLE_FILE) or sha256(directory / TABLE_FILE)
     tokenizer = load_tokenizer(directory, False)
-    return TokenTable(_read_table(directory), tokenizer, {"sha256": known})
+    return TokenTable(_read_table(directory), tokenizer, {"sha256": digest})
 
 
 def from_word_vectors(

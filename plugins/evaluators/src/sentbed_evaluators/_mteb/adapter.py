@@ -12,7 +12,7 @@ from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from sentbed import DataError, Encoder
-from sentbed.protocols import TextEncoder, TextTask
+from sentbed.protocols import Similarity, TextEncoder, TextTask
 from sentbed_common import fingerprint_of
 
 from sentbed_evaluators.cosine_correlation import require_finite, require_nonzero
@@ -73,10 +73,8 @@ class MTEBModel:
         similarity = self._encoder.similarity
         if similarity is None:
             return cos_sim(embeddings1, embeddings2)
-        similarities: torch.Tensor = similarity.similarity(
-            similarity.normalize(torch.as_tensor(embeddings1)),
-            similarity.normalize(torch.as_tensor(embeddings2)),
-        )
+        first, second = _normalized(similarity, embeddings1, embeddings2)
+        similarities: torch.Tensor = similarity.similarity(first, second)
         return similarities
 
     def similarity_pairwise(self, embeddings1: Array, embeddings2: Array) -> Array:
@@ -84,11 +82,14 @@ class MTEBModel:
         similarity = self._encoder.similarity
         if similarity is None:
             return pairwise_cos_sim(embeddings1, embeddings2)
-        similarities: torch.Tensor = similarity.pairwise(
-            similarity.normalize(torch.as_tensor(embeddings1)),
-            similarity.normalize(torch.as_tensor(embeddings2)),
-        )
+        first, second = _normalized(similarity, embeddings1, embeddings2)
+        similarities: torch.Tensor = similarity.pairwise(first, second)
         return similarities
+
+
+def _normalized(similarity: Similarity, *sides: Array) -> list[torch.Tensor]:
+    """Return the vectors of each side as a similarity compares them."""
+    return [similarity.normalize(torch.as_tensor(vectors)) for vectors in sides]
 
 
 def text_task(metadata: TaskMetadata, prompt_type: PromptType | None) -> TextTask:

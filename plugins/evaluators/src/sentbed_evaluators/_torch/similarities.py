@@ -53,9 +53,9 @@ def best_documents(
     places, values = np.empty((count, 0), np.int64), np.empty((count, 0), np.float32)
     seen = 0
     for block in documents:
-        found_places, found_values = _best_of_block(similarity, queries, block, k)
-        places = np.concatenate([places, found_places + seen], axis=1)
-        values = np.concatenate([values, found_values], axis=1)
+        places_in_block, values_of_block = _best_of_block(similarity, queries, block, k)
+        places = np.concatenate([places, places_in_block + seen], axis=1)
+        values = np.concatenate([values, values_of_block], axis=1)
         places, values = _highest(places, values, k)
         seen += len(block)
     return places
@@ -74,7 +74,7 @@ def _best_of_block(
     ]
     rows = []
     for start in range(0, len(queries), QUERIES):
-        some = similarity.normalize(tensors(queries[start : start + QUERIES]))
+        block = similarity.normalize(tensors(queries[start : start + QUERIES]))
         count = min(QUERIES, len(queries) - start)
         places, values = (
             np.empty((count, 0), np.int64),
@@ -82,7 +82,7 @@ def _best_of_block(
         )
         for part, ready in compared:
             with torch.no_grad():
-                scores = similarity.similarity(some, ready)
+                scores = similarity.similarity(block, ready)
             scores = _array(scores, (count, len(part)), similarity, "similarity")
             places = np.concatenate([places, np.tile(part, (count, 1))], axis=1)
             values = np.concatenate([values, scores], axis=1)

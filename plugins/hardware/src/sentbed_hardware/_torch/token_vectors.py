@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,23 +11,17 @@ from numpy.typing import NDArray
 from sentbed.protocols import TokenIds, TokenVectors
 
 from sentbed_hardware._torch.gradient_caching import BatchVectors
-from sentbed_hardware._torch.tower import Chunk, Tower
+from sentbed_hardware._torch.tower import Chunk
 from sentbed_hardware.engine_parts.component_output_checks import tensor_of
 
 
 class BatchTokenVectors(BatchVectors):
     """The vectors of the tokens that count, `vectors` `(total, width)`, text by text, in one process."""
 
-    def __init__(
-        self,
-        tower: Tower,
-        tokens: TokenIds,
-        chunks: Sequence[Chunk],
-        recompute: bool = True,
-    ) -> None:
-        self.counts = np.zeros(len(tokens), np.int64)
-        """Vectors of each text."""
-        super().__init__(tower, tokens, chunks, recompute)
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Vectors of each text, which the passes fill in."""
+        return np.zeros(len(self.tokens), np.int64)
 
     def forward(self, rows: Chunk) -> torch.Tensor:
         """Return the vectors of these texts from one pass."""

@@ -313,16 +313,17 @@ def _require_vectors(
     raise fault(pooler, method, wrong)
 
 
-def _require_token_vectors(given: Any, rows: int, width: int, pooler: Pooler) -> None:
+def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -> None:
     """Raise `PluginError` if a pooler's module has not returned token vectors of the promised shape."""
-    returned(given, TokenVectors, pooler, "build")
-    shape, mask = tuple(given.vectors.shape), given.mask
+    returned(output, TokenVectors, pooler, "build")
+    shape = tuple(output.vectors.shape)
+    mask = output.mask
     if len(shape) != 3 or (shape[0], shape[2]) != (rows, width):
         expected = f"({rows}, length, {width})"
         wrong = f"built a module that returned token vectors of the shape {shape}, expected {expected}"
     elif tuple(mask.shape) != shape[:2] or mask.dtype != torch.bool:
-        found = f"{tuple(mask.shape)} of {mask.dtype}"
-        wrong = f"built a module that returned a mask {found}, expected {shape[:2]} of torch.bool"
+        actual = f"{tuple(mask.shape)} of {mask.dtype}"
+        wrong = f"built a module that returned a mask {actual}, expected {shape[:2]} of torch.bool"
     else:
         return
     raise fault(pooler, "build", wrong)

@@ -151,11 +151,13 @@ def _match(
     if column.cost:
         return _Match()
     name_of_ours = f"{summary.evaluator} {column.task} ({column.metric})"
-    of_task = [
-        score
-        for score in scores
-        if score.task == (name_of_ours if score.is_ours else column.task)
-    ]
+    of_task = []
+    for score in scores:
+        task = column.task
+        if score.is_ours:
+            task = name_of_ours
+        if score.task == task:
+            of_task.append(score)
     if not of_task:
         return _Match(obstacle="the task is not among its results")
 

@@ -85,13 +85,13 @@ def _sources_table(summary: Summary, rows: Sequence[RowUnderPrompts]) -> Table:
         (row.row, row.sources) for row in rows if row.sources is not None
     ]
     measured = _sources(rows)
-    known = [name for name in headings if name in measured]
-    columns = [Column(headings[name], digits=digits) for name in known]
-    columns += [Column(f"share of {name}", form="share") for name in known]
+    sources_measured = [name for name in headings if name in measured]
+    columns = [Column(headings[name], digits=digits) for name in sources_measured]
+    columns += [Column(f"share of {name}", form="share") for name in sources_measured]
     lines = []
     for row, sources in rows_with_sources:
-        values: list[Value] = [sources.stds.get(name) for name in known]
-        values += [sources.shares.get(name) for name in known]
+        values: list[Value] = [sources.stds.get(name) for name in sources_measured]
+        values += [sources.shares.get(name) for name in sources_measured]
         lines.append([row, *values])
     what = "score"
     if summary.baseline is not None:
