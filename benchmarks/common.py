@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from sentbed.helpers import data_root
-from sentbed_hardware._torch.cpu import bf16_instructions
+from sentbed_common import bf16_instructions
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -23,7 +23,8 @@ from fragments import commands, understood
 from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
 from sentbed._registry.registry import Plugins, load_plugins
-from sentbed_hardware._torch.cpu import BF16_INSTRUCTIONS, INT8_INSTRUCTIONS
+from sentbed_common import BF16_INSTRUCTIONS
+from sentbed_hardware._torch.cpu import INT8_INSTRUCTIONS
 from sentbed_studies.study import read_study
 from sentbed_studies.study_command import entries
 

@@ -18,7 +18,7 @@ from sentbed._registry.registry import load_plugins
 from sentbed.protocols import BuildContext
 from sentbed_backbones.causal import Causal
 from sentbed_backbones.opt import Opt
-from sentbed_hardware._torch.cpu import bf16_instructions
+from sentbed_common import bf16_instructions
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_testing import SENTENCES

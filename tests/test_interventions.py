@@ -20,9 +20,8 @@ from sentbed._recipe.prompts import TEMPLATES
 from sentbed._registry.registry import load_plugins
 from sentbed.helpers import pad
 from sentbed.protocols import BuildContext
-from sentbed_common import fingerprint_of
+from sentbed_common import bf16_instructions, fingerprint_of
 from sentbed_common import source_code_hashes as sources
-from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_studies.study import read_study

@@ -13,10 +13,9 @@ import torch
 from sentbed import Encoder, build_encoder, run
 from sentbed._recipe.load import load_recipe
 from sentbed._recipe.recipe import Recipe
-from sentbed_common import fingerprint_of
+from sentbed_common import bf16_instructions, fingerprint_of
 from sentbed_common import source_code_hashes as sources
 from sentbed_evaluators.mteb import as_mteb_model
-from sentbed_hardware._torch.cpu import bf16_instructions
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_workbench.cache_contents import contents
 from sentbed_workbench.vector_cache import VectorCache

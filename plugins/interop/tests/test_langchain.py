@@ -14,7 +14,7 @@ pytest.importorskip("langchain_core", reason="needs the extra `langchain`")
 
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
-from sentbed_hardware._torch.cpu import bf16_instructions
+from sentbed_common import bf16_instructions
 from sentbed_interop.langchain import SentbedEmbeddings
 
 TEXTS = ["The cat sleeps.", "A dog barks at two small birds.", "Rain falls."]

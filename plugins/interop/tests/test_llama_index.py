@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pytest
 from sentbed import Encoder, ModelError
-from sentbed_hardware._torch.cpu import bf16_instructions
+from sentbed_common import bf16_instructions
 
 if TYPE_CHECKING:
     from sentbed_interop.llama_index import SentbedEmbedding

@@ -15,7 +15,7 @@ pytest.importorskip("sklearn", reason="needs the extra `sklearn`")
 pytest.importorskip("pandas", reason="columns of texts are those of pandas")
 
 import pandas as pd
-from sentbed_hardware._torch.cpu import bf16_instructions
+from sentbed_common import bf16_instructions
 from sentbed_interop.sklearn import SentbedVectorizer
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning

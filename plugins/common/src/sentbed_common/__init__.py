@@ -51,6 +51,11 @@ if TYPE_CHECKING:
         unit_rows,
     )
     from sentbed_common.pickled_weights import in_safetensors, pickled_files
+    from sentbed_common.processor_instructions import (
+        BF16_INSTRUCTIONS,
+        bf16_instructions,
+        present_instructions,
+    )
     from sentbed_common.progress_bar import progress_bars
     from sentbed_common.repeated_texts import first_of_equal, text_digest
     from sentbed_common.source_code_hashes import code_of

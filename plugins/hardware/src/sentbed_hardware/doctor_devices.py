@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sentbed_common import Finding
+from sentbed_common import BF16_INSTRUCTIONS, Finding
 
 INSTRUCTIONS = (
     *(
@@ -49,7 +49,6 @@ def build_of(torch: Any) -> str:
 
 def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the processor and its precisions, given the result of `torch.cpu.get_capabilities`."""
-    from sentbed_hardware._torch.cpu import BF16_INSTRUCTIONS
 
     name = _processor_name() or capabilities.get("cpu_name", "unknown")
     sets = [

@@ -15,7 +15,7 @@ import attrs
 from sentbed.errors import SentbedError
 from sentbed.helpers import physical_memory, read_json, usable_cores, write_atomic
 from sentbed.protocols import Runtime
-from sentbed_common import cache_root, memory_limit
+from sentbed_common import bf16_instructions, cache_root, memory_limit
 
 ACCELERATORS = "accelerators.tsv"
 """Table of this package with the makers' figures, without sparsity: GB of memory, TB/s of its bandwidth, TFLOP/s
@@ -171,11 +171,14 @@ def _accelerator(device: Device, settings: Any, on: str | None) -> Device:
 def _processor(device: Device, settings: Any, devices: int, measure: bool) -> Device:
     # As in the runtime `cpu`, for a process that then runs the recipe; it is read when PyTorch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    from sentbed_workbench._torch.measured_rates import has_bf16, processor_name
+    from sentbed_workbench._torch.measured_rates import processor_name
 
-    precision = _precision(settings, has_bf16())
+    precision = _precision(settings, bool(bf16_instructions()))
     threads = getattr(settings, "threads", None) or usable_cores()
-    name = f"{processor_name()}, {threads} thread{'s' * (threads != 1)}"
+    unit = "threads"
+    if threads == 1:
+        unit = "thread"
+    name = f"{processor_name()}, {threads} {unit}"
     *rates, bandwidth = _rates(name, threads, precision, measure)
     memory = memory_limit() or physical_memory()
     if memory is not None:

@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 import attrs
 import torch
+from sentbed_common import bf16_instructions
 from torch.nn import functional
 
 from sentbed_backbones._torch.int8_inner import Int8Inner
 from sentbed_backbones._torch.int8_linear import Int8Linear, Int8Part, Pair
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, Weights
-from sentbed_backbones._torch.short_attention import has_bf16
 
 Pass: TypeAlias = Callable[[], torch.Tensor]
 """Encodes the texts with the products as they are; returns vectors `(texts, width)`."""
@@ -41,7 +41,9 @@ class Int8Products(Products):
 
     def __init__(self) -> None:
         super().__init__(torch.float32)
-        self.attention = torch.bfloat16 if has_bf16() else torch.float32
+        self.attention = torch.float32
+        if bf16_instructions():
+            self.attention = torch.bfloat16
         self.parts: list[Int8Part] = []
 
     def linear(

@@ -17,11 +17,6 @@ def has_amx() -> bool:
     return bool(torch.cpu.get_capabilities().get("amx_bf16"))
 
 
-def has_bf16() -> bool:
-    """Whether the processor has instructions for bf16; without them it is emulated, and slower than fp32."""
-    return has_amx() or bool(torch.cpu.get_capabilities().get("avx512_bf16"))
-
-
 def suits(dtype: torch.dtype, device: torch.device, length: int) -> bool:
     """Whether attention over texts of `length` tokens is faster by `short_attention`.
 

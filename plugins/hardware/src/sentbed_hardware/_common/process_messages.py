@@ -75,7 +75,11 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
         to_first.sendall(_signed(rank.to_bytes(RANK_BYTES, "big")))
         return [_connection(to_first)]
     by_rank: dict[int, Connection] = {}
-    with socket.create_server((host if host == LOOPBACK else "", 0)) as server:
+    interface = LOOPBACK
+    if host != LOOPBACK:
+        # Every interface of this machine.
+        interface = ""
+    with socket.create_server((interface, 0)) as server:
         server.settimeout(MEETING)
         store.set(PORT, str(server.getsockname()[1]))
         while len(by_rank) < world - 1:
@@ -106,12 +110,12 @@ def _greeting(other: socket.socket) -> bytes | None:
     return None
 
 
-def _connection(of: socket.socket) -> Connection:
+def _connection(connected: socket.socket) -> Connection:
     # Otherwise a short message waits for the acknowledgement of the one before.
-    of.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # A call may take any time.
-    of.settimeout(None)
-    return Connection(of.detach())
+    connected.settimeout(None)
+    return Connection(connected.detach())
 
 
 def send(connection: Connection, value: Any) -> None:

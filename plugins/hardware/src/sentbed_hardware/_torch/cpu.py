@@ -7,28 +7,20 @@ import os
 import torch
 from sentbed import RuntimeUnavailableError
 from sentbed.helpers import usable_cores
+from sentbed_common import (
+    BF16_INSTRUCTIONS,
+    bf16_instructions,
+    present_instructions,
+)
 
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.streams import keep_freed_memory, streams_on
 from sentbed_hardware.torchrun_environment import processes_on_this_machine
 
-BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
-"""Instruction sets any of which makes bf16 faster than fp32; without them it is emulated, and slower."""
-
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
 
 INT8_INSTRUCTIONS = ("amx_int8", "avx512_vnni", "avx_vnni")
 """Instruction sets any of which computes products of 8-bit numbers exactly; without them sums overflow."""
-
-
-def bf16_instructions() -> list[str]:
-    """Return which bf16 instruction sets this processor has."""
-    return _present(BF16_INSTRUCTIONS)
-
-
-def _present(names: tuple[str, ...]) -> list[str]:
-    capabilities = torch.cpu.get_capabilities()
-    return [name for name in names if capabilities.get(name)]
 
 
 def build_cpu_engine(
@@ -44,7 +36,7 @@ def build_cpu_engine(
     if precision == "auto":
         precision = "bf16" if present_for_bf16 else "fp32"
     needed = {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.get(precision, ())
-    if needed and not _present(needed):
+    if needed and not present_instructions(needed):
         raise RuntimeUnavailableError(
             f"this processor has no {precision} instructions "
             f"(none of {', '.join(f'`{name}`' for name in needed)}); "

@@ -8,8 +8,6 @@ from collections.abc import Callable
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-BF16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
-"""Instruction sets any of which makes bf16 faster than fp32."""
 WIDTHS = (384, 768)
 """Widths of the timed blocks: those of MiniLM and of BERT base."""
 HEAD = 64
@@ -20,12 +18,6 @@ COPIED = 2**26
 """Bytes that are copied to time the memory: more than a processor's cache."""
 SECONDS = 0.3
 """Seconds of each timing."""
-
-
-def has_bf16() -> bool:
-    """Whether this processor has instructions for bf16."""
-    capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(name) for name in BF16_INSTRUCTIONS)
 
 
 def processor_name() -> str:

@@ -89,6 +89,9 @@ def backbone_size(
     weight_bytes = sum(
         getattr(parameter, "held_bytes", parameter.nbytes) for parameter in parameters
     )
+    copy_bytes = 0
+    if is_copied:
+        copy_bytes = count * DTYPES[precision].itemsize
     shapes = trained_shapes(module)
     # Autocast does not support the device `meta`.
     with FakeTensorMode():
@@ -107,7 +110,7 @@ def backbone_size(
         parameters=count,
         trained=shapes,
         weight_bytes=weight_bytes,
-        copy_bytes=is_copied * count * DTYPES[precision].itemsize,
+        copy_bytes=copy_bytes,
         width=built.width,
         inner=max(inner, default=4 * built.width),
         blocks=max(blocks),

@@ -1,0 +1,21 @@
+"""Instruction sets of this machine's processor, on which the precision of its products depends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
+"""Instruction sets any of which makes bf16 faster than fp32; without them it is emulated, and slower."""
+
+
+def bf16_instructions() -> list[str]:
+    """Return which bf16 instruction sets this processor has."""
+    return present_instructions(BF16_INSTRUCTIONS)
+
+
+def present_instructions(names: Sequence[str]) -> list[str]:
+    """Return which of these instruction sets this processor has, by torch's names."""
+    import torch
+
+    capabilities = torch.cpu.get_capabilities()
+    return [name for name in names if capabilities.get(name)]
