@@ -59,6 +59,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=examples/sentbed-attention/src:examples/sentbed-cost/src $(BIN)/lint-imports
+	$(BIN)/python tools/style_check.py
 	$(BIN)/sentbed check recipes/quickstart.toml recipes/scratch.toml
 	$(BIN)/towncrier build --draft > /dev/null
 
