@@ -283,7 +283,8 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
         try:
             fill(temporary)
             for written in (temporary, *temporary.rglob("*")):
-                written.chmod(_mode(0o777 if written.is_dir() else 0o666))
+                permissions = 0o777 if written.is_dir() else 0o666
+                written.chmod(_mode(permissions))
             if path.exists():
                 path.rename(old)
             temporary.rename(path)

@@ -134,6 +134,13 @@ def _json(installed: Plugins) -> str:
     from sentbed._run.report_json import fields
     from sentbed._version import API_VERSION
 
+    clashes = []
+    for clash in installed.clashes.values():
+        entry = fields(clash, "kind name message")
+        entry["claims"] = [claim.distribution for claim in clash.claims]
+        entry["preferred"] = clash.preferred and clash.preferred.distribution
+        clashes.append(entry)
+
     document = {
         "api": API_VERSION,
         "plugins": [
@@ -147,14 +154,7 @@ def _json(installed: Plugins) -> str:
             fields(info, "kind name distribution version summary")
             for info in installed.components.values()
         ],
-        "clashes": [
-            {
-                **fields(clash, "kind name message"),
-                "claims": [claim.distribution for claim in clash.claims],
-                "preferred": clash.preferred and clash.preferred.distribution,
-            }
-            for clash in installed.clashes.values()
-        ],
+        "clashes": clashes,
         "warnings": installed.warnings,
     }
     return json.dumps(document, indent=2)

@@ -67,10 +67,7 @@ def _read(
         yield document.problem(message, ("schema",))
         return
     chain = {**chain, resolved_path: file}
-    bases = document.data.get(EXTENDS, [])
-    is_array = isinstance(bases, list)
-    for i, location in enumerate(bases if is_array else [bases]):
-        path: KeyPath = (EXTENDS, i) if is_array else (EXTENDS,)
+    for path, location in _locations_of_bases(document):
         if not isinstance(location, str):
             message = f"found {location!r}, expected the path of a recipe, or an array of them"
             yield document.problem(message, path)
@@ -105,6 +102,16 @@ def _read(
     if resolved_path.parent != directory:
         data = _located(data, resolved_path.parent)
     layers[resolved_path] = attrs.evolve(document, data=data)
+
+
+def _locations_of_bases(document: Document) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield where each base of a recipe is named, and its location."""
+    bases = document.data.get(EXTENDS, [])
+    if not isinstance(bases, list):
+        yield (EXTENDS,), bases
+        return
+    for index, location in enumerate(bases):
+        yield (EXTENDS, index), location
 
 
 def _shown(base: Path, location: str, file: str) -> str:

@@ -131,13 +131,16 @@ def _index(place: list[Any], key: str) -> int:
     """Return the index of a list element, given by number or by `name`."""
     if key.isascii() and key.isdigit() and int(key) < len(place):
         return int(key)
-    names = [item.get("name") if isinstance(item, dict) else None for item in place]
-    if key in names:
-        return names.index(key)
-    named = [name for name in names if isinstance(name, str)]
-    if named:
+    names = []
+    for index, item in enumerate(place):
+        name = item.get("name") if isinstance(item, dict) else None
+        if name == key:
+            return index
+        if isinstance(name, str):
+            names.append(name)
+    if names:
         raise IndexError(
-            f"there is no element `{key}`, the names are {listed(named)}; name one of them"
+            f"there is no element `{key}`, the names are {listed(names)}; name one of them"
         )
     numbers = f"0 to {len(place) - 1}" if place else "none: the array is empty"
     raise IndexError(

@@ -247,8 +247,9 @@ def _quotes(text: str, line: int, column: int | None) -> str:
     # `a = b = 3` holds no text: nobody knows which of them is meant.
     if column is None or bare is None or faulty[bare.end() : bare.end() + 1] == "=":
         return ""
-    key = _KEY_BEFORE.search(faulty[: column - 1][-_LONGEST_KEY:])
-    return _advice(key[1] if key else "", bare[0].strip())
+    match = _KEY_BEFORE.search(faulty[: column - 1][-_LONGEST_KEY:])
+    key = match[1] if match else ""
+    return _advice(key, bare[0].strip())
 
 
 def _advice(key: str, value: str) -> str:

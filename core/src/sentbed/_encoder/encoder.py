@@ -413,14 +413,16 @@ class Encoder:
         length, budget = max_length or self.recipe.max_length, self.engine.token_budget
         *others, last = self.tokenizers(normalize)
         parts = np.split(output, self.recipe.joined, axis=1)
-        mean = bool(others) and len(parts) == 1
-        total = np.zeros(output.shape if mean else (), np.float32)
+        total = None
+        if others and len(parts) == 1:
+            total = np.zeros(output.shape, np.float32)
+
         for tokenizer, part in zip(others, cycle(parts)):
             encode_into(part, texts, tokenizer, self.placed, length, budget)
-            if mean:
+            if total is not None:
                 total += output
         encode_into(parts[-1], texts, last, self.placed, length, budget, progress)
-        if mean:
+        if total is not None:
             output[:] = (output + total) / (len(others) + 1)
 
     def evaluate(

@@ -169,10 +169,14 @@ def _parsed(file: Path, content: bytes) -> Settings:
             for number, name in enumerate(names)
         }
 
+    allowed = None
+    if table.allow is not None:
+        allowed = places("allow", table.allow)
+
     return Settings(
         file,
         places("disable", table.disable),
-        None if table.allow is None else places("allow", table.allow),
+        allowed,
         _place(document, ("plugins", "allow")),
         {
             part: (of, _place(document, ("plugins", "prefer", part)))

@@ -105,7 +105,10 @@ class Sampler:
             parts.append(_Shuffled(first, rows, key, tag, shuffle_buffer))
         passes = []
         for rows, taken in zip(mixture.sizes, mixture.takes, strict=True):
-            passes.append(-(-rows // taken) + 1 if taken else 1)
+            if taken:
+                passes.append(-(-rows // taken) + 1)
+            else:
+                passes.append(1)
         if mixture.whole_batches:
             self._lanes = [
                 _Lane(*lane) for lane in zip(parts, mixture.takes, passes, strict=True)
@@ -436,6 +439,10 @@ def _require_position(name: str, value: object, largest: int) -> None:
 
 def _batches(rows: int, batch_size: int, distinct: bool) -> int:
     """Return the number of batches of an epoch of `rows` rows, without a last batch of a single row."""
-    if distinct:
-        return max(int(rows > 1), rows // batch_size)
-    return rows // batch_size + (rows % batch_size > 1)
+    full, rest = divmod(rows, batch_size)
+    if distinct and not full:
+        return int(rows > 1)
+    if distinct or rest <= 1:
+        return full
+
+    return full + 1

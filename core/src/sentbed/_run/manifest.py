@@ -26,6 +26,8 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
     distributions = frozenset(
         {"sentbed", *(plugin.distribution for plugin in plugins.plugins)}
     )
+    memory = physical_memory()
+    memory_gib = round(memory / 2**30, 1) if memory else None
     return {
         "plugins": [
             fields(plugin, "name distribution version status api problem")
@@ -40,9 +42,7 @@ def describe(plugins: Plugins, recipe_directory: Path | None) -> dict[str, Any]:
             "system": platform.platform(),
             "processor": platform.processor() or platform.machine(),
             "cores": usable_cores(),
-            "memory_gib": round(memory / 2**30, 1)
-            if (memory := physical_memory())
-            else None,
+            "memory_gib": memory_gib,
         },
     }
 

@@ -310,31 +310,46 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[str]:
     """Yield `PATH: BEFORE -> AFTER` for every difference between two recipes as TOML data; stages by name."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
-            yield from differences(
-                before.get(key), after.get(key), f"{path}.{key}" if path else key
-            )
+            inner_path = f"{path}.{key}" if path else key
+            yield from differences(before.get(key), after.get(key), inner_path)
     elif (
         isinstance(before, list)
         and isinstance(after, list)
         and len(before) == len(after)
     ):
-        for index, pair in enumerate(zip(before, after, strict=True)):
-            name, other = (
-                entry.get("name") if isinstance(entry, dict) else None for entry in pair
-            )
-            yield from differences(
-                *pair, f"{path}.{name if name and name == other else index}"
-            )
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
+            part = _shared_name(old, new) or index
+            yield from differences(old, new, f"{path}.{part}")
     elif before != after:
-        shown = [
-            "nothing" if value is None else repr(value) for value in (before, after)
-        ]
-        yield f"{shortened(path)}: {shortened(shown[0])} -> {shortened(shown[1])}"
+        yield f"{shortened(path)}: {_shown(before)} -> {_shown(after)}"
+
+
+def _shared_name(before: Any, after: Any) -> str | None:
+    """Return the `name` of two tables, if it is the same."""
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return None
+    name: str | None = before.get("name")
+    if name != after.get("name"):
+        return None
+    return name
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    return shortened(repr(value))
+
+
+def _count_begun(state: State) -> int:
+    """Return how many stages have begun by a state."""
+    if state.step > 0:
+        return state.stage + 1
+    return state.stage
 
 
 def _begun(recipe: Mapping[str, Any], state: State) -> list[tuple[str, list[str]]]:
     """Return name and trained encoders of each stage that has begun by a state; `recipe` is TOML data."""
-    stages = recipe.get("stage", [])[: state.stage + (state.step > 0)]
+    stages = recipe.get("stage", [])[: _count_begun(state)]
     encoders = list(recipe.get("encoders", [MAIN_ENCODER]))
     return [(stage["name"], stage["train"] or encoders) for stage in stages]
 
@@ -374,7 +389,7 @@ def newest_state(context: RunContext) -> tuple[State | None, list[str]]:
 
 def _needed(recipe: Recipe, state: State) -> set[str]:
     """Return the finished stages whose weights a run needs that goes on from a state."""
-    begun = recipe.stage[state.stage : state.stage + (state.step > 0)]
+    begun = recipe.stage[state.stage : _count_begun(state)]
     # Within a stage, the state itself has the weights that the stage trains.
     inside = {name for stage in begun for name in recipe.trained(stage)}
     return {

@@ -144,11 +144,14 @@ def execute(
                 context.facts.update(facts)
             for warning in warnings:
                 context.warn(warning)
-            if (resumed is None or not resumed.content) and not context.loaded:
+            state = resumed
+            if state is not None and not state.content:
+                state = None
+            if state is None and not context.loaded:
                 # The log of a run that goes on has them.
                 for warning in untrained_layers(recipe):
                     context.warn(warning)
-            _go(context, resumed if resumed and resumed.content else None)
+            _go(context, state)
             write_atomic(directory / RESOLVED, resolved_toml(recipe, directory))
             report = _close(context, history, "finished", None)
         except (Exception, KeyboardInterrupt) as error:
@@ -327,8 +330,10 @@ def _work(context: RunContext, resumed: State | None, engine: Engine) -> None:
     try:
         for index in range(first, last):
             _place(context, index, encoders)
-            inside = resumed is not None and resumed.stage == index and resumed.step > 0
-            train_stage(context, index, encoders, resumed if inside else None)
+            state = None
+            if resumed is not None and resumed.stage == index and resumed.step > 0:
+                state = resumed
+            train_stage(context, index, encoders, state)
             write_state(context, index + 1, 0)
         _place(context, last, encoders)
         context.stepped = not context.loaded

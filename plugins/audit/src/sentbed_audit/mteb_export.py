@@ -165,6 +165,8 @@ def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
     for task, (main, *parts) in scores_of_task.items():
         protocol = main.evaluator_protocol
         revision = protocol["revision"]
+        if not isinstance(revision, str):
+            revision = AGGREGATE_REVISION
         entries: dict[str, list[Mapping[str, Any]]] = {}
         # A task of one split and subset has its main score alone.
         for part in parts or [main]:
@@ -172,9 +174,7 @@ def _task_results(scores: Iterable[Score]) -> Iterator[TaskResult]:
             entries.setdefault(split, []).append(_entry(part, main.metric))
         yield TaskResult(
             task_name=task,
-            dataset_revision=revision
-            if isinstance(revision, str)
-            else AGGREGATE_REVISION,
+            dataset_revision=revision,
             mteb_version=protocol["mteb"],
             scores=entries,
             evaluation_time=None,

@@ -86,9 +86,10 @@ def present(
     area: str, what: str, there: bool, detail: str, remedy: str = ""
 ) -> Finding:
     """Return a `yes` or `no` finding; only `no` has the remedy."""
-    return Finding(
-        area, what, "yes" if there else "no", detail, "" if there else remedy
-    )
+    if there:
+        return Finding(area, what, "yes", detail)
+
+    return Finding(area, what, "no", detail, remedy)
 
 
 def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -> Any:

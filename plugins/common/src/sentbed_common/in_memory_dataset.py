@@ -37,7 +37,10 @@ class InMemoryDataset(Dataset):
 
     def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[Any]]:
         """Return the values of these rows, by column; the same in every epoch."""
-        return {name: [texts[i] for i in indices] for name, texts in self.data.items()}
+        columns = {}
+        for name, texts in self.data.items():
+            columns[name] = [texts[i] for i in indices]
+        return columns
 
     def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
         """Yield every text, column by column; a list used for two columns counts once."""

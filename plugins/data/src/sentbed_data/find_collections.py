@@ -232,4 +232,7 @@ def count_rows(path: Path) -> int:
         while block := stream.read(1 << 20):
             rows += block.count(b"\n")
             last = block[-1:]
-    return rows + (last != b"\n")
+    if last == b"\n":
+        return rows
+
+    return rows + 1

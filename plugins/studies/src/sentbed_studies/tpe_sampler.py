@@ -106,8 +106,8 @@ class TPE(CellSampler):
             for axis, place in places[cell].items():
                 if axis in ordered:
                     total += abs(place - proposal[axis]) / (len(labels[axis]) - 1)
-                else:
-                    total += place != proposal[axis]
+                elif place != proposal[axis]:
+                    total += 1
             return total
 
         for cell, score in scores.items():

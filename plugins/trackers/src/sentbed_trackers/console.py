@@ -175,7 +175,8 @@ class ConsoleTracker:
     def validated(self, step: int, score: float, best: bool) -> None:
         """Show the validation score."""
         self._score = f", validation {score:.2f}"
-        self._say(f"step {step}: validation {score:.2f}{' (kept)' if best else ''}")
+        kept = " (kept)" if best else ""
+        self._say(f"step {step}: validation {score:.2f}{kept}")
 
     @hookimpl
     def observed(self, step: int, encoder: str, evaluation: Evaluation) -> None:

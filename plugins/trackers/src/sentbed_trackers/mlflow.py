@@ -120,7 +120,9 @@ class MLflowTracker(SeriesTracker):
     @hookimpl
     def run_failed(self, error: BaseException) -> None:
         """Send the rest and mark the run as failed, or as killed if the user ended it."""
-        self._close("KILLED" if isinstance(error, KeyboardInterrupt) else "FAILED")
+        is_killed = isinstance(error, KeyboardInterrupt)
+        status = "KILLED" if is_killed else "FAILED"
+        self._close(status)
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
         """Queue the points to be sent."""
@@ -203,12 +205,10 @@ class MLflowTracker(SeriesTracker):
             _LOG.warning("MLflow no longer has the run `%s`; a new one is made", run_id)
             return False
         self._id = run_id
-        self._reached = {
-            name: max(
-                metric.step for metric in self._client.get_metric_history(run_id, name)
-            )
-            for name in names
-        }
+        self._reached = {}
+        for name in names:
+            history = self._client.get_metric_history(run_id, name)
+            self._reached[name] = max(metric.step for metric in history)
         return True
 
     def _send(self, points: Sequence[Point]) -> None:
@@ -246,7 +246,8 @@ def _flat(table: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield every value of a recipe with its dotted path; entries of a list of tables go by their name."""
     if isinstance(table, dict):
         for key, value in table.items():
-            yield from _flat(value, f"{path}.{key}" if path else key)
+            inner_path = f"{path}.{key}" if path else key
+            yield from _flat(value, inner_path)
     elif (
         isinstance(table, list)
         and table

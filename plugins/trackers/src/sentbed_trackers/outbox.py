@@ -66,9 +66,10 @@ class Outbox(Generic[T]):
     def _work(self) -> None:
         failed = False
         while True:
+            seconds = RETRY_SECONDS if failed else SECONDS
             with self._changed:
                 if self._last is None and (failed or len(self._waiting) < BATCH):
-                    self._changed.wait(RETRY_SECONDS if failed else SECONDS)
+                    self._changed.wait(seconds)
                 last = self._last
                 self._flying = self._waiting[:BATCH]
                 del self._waiting[:BATCH]

@@ -86,12 +86,11 @@ def entries(name: str, value: Any) -> Iterator[Entry]:
 
 def _class_entries(name: str, cls: type[Any]) -> Iterator[Entry]:
     bases = ", ".join(base.__name__ for base in cls.__bases__ if base is not object)
-    yield Entry(
-        f"class {name}({bases})" if bases else f"class {name}", _documentation(cls)
-    )
+    signature = f"class {name}({bases})" if bases else f"class {name}"
+    yield Entry(signature, _documentation(cls))
     documented = field_docs(cls)
-    for field, signature in _fields(cls):
-        yield Entry(signature, inspect.cleandoc(documented.get(field, "")))
+    for field, declaration in _fields(cls):
+        yield Entry(declaration, inspect.cleandoc(documented.get(field, "")))
     for member in _members(cls):
         yield _member(cls, member)
 

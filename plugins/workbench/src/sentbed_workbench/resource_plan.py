@@ -240,6 +240,9 @@ class Planner:
         evaluating = step.evaluating(memory)
         peak = max(sum(memory.values()), sum(evaluating.values()))
         fits = fits_on(peak, device)
+        advice = ""
+        if fits is False:
+            advice = step.advice(memory)
         flops = step.flops()
         return attrs.evolve(
             planned,
@@ -249,7 +252,7 @@ class Planner:
             evaluating=evaluating,
             peak=peak,
             fits=fits,
-            advice="" if fits is not False else step.advice(memory),
+            advice=advice,
             seconds=step.seconds(steps, flops, count(shapes)),
             problems=tuple(problems),
         )
@@ -376,9 +379,11 @@ class _Step:
                 weights += encoder.weight_bytes
                 continue
             weights += encoder.weight_bytes // self.shard
-            has_momentum = self.lengths(name, keys=True).texts > 0
-            copies = has_momentum + (self.stage.ema is not None)
-            averages += copies * 4 * count(encoder.trained) // self.shard
+            average_bytes = 4 * count(encoder.trained) // self.shard
+            if self.lengths(name, keys=True).texts > 0:
+                averages += average_bytes
+            if self.stage.ema is not None:
+                averages += average_bytes
         frozen_copies = 0
         for name in self.stage.freeze:
             frozen_copies += self.encoders[name].known_size.copy_bytes

@@ -33,8 +33,11 @@ def show(kind: str, name: str | None) -> None:
     from sentbed_workbench.hook_listeners import lines_of_hooks
     from sentbed_workbench.protocol_docs import describe_protocol
 
+    if kind == PROTOCOL and name is not None:
+        echo(describe_protocol(name))
+        return
     if kind == PROTOCOL:
-        echo("\n".join(_protocols()) if name is None else describe_protocol(name))
+        echo("\n".join(_protocols()))
         return
     plugins = load_plugins()
     choices = [*KINDS, PROTOCOL]

@@ -142,8 +142,10 @@ def _matthews(x: Floats, y: Floats) -> OfCounts:
 
 def _f1(x: Floats, y: Floats) -> OfCounts:
     """Return the F1 score of class 1."""
-    both = ((x == 1) & (y == 1)).astype(float)
-    either = (x == 1).astype(float) + (y == 1)
+    gold = (x == 1).astype(float)
+    predicted = (y == 1).astype(float)
+    both = gold * predicted
+    either = gold + predicted
     return lambda counts: _ratio(2 * (both @ counts), either @ counts)
 
 
