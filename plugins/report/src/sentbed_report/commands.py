@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from sentbed.tools import echo
+
+if TYPE_CHECKING:
+    from sentbed_report.study.study_data import StudyData
+    from sentbed_report.study.summary_tables import Summary
 
 
 @click.command()
@@ -50,17 +55,12 @@ def compare(
     """
     from sentbed.errors import RunError
 
-    from sentbed_report.run_comparison import (
-        compared_encoders,
-        difference_table,
-        scoring_remarks,
-    )
+    from sentbed_report.run_comparison import compared_encoders
     from sentbed_report.study.build_summary_tables import summarise
     from sentbed_report.study.exports import to_json, write_exports
     from sentbed_report.study.read_study_directory import is_study
     from sentbed_report.study.runs_as_study import runs_as_study
     from sentbed_report.study_page.study_report import write_study_report
-    from sentbed_report.tables.terminal import to_text
 
     directories = [Path(run) for run in runs]
     base = None if out is None else Path(out)
@@ -85,23 +85,31 @@ def compare(
     if as_json:
         echo(to_json(data, summaries), nl=False)
     else:
-        for summary in summaries:
-            echo(summary)
-            differences = difference_table(summary)
-            if differences.rows:
-                echo(to_text(differences))
-        # Cells of axes are called after what they differ in.
-        compared = [] if data.axes else data.cells
-        for cell in compared:
-            if cell.name != data.baseline:
-                echo(f"{cell.name} differs from {data.baseline} in:")
-                for difference in cell.differences or ["nothing but the seed"]:
-                    echo(f"  {difference}")
-        for remark in scoring_remarks(data):
-            echo(remark)
+        _print_comparison(data, summaries)
     if base is not None:
         write_exports(base, data, summaries)
         echo(write_study_report(base, data, summaries), err=as_json)
+
+
+def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
+    """Print tables, what the cells of runs differ in, and remarks on their scores."""
+    from sentbed_report.run_comparison import difference_table, scoring_remarks
+    from sentbed_report.tables.terminal import to_text
+
+    for summary in summaries:
+        echo(summary)
+        differences = difference_table(summary)
+        if differences.rows:
+            echo(to_text(differences))
+    # Cells of axes are called after what they differ in.
+    compared = () if data.axes else data.cells
+    for cell in compared:
+        if cell.name != data.baseline:
+            echo(f"{cell.name} differs from {data.baseline} in:")
+            for difference in cell.differences or ["nothing but the seed"]:
+                echo(f"  {difference}")
+    for remark in scoring_remarks(data):
+        echo(remark)
 
 
 @click.command()

@@ -6,12 +6,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import click
 from sentbed.tools import FAILED, echo, set_option
 
 from sentbed_studies.study_command import entries, run_plan, workers_option
+
+if TYPE_CHECKING:
+    from sentbed_studies.study import Entries, Study
 
 
 @click.command()
@@ -89,10 +93,9 @@ def reproduce(
         missed,
         numbers_of,
         published_of,
-        published_table,
     )
     from sentbed_studies.study import read_study
-    from sentbed_studies.study_plan import listed, plan_study
+    from sentbed_studies.study_plan import plan_study
     from sentbed_studies.study_reports import write_reports
 
     papers = find_papers(recipes)
@@ -106,22 +109,17 @@ def reproduce(
         only = (*only, f"size={size}")
     labels = entries(only)
     file = find_table(papers, paper, table)
-    # What is missing here is listed in a dry run: the paper's numbers and the time need none of it.
-    needed = () if dry_run else labels or None
-    study = read_study(file, overrides, plugins, only=needed)
-    selected = study.only(labels) if labels else study
-    directory = Path(out or Path("studies") / study.name)
     if dry_run:
-        # First: below the numbers of a paper nobody would look for it.
-        for remark in selected.remarks:
-            echo(f"missing here: {listed(remark)}")
-    for line in published_of(study):
-        echo(line, err=not dry_run)
-    if dry_run:
-        for line in published_table(selected):
-            echo(line)
+        # What is missing here is listed: the paper's numbers and the time need none of it.
+        study = read_study(file, overrides, plugins, only=())
+        _print_numbers_and_missing(study, labels)
         study = attrs.evolve(study, remarks=())
+    else:
+        study = read_study(file, overrides, plugins, only=labels or None)
+        for line in published_of(study):
+            echo(line, err=True)
 
+    directory = Path(out or Path("studies") / study.name)
     plan = plan_study(study, directory, plugins, only=labels, workers=workers)
     for line in plan.lines():
         echo(line, err=not dry_run)
@@ -140,6 +138,21 @@ def reproduce(
     echo(report)
     if result.failed or missed(numbers):
         sys.exit(FAILED)
+
+
+def _print_numbers_and_missing(study: Study, labels: Entries) -> None:
+    """Print what this machine lacks for the cells that are named, and their published numbers."""
+    from sentbed_studies.published_table_recipes import published_of, published_table
+    from sentbed_studies.study_plan import listed
+
+    selected = study
+    if labels:
+        selected = study.only(labels)
+    # First: below the numbers of a paper nobody would look for it.
+    for remark in selected.remarks:
+        echo(f"missing here: {listed(remark)}")
+    for line in (*published_of(study), *published_table(selected)):
+        echo(line)
 
 
 def _list_recipes(papers: Path, paper: str) -> None:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import attrs
 from sentbed.errors import Problem, RecipeError
-from sentbed.protocols import Variant
+from sentbed.protocols import Evaluator, Variant
 from sentbed.tools import (
     Document,
     KeyPath,
@@ -192,11 +192,7 @@ def expand(
     entries = None if only is None else with_labels_of_axes(only, axes)
     to_run = every
     if entries:
-        to_run = tuple(
-            combination
-            for combination in every
-            if matches_any(combination.labels, entries)
-        )
+        to_run = tuple(each for each in every if matches_any(each.labels, entries))
     _require_none(refused_overrides(document, to_run))
 
     cells: list[Cell] = []
@@ -208,12 +204,8 @@ def expand(
         recipes, problems = _recipes_of(
             combination, prompts, document, table, plugins, base, look, here
         )
-        if (
-            problems
-            and look
-            and entries is not None
-            and not matches_any(labels, entries)
-        ):
+        is_left_out = entries is not None and not matches_any(labels, entries)
+        if problems and look and is_left_out:
             # Without a look at this machine, what is missing on it is no problem.
             missing = problems
             recipes, problems = _recipes_of(
@@ -224,12 +216,7 @@ def expand(
                     remarks.setdefault(str(problem), []).append(name)
 
         if recipes:
-            for prompt, recipe in recipes.items():
-                for seed in dict.fromkeys(table.seeds) or (recipe.run.seed,):
-                    run = attrs.evolve(recipe.run, seed=seed)
-                    cells.append(
-                        Cell(name, labels, seed, attrs.evolve(recipe, run=run), prompt)
-                    )
+            cells += _cells_of_seeds(combination, recipes, table.seeds)
         elif all(problem.misfit for problem in problems):
             reasons = tuple(problem.message for problem in problems)
             excluded.append(Excluded(name, reasons, labels))
@@ -239,14 +226,7 @@ def expand(
                 if not problem.misfit:
                     faults.setdefault(problem, []).append(name)
 
-    problems_of_cells = []
-    for problem, names in faults.items():
-        # One of all cells is the recipe's.
-        if len(set(names)) < len(every):
-            path = f"{problem.path} of the cell `{names[0]}`".lstrip()
-            problem = attrs.evolve(problem, path=path)  # noqa: PLW2901
-        problems_of_cells.append(problem)
-    _require_none(problems_of_cells)
+    _require_none(_with_cell_named(faults, len(every)))
     of_baseline = baseline_of(table, axes)
     baseline = None if of_baseline is None else ", ".join(of_baseline.values())
     study = Study(
@@ -264,18 +244,47 @@ def expand(
     # In this order: one problem may be the reason for those that come later.
     _require_none(_unknown_cells(study))
     if table.decides_for is not None:
-        evaluators = {}
-        for cell in cells:
-            for entry in cell.recipe.evaluate:
-                if "end" in entry.at:
-                    evaluators[repr(entry.with_)] = entry.with_
-        _require_none(cannot_decide(table, list(evaluators.values()), document))
+        evaluators = _evaluators_at_end(cells)
+        _require_none(cannot_decide(table, evaluators, document))
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
     if look:
         published = read_published(table.references, document)
         study = attrs.evolve(study, published=published)
     return study
+
+
+def _cells_of_seeds(
+    combination: Combination, recipes: Mapping[str, Recipe], seeds: Sequence[int]
+) -> Iterator[Cell]:
+    """Yield a cell for each prompt and seed; without seeds, for that of the recipe."""
+    for prompt, recipe in recipes.items():
+        for seed in dict.fromkeys(seeds) or (recipe.run.seed,):
+            run = attrs.evolve(recipe.run, seed=seed)
+            of_seed = attrs.evolve(recipe, run=run)
+            yield Cell(combination.name, combination.labels, seed, of_seed, prompt)
+
+
+def _with_cell_named(
+    faults: Mapping[Problem, Sequence[str]], count: int
+) -> Iterator[Problem]:
+    """Yield each problem with the name of a cell that has it, unless all `count` cells have it."""
+    for problem, names in faults.items():
+        if len(set(names)) == count:
+            yield problem
+            continue
+        path = f"{problem.path} of the cell `{names[0]}`".lstrip()
+        yield attrs.evolve(problem, path=path)
+
+
+def _evaluators_at_end(cells: Iterable[Cell]) -> list[Evaluator]:
+    """Return the unlike evaluators of all cells after training."""
+    evaluators = {}
+    for cell in cells:
+        for entry in cell.recipe.evaluate:
+            if "end" in entry.at:
+                evaluators[repr(entry.with_)] = entry.with_
+    return list(evaluators.values())
 
 
 def _require_none(problems: Iterable[Problem]) -> None:

@@ -73,82 +73,105 @@ def runs_as_study(
         RunError: if one is neither a run directory nor a study, or is given twice.
     """
     base = base or Path.cwd()
-    places: set[Path] = set()
-    for directory in directories:
-        if directory.resolve() in places and not is_row_each:
-            raise RunError(
-                f"the run or study in `{directory}` is given twice; leave one out"
-            )
-        places.add(directory.resolve())
+    if not is_row_each:
+        _require_once(directories)
     if len(directories) == 1 and is_study(directories[0]):
         return _rebased(read_data(directories[0]), base)
+
     groups: list[_Group] = []
-    baseline: _Group | None = None
+    first: _Group | None = None
     for directory in directories:
-        if is_study(directory):
-            data = read_data(directory)
-            if data.prompts:
-                raise RunError(
-                    f"the study in `{directory}` has {len(data.prompts)} prompts, which are paired within it "
-                    "alone; give it alone, or name runs of it under one prompt"
-                )
-            for cell, group in _cells(data):
-                if cell.name == data.baseline and directory == directories[0]:
-                    baseline = group
-                groups.append(group)
+        if not is_study(directory):
+            _add_run(groups, directory, is_row_each)
             continue
-        recipe, name, seed = _recipe(directory)
-        for group in groups:
-            # A second run of the same recipe and seed is not another seed.
-            is_alike = group.recipe == recipe and seed not in group.runs
-            if is_alike and not group.in_study and not is_row_each:
-                group.names.append(name)
-                group.runs[seed] = directory
-                break
-        else:
-            groups.append(_Group(recipe, [name], {seed: directory}))
+        data = read_data(directory)
+        for cell, group in _groups_of_study(data, directory):
+            groups.append(group)
+            if cell.name == data.baseline and directory == directories[0]:
+                first = group
     if not groups:
         raise RunError(
             "no run of these studies has begun; run one with `sentbed study`"
         )
 
-    first = baseline or groups[0]
-    by_place = {next(iter(group.runs.values())): group for group in groups}
-    counts = Counter(group.name for group in by_place.values())
+    first = first or groups[0]
     cells = []
-    seeds: dict[int, None] = {}
-    for group in groups:
-        name = group.name
-        if counts[name] > 1:
-            name += f" ({next(iter(group.runs.values()))})"
+    for group, name in zip(groups, _unique_names(groups), strict=True):
         runs = []
         for seed, directory in group.runs.items():
-            runs.append(
-                read_run(directory, name, seed, base, group.evaluations.get(seed))
-            )
-            seeds[seed] = None
-        cells.append(
-            CellInfo(
-                name, {}, tuple(runs), tuple(differences(first.recipe, group.recipe))
-            )
-        )
+            evaluations = group.evaluations.get(seed)
+            runs.append(read_run(directory, name, seed, base, evaluations))
+        changes = tuple(differences(first.recipe, group.recipe))
+        cells.append(CellInfo(name, {}, tuple(runs), changes))
+    seeds = dict.fromkeys(run.seed for cell in cells for run in cell.runs)
+
     title = cells[0].name
-    name_of_baseline: str | None = None
+    baseline: str | None = None
     if len(cells) > 1:
         title = count(sum(len(cell.runs) for cell in cells), "run")
-        name_of_baseline = cells[groups.index(first)].name
+        baseline = cells[groups.index(first)].name
     return StudyData(
         name=title,
         axes=(),
         cells=with_decided_splits(cells),
-        baseline=name_of_baseline,
+        baseline=baseline,
         seeds=tuple(seeds),
         directory=base,
     )
 
 
-def _cells(data: StudyData) -> Iterator[tuple[CellInfo, _Group]]:
-    """Yield each cell of a study of which a run has begun."""
+def _require_once(directories: Sequence[Path]) -> None:
+    """Raise `RunError` if a directory is given twice."""
+    places: set[Path] = set()
+    for directory in directories:
+        if directory.resolve() in places:
+            raise RunError(
+                f"the run or study in `{directory}` is given twice; leave one out"
+            )
+        places.add(directory.resolve())
+
+
+def _add_run(groups: list[_Group], directory: Path, is_row_each: bool) -> None:
+    """Add a run to the group of its recipe, or as a new group."""
+    recipe, name, seed = _recipe(directory)
+    for group in groups:
+        if is_row_each or group.in_study or group.recipe != recipe:
+            continue
+        # A second run of the same recipe and seed is not another seed.
+        if seed not in group.runs:
+            group.names.append(name)
+            group.runs[seed] = directory
+            return
+    groups.append(_Group(recipe, [name], {seed: directory}))
+
+
+def _unique_names(groups: Sequence[_Group]) -> list[str]:
+    """Return the name of each group, with its first run where two would have the same."""
+    first_runs = [next(iter(group.runs.values())) for group in groups]
+    by_place = dict(zip(first_runs, groups, strict=True))
+    counts = Counter(group.name for group in by_place.values())
+    names = []
+    for group, place in zip(groups, first_runs, strict=True):
+        name = group.name
+        if counts[name] > 1:
+            name += f" ({place})"
+        names.append(name)
+    return names
+
+
+def _groups_of_study(
+    data: StudyData, directory: Path
+) -> Iterator[tuple[CellInfo, _Group]]:
+    """Yield each cell of a study of which a run has begun.
+
+    Raises:
+        RunError: if the study has prompts.
+    """
+    if data.prompts:
+        raise RunError(
+            f"the study in `{directory}` has {len(data.prompts)} prompts, which are paired within it "
+            "alone; give it alone, or name runs of it under one prompt"
+        )
     place = data.directory or Path()
     for cell in data.cells:
         runs = {}

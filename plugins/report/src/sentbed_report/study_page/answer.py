@@ -200,20 +200,13 @@ def _problems(
             yield f"{statuses[status]:,} of {count(data.total, 'run')} {status}"
     if main is not None:
         yield from _few_seeds(main)
-        if main.groups is not None and main.groups.rows and selection is not None:
-            best = _best_row(main.groups, selection.cell)
-            if _better_rows(main.groups, best):
-                yield f"{best.name} is not the best on test data"
+        if selection is not None:
+            yield from _better_than_chosen(main, selection)
         if main.development:
             yield "all scores are on development data"
     if any(summary.protocol_notes for summary in summaries):
         yield "protocols differ: see the notes below the table"
-    degenerate: dict[str, str] = {}
-    for summary in summaries:
-        for row in summary.rows:
-            for cell in row.cells:
-                if cell.degenerate:
-                    degenerate.setdefault(row.name, cell.degenerate)
+    degenerate = _degenerate_rows(summaries)
     if degenerate:
         reason = ""
         if len(set(degenerate.values())) == 1:
@@ -224,6 +217,26 @@ def _problems(
         yield f"{count(warned, 'run')} warned of something"
     if selection is not None and not selection.complete:
         yield "the choice is of what has finished"
+
+
+def _better_than_chosen(main: Summary, selection: Selection) -> Iterator[str]:
+    """Yield that the chosen cell is not the best on test data, if other cells were shown to be better."""
+    if main.groups is None or not main.groups.rows:
+        return
+    best = _best_row(main.groups, selection.cell)
+    if _better_rows(main.groups, best):
+        yield f"{best.name} is not the best on test data"
+
+
+def _degenerate_rows(summaries: Sequence[Summary]) -> dict[str, str]:
+    """Return the rows with degenerate scores, each with the first reason."""
+    reasons: dict[str, str] = {}
+    for summary in summaries:
+        for row in summary.rows:
+            for cell in row.cells:
+                if cell.degenerate:
+                    reasons.setdefault(row.name, cell.degenerate)
+    return reasons
 
 
 def _few_seeds(main: Summary) -> Iterator[str]:
@@ -253,6 +266,11 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
         return "add an evaluator on test data"
     if len(data.cells) == 1:
         return "add cells to compare it with"
+    return _next_step_of_comparison(data, main, chosen)
+
+
+def _next_step_of_comparison(data: StudyData, main: Summary, chosen: str) -> str:
+    """Return what would make a comparison of finished cells surer."""
     degenerate = [row.name for row in main.rows if row.cells[-1].degenerate]
     if degenerate:
         return (
@@ -261,9 +279,15 @@ def _next_step(data: StudyData, main: Summary | None, chosen: str) -> str:
         )
     if len(main.seeds) < 2:
         return "run more seeds: with one, other seeds may turn every difference round"
-    groups = main.groups
-    if groups is None:
+    if main.groups is None:
         return ""
+    return _next_step_of_ranking(data, main, main.groups, chosen)
+
+
+def _next_step_of_ranking(
+    data: StudyData, main: Summary, groups: RankGroups, chosen: str
+) -> str:
+    """Return what would tell the best cell from the others."""
     if not groups.rows or not groups.lettered:
         return "compare the best cells in a study of their own, with fresh seeds"
     best = _best_row(groups, chosen)
