@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -31,31 +32,8 @@ def _is_of(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
         return value in arguments
     if origin in (Union, types.UnionType):
         return any(_is_of(value, member, unchecked) for member in arguments)
-    if origin is tuple and arguments[-1] is ...:
-        return isinstance(value, tuple) and all(
-            _is_of(item, arguments[0], unchecked) for item in value
-        )
-    if origin is tuple:
-        if not isinstance(value, tuple) or len(value) != len(arguments):
-            return False
-        return all(
-            _is_of(item, member, unchecked)
-            for item, member in zip(value, arguments, strict=True)
-        )
-    if origin is not None and issubclass(origin, Mapping):
-        if not isinstance(value, Mapping):
-            return False
-        for key, item in value.items():
-            if not _is_of(key, arguments[0], unchecked) or not _is_of(
-                item, arguments[1], unchecked
-            ):
-                return False
-        return True
-    if origin is not None and issubclass(origin, Sequence):
-        # A tuple has been handled above; a text is a sequence of texts, and never what is meant.
-        if not isinstance(value, origin) or isinstance(value, str):
-            return False
-        return all(_is_of(item, arguments[0], unchecked) for item in value)
+    if origin is not None:
+        return _is_of_container(value, origin, arguments, unchecked)
     if kind is type(None):
         return value is None
     if kind is float:
@@ -67,3 +45,22 @@ def _is_of(value: Any, kind: Any, unchecked: Collection[str]) -> bool:
     if attrs.has(type(value)):
         require_types(value, unchecked)
     return True
+
+
+def _is_of_container(
+    value: Any, origin: Any, arguments: Sequence[Any], unchecked: Collection[str]
+) -> bool:
+    """Say whether a value is a tuple, a mapping or a sequence with items of the types `arguments`."""
+    # A text is a sequence of texts, and never what is meant.
+    if not isinstance(value, origin) or isinstance(value, str):
+        return False
+    if issubclass(origin, Mapping):
+        pairs = [*zip(value.keys(), repeat(arguments[0]))]
+        pairs += zip(value.values(), repeat(arguments[1]))
+    elif origin is tuple and arguments[-1] is not ...:
+        if len(value) != len(arguments):
+            return False
+        pairs = [*zip(value, arguments, strict=True)]
+    else:
+        pairs = [*zip(value, repeat(arguments[0]))]
+    return all(_is_of(item, kind, unchecked) for item, kind in pairs)

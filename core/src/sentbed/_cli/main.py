@@ -175,7 +175,7 @@ def main(traceback: bool) -> None:
     type=click.IntRange(1),
     help="Devices to train and encode on; `runtime.devices`.",
 )
-def run(
+def run(  # noqa: C901, PLR0912, PLR0913 - an argument for each option, and what does not go with what
     recipe: str | None,
     overrides: tuple[str, ...],
     no_cache: bool,
@@ -212,17 +212,15 @@ def run(
         raise click.UsageError(
             "`--replace` takes the place of the run in a directory: name it with `--out`"
         )
-    loaded = None if recipe is None else load_recipe(recipe, overrides)
-    if (
-        loaded is None
-        and (directory := Path(str(resumed))).joinpath(RESOLVED).is_file()
-    ):
-        loaded = own_recipe(directory, overrides, trust_remote_code)
-    if (
-        loaded is not None
-        and (code := done_elsewhere(loaded.runtime, sys.argv[1:])) is not None
-    ):
-        sys.exit(code)
+    loaded = None
+    if recipe is not None:
+        loaded = load_recipe(recipe, overrides)
+    elif resumed is not None and Path(resumed, RESOLVED).is_file():
+        loaded = own_recipe(Path(resumed), overrides, trust_remote_code)
+    if loaded is not None:
+        code = done_elsewhere(loaded.runtime, sys.argv[1:])
+        if code is not None:
+            sys.exit(code)
     if resumed is not None:
         result = resume_run(resumed, loaded, allow_changes=allow_changes)
     elif loaded is not None:

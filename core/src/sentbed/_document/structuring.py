@@ -12,7 +12,7 @@ import math
 import re
 import traceback
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -327,22 +327,16 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     inline = next((key for key, a in fields.items() if a.metadata.get("inline")), None)
     items = dict(value)
     if inline is not None:
-        # Keys that are not fields of this table belong to the inline component.
-        field_items = {
-            key: items.pop(key)
-            for key in list(items)
-            if key in fields and key != inline
-        }
-        items = {inline: items, **field_items}
+        items = _with_inline_table(items, fields.keys() - {inline}, inline)
     arguments: dict[str, Any] = {}
     faults: list[tuple[KeyPath, str]] = []
     unknown = [key for key in items if key not in fields]
     for key, message in zip(unknown, unknown_keys(unknown, list(fields)), strict=True):
         faults.append(((key,), message))
     for key, attribute in fields.items():
+        if key not in items and attribute.default is attrs.NOTHING:
+            faults.append(((), f"the required key `{key}` is missing"))
         if key not in items:
-            if attribute.default is attrs.NOTHING:
-                faults.append(((), f"the required key `{key}` is missing"))
             continue
         try:
             item = converter.structure(items[key], hints[attribute.name])
@@ -351,24 +345,15 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
             faults += error.below(*prefix)
             continue
         except Exception as error:  # noqa: BLE001 - cattrs raises anything for a type that is not one of ours
-            reason = " ".join(
-                reason_of(getattr(error, "exceptions", [error])[0]).split()
+            first = getattr(error, "exceptions", [error])[0]
+            reason = " ".join(reason_of(first).split())
+            message = (
+                f"found {items[key]!r:.80}, {_no_type(attribute, cls)} ({reason:.200})"
             )
-            faults.append(
-                (
-                    (key,),
-                    f"found {items[key]!r:.80}, {_no_type(attribute, cls)} ({reason:.200})",
-                )
-            )
+            faults.append(((key,), message))
             continue
-        try:
-            if attribute.validator is not None:
-                attribute.validator(None, attribute, item)
-        except AttributeError:
-            # A validator that looks at other fields needs the instance; the constructor calls it again.
-            pass
-        except Exception as error:  # noqa: BLE001 - a plugin's validator must not hide the other problems
-            faults.append(((key,), _refusal(error, cls, f"found {item!r:.200}: ")))
+        if refusal := _validate(cls, attribute, item):
+            faults.append(((key,), refusal))
             continue
         arguments[attribute.alias or attribute.name] = item
     if faults:
@@ -378,6 +363,29 @@ def _table(converter: cattrs.Converter, value: Any, cls: type[T]) -> T:
     except Exception as error:
         # A component's `__attrs_post_init__` may refuse a combination of fields.
         raise _invalid(_refusal(error, cls)) from error
+
+
+def _validate(cls: type[Any], attribute: attrs.Attribute[Any], value: Any) -> str:
+    """Return why the validator of a field refuses a value; empty if it does not."""
+    if attribute.validator is None:
+        return ""
+    try:
+        attribute.validator(None, attribute, value)
+    except AttributeError:
+        # A validator that looks at other fields needs the instance; the constructor calls it again.
+        return ""
+    except Exception as error:  # noqa: BLE001 - a plugin's validator must not hide the other problems
+        return _refusal(error, cls, f"found {value!r:.200}: ")
+    return ""
+
+
+def _with_inline_table(
+    items: Mapping[str, Any], own_keys: Collection[str], inline: str
+) -> dict[str, Any]:
+    """Return items with those that are no keys of the table itself as a table of their own."""
+    table = {key: item for key, item in items.items() if key in own_keys}
+    table[inline] = {key: item for key, item in items.items() if key not in own_keys}
+    return table
 
 
 def _refusal(error: Exception, cls: type[Any], prefix: str = "") -> str:

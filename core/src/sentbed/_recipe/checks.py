@@ -19,6 +19,7 @@ from sentbed._recipe.component_compatibility import (
 from sentbed._recipe.recipe import (
     PRETRAINED,
     EncoderRecipe,
+    Evaluate,
     Recipe,
     Stage,
     written_path,
@@ -32,7 +33,7 @@ from sentbed.errors import (
     SentbedError,
     listed,
 )
-from sentbed.protocols import LABEL, Evaluator, Runtime
+from sentbed.protocols import LABEL, Evaluator, Output, Runtime
 
 Add = Callable[..., None]
 """Callback for a problem: a message and the path of its key."""
@@ -53,41 +54,18 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
         problems.append(recipe.document.problem(message, place, misfit))
 
     for name, encoder in recipe.encoders.items():
-        for key, message in misfits(encoder, plugins):
-            add(message, "encoders", name, key, misfit=True)
-        for message in runtime_misfits(recipe.runtime, encoder):
-            add(message, "runtime", misfit=True)
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
-            message = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
-            add(message, "encoders", name)
-        for key, other in misspelt_keys(encoder.task_prompts or (), plugins):
-            add(
-                f"`{key}` is neither a side, nor an evaluator, nor a type of tasks. Did you mean `{other}`?",
-                "encoders",
-                name,
-                "task_prompts",
-                key,
-            )
+        _check_encoder(recipe, name, encoder, plugins, add)
     for i, stage in enumerate(recipe.stage):
         _check_stage(recipe, i, stage, _below(add, "stage", i))
     for i, evaluate in enumerate(recipe.evaluate):
-        below = _below(add, "evaluate", i)
-        _encoder_name(recipe, evaluate.encoder, below, "encoder")
-        _check_use(recipe, evaluate.with_, evaluate.encoder, evaluate.second, below)
-        if "start" in evaluate.at and not recipe.stage:
-            below(
-                '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
-            )
+        _check_evaluate(recipe, evaluate, _below(add, "evaluate", i))
     for key, table in recipe.tables.items():
         for path, message in table.problems(recipe, plugins, look):
             add(message, key, *path)
     for i, tracker in enumerate(recipe.tracker):
         if tracker in recipe.tracker[:i]:
-            add(
-                f"the tracker `{tracker.name}` is there twice; take one out",
-                "tracker",
-                i,
-            )
+            message = f"the tracker `{tracker.name}` is there twice; take one out"
+            add(message, "tracker", i)
     if recipe.expected and not recipe.evaluate:
         add(
             "`[expected]` has numbers, but the recipe has no `[[evaluate]]` that could give them",
@@ -95,6 +73,21 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
         )
     if problems:
         raise RecipeError(problems)
+
+
+def _check_encoder(
+    recipe: Recipe, name: str, encoder: EncoderRecipe, plugins: Plugins, add: Add
+) -> None:
+    for key, message in misfits(encoder, plugins):
+        add(message, "encoders", name, key, misfit=True)
+    for message in runtime_misfits(recipe.runtime, encoder):
+        add(message, "runtime", misfit=True)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
+        message = f"{name!r} cannot name an encoder; use at most 100 letters, digits, `_` and `-`"
+        add(message, "encoders", name)
+    for key, other in misspelt_keys(encoder.task_prompts or (), plugins):
+        message = f"`{key}` is neither a side, nor an evaluator, nor a type of tasks. Did you mean `{other}`?"
+        add(message, "encoders", name, "task_prompts", key)
 
 
 def require_available(runtime: Runtime) -> None:
@@ -127,6 +120,15 @@ def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) 
         )
         return False
     return True
+
+
+def _check_evaluate(recipe: Recipe, evaluate: Evaluate, add: Add) -> None:
+    _encoder_name(recipe, evaluate.encoder, add, "encoder")
+    _check_use(recipe, evaluate.with_, evaluate.encoder, evaluate.second, add)
+    if "start" in evaluate.at and not recipe.stage:
+        add(
+            '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
+        )
 
 
 def _check_use(
@@ -180,95 +182,101 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             f"`{PRETRAINED}` cannot name a stage: it names the weights before the first one",
             "name",
         )
+    _check_sizes(recipe, stage, add)
+    _check_columns(stage, add)
+    if _check_towers(recipe, stage, add):
+        _check_parts(recipe, stage, add)
+    _check_weights(recipe, index, stage, add)
+    _check_watches(recipe, stage, add)
+    _check_validation(recipe, stage, add)
+
+
+def _check_sizes(recipe: Recipe, stage: Stage, add: Add) -> None:
+    """Add a problem for each number of a stage that does not go with another."""
     if (stage.epochs is None) == (stage.steps is None):
         count = "neither" if stage.steps is None else "both"
         add(f"the stage has {count} of `epochs` and `steps`; give exactly one")
-    if missing := sorted(stage.loss.traits.needs - set(stage.data.columns)):
-        add(
-            f"the loss `{stage.loss.name}` needs the column `{missing[0]}`, the data source "
-            f"`{stage.data.name}` gives {', '.join(stage.data.columns)}; "
-            f"{_setting_for(stage.loss, stage.data.columns)}choose another loss or data source",
-            "loss",
-            misfit=True,
-        )
-    numbers_of_loss, numbers_of_data = (
-        stage.loss.traits.numbers,
-        stage.data.traits.numbers,
-    )
-    for column in stage.columns_used:
-        if (column in numbers_of_loss) == (column in numbers_of_data):
-            continue
-        wants, has = (
-            ("numbers", "texts") if column in numbers_of_loss else ("texts", "numbers")
-        )
-        add(
-            f"the loss `{stage.loss.name}` takes {wants} in the column `{column}`, of which the data source "
-            f"`{stage.data.name}` gives {has}; choose another loss or data source",
-            "loss",
-            misfit=True,
-        )
-    if (
-        LABEL in stage.loss.traits.needs - numbers_of_loss
-        and not stage.loss.traits.classes
-    ):
-        add(
-            f"the loss `{stage.loss.name}` needs the column `{LABEL}` and does not say which `classes` "
-            "it may hold; that is for its plugin to say",
-            "loss",
-        )
     if stage.micro_batch is not None and stage.micro_batch > stage.batch_size:
         add(
             f"`micro_batch` is {stage.micro_batch}, more than the batch of {stage.batch_size}; take it out",
             "micro_batch",
         )
-    if stage.max_length is not None:
-        for name in dict.fromkeys((*recipe.trained(stage), *stage.freeze)):
-            encoder = recipe.encoders.get(name)
-            if encoder is not None and (
-                problem := beyond_positions(encoder, stage.max_length)
-            ):
-                add(problem, "max_length", misfit=True)
     if stage.cache_frozen and not stage.freeze:
         add(
             "`cache_frozen` is on, but the stage freezes no encoder; take it out",
             "cache_frozen",
         )
-    if _check_towers(recipe, stage, add):
-        _check_parts(recipe, stage, add)
-    _check_weights(recipe, index, stage, add)
+    if stage.max_length is None:
+        return
+    for name in dict.fromkeys((*recipe.trained(stage), *stage.freeze)):
+        encoder = recipe.encoders.get(name)
+        if encoder is None:
+            continue
+        if problem := beyond_positions(encoder, stage.max_length):
+            add(problem, "max_length", misfit=True)
+
+
+def _check_columns(stage: Stage, add: Add) -> None:
+    """Add a problem for each column that the loss takes and the data do not give, or not as such."""
+    loss, data = stage.loss, stage.data
+    numbers_of_loss, numbers_of_data = loss.traits.numbers, data.traits.numbers
+    if missing := sorted(loss.traits.needs - set(data.columns)):
+        add(
+            f"the loss `{loss.name}` needs the column `{missing[0]}`, the data source "
+            f"`{data.name}` gives {', '.join(data.columns)}; "
+            f"{_setting_for(loss, data.columns)}choose another loss or data source",
+            "loss",
+            misfit=True,
+        )
+    for column in stage.columns_used:
+        if (column in numbers_of_loss) == (column in numbers_of_data):
+            continue
+        wants, has = "texts", "numbers"
+        if column in numbers_of_loss:
+            wants, has = "numbers", "texts"
+        add(
+            f"the loss `{loss.name}` takes {wants} in the column `{column}`, of which the data source "
+            f"`{data.name}` gives {has}; choose another loss or data source",
+            "loss",
+            misfit=True,
+        )
+    if LABEL in loss.traits.needs - numbers_of_loss and not loss.traits.classes:
+        add(
+            f"the loss `{loss.name}` needs the column `{LABEL}` and does not say which `classes` "
+            "it may hold; that is for its plugin to say",
+            "loss",
+        )
+
+
+def _check_watches(recipe: Recipe, stage: Stage, add: Add) -> None:
     trained = recipe.trained(stage)
     for i, watch in enumerate(stage.watch):
         below = _below(add, "watch", i)
         if watch.encoder is not None or len(trained) > 1:
             _encoder_name(recipe, watch.encoder, below, "encoder")
-        _check_use(
-            recipe, watch.with_, watch.encoder or trained[0], watch.second, below
-        )
+        name = watch.encoder or trained[0]
+        _check_use(recipe, watch.with_, name, watch.second, below)
+
+
+def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
     validate = stage.validate
     if validate is None:
         return
+    trained = recipe.trained(stage)
+    below = _below(add, "validate")
     if validate.encoder is not None or len(trained) > 1:
-        is_encoder = _encoder_name(recipe, validate.encoder, add, "validate", "encoder")
+        is_encoder = _encoder_name(recipe, validate.encoder, below, "encoder")
         if is_encoder and validate.encoder not in trained:
-            add(
+            below(
                 f"the stage does not train `{validate.encoder}`, whose validation would choose nothing; "
                 "name one that it trains, or use `watch`",
-                "validate",
                 "encoder",
             )
-    _check_use(
-        recipe,
-        validate.with_,
-        validate.encoder or trained[0],
-        validate.second,
-        _below(add, "validate"),
-    )
+    name = validate.encoder or trained[0]
+    _check_use(recipe, validate.with_, name, validate.second, below)
     if validate.chooses and not validate.with_.traits.development:
-        add(
-            problem_of_test_data("a validation chooses weights", validate.with_),
-            "validate",
-            "with",
-        )
+        message = problem_of_test_data("a validation chooses weights", validate.with_)
+        below(message, "with")
 
 
 def _setting_for(loss: Any, columns: Iterable[str]) -> str:
@@ -290,101 +298,87 @@ def _setting_for(loss: Any, columns: Iterable[str]) -> str:
 
 def _check_towers(recipe: Recipe, stage: Stage, add: Add) -> bool:
     """Whether every column of a stage has an encoder and vice versa; otherwise add the problems."""
-    trained, frozen = recipe.trained(stage), tuple(stage.freeze)
     if not stage.train and not _encoder_name(recipe, None, add, "train"):
         return False
     fits = True
     for name in stage.train:
         fits = _encoder_name(recipe, name, add, "train") and fits
-    for name in frozen:
+    for name in stage.freeze:
         fits = _encoder_name(recipe, name, add, "freeze") and fits
     for column, name in stage.columns.items():
         fits = _encoder_name(recipe, name, add, "columns", column) and fits
     if not fits:
         return False
 
-    def problem(message: str, *path: str | int) -> None:
-        nonlocal fits
-        fits = False
+    problems = [*_encoders_named_twice(recipe, stage), *_column_problems(recipe, stage)]
+    if not problems:
+        problems += _encoders_without_column(recipe, stage)
+    for message, *path in problems:
         add(message, *path)
+    return not problems
 
-    encoders = (*trained, *frozen)
+
+def _encoders_named_twice(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, ...]]:
+    """Yield a message and its key for each encoder that a stage names twice."""
+    trained = recipe.trained(stage)
+    encoders = (*trained, *stage.freeze)
     for name in dict.fromkeys(encoders):
         if encoders.count(name) == 1:
             continue
-        key = "freeze" if name in frozen else "train"
-        how = (
-            "trained and frozen"
-            if name in trained and name in frozen
-            else "named twice"
-        )
-        problem(f"the encoder `{name}` is {how}; name it once", key)
-    texts = stage.texts
+        key = "freeze" if name in stage.freeze else "train"
+        how = "named twice"
+        if name in trained and name in stage.freeze:
+            how = "trained and frozen"
+        yield f"the encoder `{name}` is {how}; name it once", key
+
+
+def _column_problems(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, ...]]:
+    """Yield a message and its path for each column without use, and each without an encoder of the stage."""
+    trained, texts = recipe.trained(stage), stage.texts
+    encoders = (*trained, *stage.freeze)
     for column in stage.columns:
         if column in texts:
             continue
         why = "is not used by this stage's data and loss"
         if column in stage.columns_used:
             why = "holds no text"
-        problem(
-            f"the column `{column}` {why}; the columns are {', '.join(texts)}",
-            "columns",
-            column,
-        )
+        message = f"the column `{column}` {why}; the columns are {', '.join(texts)}"
+        yield message, "columns", column
     for column in texts:
         tower = stage.columns.get(column)
         if tower is None and len(encoders) > 1:
-            problem(
+            message = (
                 f"the stage has several encoders, and nothing says which one encodes the column `{column}`; "
-                f'add `columns = {{ {column} = "{trained[0]}", ... }}`',
-                "columns",
+                f'add `columns = {{ {column} = "{trained[0]}", ... }}`'
             )
+            yield message, "columns"
         elif tower is not None and tower not in encoders:
-            problem(
+            message = (
                 f"the column `{column}` is encoded by `{tower}`, which the stage neither trains nor "
-                "freezes; name it in `train` or `freeze`",
-                "columns",
-                column,
+                "freezes; name it in `train` or `freeze`"
             )
-    if fits:
-        used = set(recipe.towers(stage).values())
-        for key, names in (("train", trained), ("freeze", frozen)):
-            for name in names:
-                if name not in used:
-                    problem(
-                        f"no column is encoded by `{name}`; give it one in `columns`, or take it out",
-                        key,
-                    )
-    return fits
+            yield message, "columns", column
+
+
+def _encoders_without_column(recipe: Recipe, stage: Stage) -> Iterator[tuple[str, str]]:
+    """Yield a message and its key for each encoder of a stage that encodes nothing."""
+    used = set(recipe.towers(stage).values())
+    for key, names in (("train", recipe.trained(stage)), ("freeze", stage.freeze)):
+        for name in names:
+            if name not in used:
+                message = f"no column is encoded by `{name}`; give it one in `columns`, or take it out"
+                yield message, key
 
 
 def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     """Add a problem for each mismatch between a stage's loss and encoders."""
     towers = recipe.towers(stage)
+    used = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
     trained = (recipe.encoders[name].backbone for name in recipe.trained(stage))
     for part in (recipe.runtime, *trained):
         if reason := part.traits.untrainable:
             add(reason, misfit=True)
-    used = [recipe.encoders[name] for name in dict.fromkeys(towers.values())]
-    for encoder in used:
-        what = f"the loss `{stage.loss.name}`"
-        problem = unread_output(encoder.pooler, what, stage.loss.traits.reads)
-        if problem is not None:
-            add(problem, "loss", misfit=True)
-    for name in stage.freeze:
-        pooler = recipe.encoders[name].pooler
-        problem = unread_output(
-            pooler, "a stage with frozen encoders", frozenset({"vector", "sparse"})
-        )
-        if problem is not None:
-            add(problem, "freeze", misfit=True)
-    compared = []
-    for column, tower in towers.items():
-        if column not in stage.loss.traits.targets:
-            compared.append(recipe.encoders[tower])
-    for what in unlike_parts(compared):
-        message = f"the encoders of the stage have different {what}, and the loss compares their texts"
-        add(f"{message}; give all the same", "train", misfit=True)
+    _check_outputs(recipe, stage, add)
     if stage.normalize_text and not any(map(_has_text_rules, used)):
         add(
             "`normalize_text` is on, but the encoder's prompt has no text rules; "
@@ -394,9 +388,8 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     fixed = frozenset(
         column for column, tower in towers.items() if tower in stage.freeze
     )
-    for message in sentences(
-        stage.loss.misfits(stage.batch_size, fixed), stage.loss, "misfits"
-    ):
+    messages = stage.loss.misfits(stage.batch_size, fixed)
+    for message in sentences(messages, stage.loss, "misfits"):
         add(message, "loss", misfit=True)
     if stage.loss.traits.predicts:
         for reason in _reasons_against_prediction(recipe, used):
@@ -408,16 +401,46 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
                 f"`{name}` has a transform, which is fitted after all stages; take it out to freeze it",
                 "freeze",
             )
+    for message in _keys_without_training(recipe, stage):
+        add(message, "loss", misfit=True)
+
+
+def _check_outputs(recipe: Recipe, stage: Stage, add: Add) -> None:
+    """Add a problem for each encoder that gives what the loss cannot read, or cannot compare."""
+    traits = stage.loss.traits
+    towers = recipe.towers(stage)
+    for tower in dict.fromkeys(towers.values()):
+        pooler = recipe.encoders[tower].pooler
+        problem = unread_output(pooler, f"the loss `{stage.loss.name}`", traits.reads)
+        if problem is not None:
+            add(problem, "loss", misfit=True)
+    of_frozen: frozenset[Output] = frozenset({"vector", "sparse"})
+    for name in stage.freeze:
+        pooler = recipe.encoders[name].pooler
+        problem = unread_output(pooler, "a stage with frozen encoders", of_frozen)
+        if problem is not None:
+            add(problem, "freeze", misfit=True)
+    compared = []
+    for column, tower in towers.items():
+        if column not in traits.targets:
+            compared.append(recipe.encoders[tower])
+    for what in unlike_parts(compared):
+        message = f"the encoders of the stage have different {what}, and the loss compares their texts"
+        add(f"{message}; give all the same", "train", misfit=True)
+
+
+def _keys_without_training(recipe: Recipe, stage: Stage) -> Iterator[str]:
+    """Yield a message for each key of the loss whose encoder no other column trains."""
+    towers = recipe.towers(stage)
     keys = stage.loss.traits.keys
-    others = {tower for column, tower in towers.items() if column not in keys}
-    for key in sorted(keys):
-        if key in towers and (towers[key] in stage.freeze or towers[key] not in others):
-            add(
+    trained = {tower for column, tower in towers.items() if column not in keys}
+    trained -= set(stage.freeze)
+    for key in sorted(keys & towers.keys()):
+        if towers[key] not in trained:
+            yield (
                 f"the loss `{stage.loss.name}` encodes the column `{key}` by a moving average of "
                 f"`{towers[key]}`, which no other column trains; encode all columns by one encoder, "
-                "or use a loss that keeps none",
-                "loss",
-                misfit=True,
+                "or use a loss that keeps none"
             )
 
 

@@ -20,7 +20,14 @@ from sentbed._recipe.prompts import (
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
 from sentbed.kinds import KINDS
-from sentbed.protocols import BackboneTraits, Output, Pooler, Runtime, SimilarityTraits
+from sentbed.protocols import (
+    Backbone,
+    BackboneTraits,
+    Output,
+    Pooler,
+    Runtime,
+    SimilarityTraits,
+)
 
 if TYPE_CHECKING:
     from sentbed._recipe.recipe import EncoderRecipe
@@ -260,7 +267,7 @@ def _prompt_misfits(
     encoder: EncoderRecipe, prompt: Prompt, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
     backbone, pooler = encoder.backbone, encoder.pooler
-    needs, offers = pooler.traits.needs, backbone.traits.offers
+    needs = pooler.traits.needs
     if problems := list(prompt.check()):
         for problem in problems:
             yield "prompt", problem
@@ -285,47 +292,54 @@ def _prompt_misfits(
             )
         return
     if resolved.layers and not isinstance(backbone, _Candidate):
-        if (other := backbone.reading(resolved.layers)) is None:
-            yield (
-                "prompt",
-                f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out",
-            )
-        else:
-            for message in sentences(
-                (*other.check(), *other.misfits(needs)), other, "misfits"
-            ):
-                yield "prompt", message
-    has_mask = MASK in resolved.template.suffix
-    if resolved.template.between is not None:
-        template = f"the template {str(resolved.template)!r}"
+        for message in _misfits_of_layers(backbone, resolved.layers, needs):
+            yield "prompt", message
+    for message in _template_misfits(encoder, resolved.template, plugins):
+        yield "prompt", message
+
+
+def _misfits_of_layers(
+    backbone: Backbone, layers: tuple[int, ...], needs: frozenset[str]
+) -> Iterator[str]:
+    """Yield why a backbone cannot give the layers that a prompt reads."""
+    reading = backbone.reading(layers)
+    if reading is None:
+        yield f"the backbone `{backbone.name}` lets no prompt choose `layers`; take them out"
+        return
+    messages = (*reading.check(), *reading.misfits(needs))
+    yield from sentences(messages, reading, "misfits")
+
+
+def _template_misfits(
+    encoder: EncoderRecipe, template: Template, plugins: Plugins | None
+) -> Iterator[str]:
+    """Yield why a template does not go with the backbone and the pooler."""
+    backbone, pooler = encoder.backbone, encoder.pooler
+    needs, offers = pooler.traits.needs, backbone.traits.offers
+    has_mask = MASK in template.suffix
+    if template.between is not None:
+        twice = f"the template {str(template)!r} has the sentence twice, the second one to be pooled, and"
         if offers is not None and "span" not in offers:
-            yield (
-                "prompt",
-                f"{template} has the sentence twice, the second one to be pooled, and `{backbone.name}` "
-                "cannot hide the first; write `{text}` once",
-            )
+            yield f"{twice} `{backbone.name}` cannot hide the first; write `{{text}}` once"
         elif needs & {"decoder", "mask-token"} or pooler.traits.pooling == "cls":
             yield (
-                "prompt",
-                f"{template} has the sentence twice, the second one to be pooled, and the pooler "
-                f"`{pooler.name}` reads a single state that says nothing of it; use a pooler such as `mean` "
-                "or `last`, or write `{text}` once",
+                f"{twice} the pooler `{pooler.name}` reads a single state that says nothing of it; use a pooler "
+                "such as `mean` or `last`, or write `{text}` once"
             )
     if "mask-token" in needs and not has_mask:
+        with_mask = [name for name, text in TEMPLATES.items() if MASK in text]
         yield (
-            "prompt",
-            f"the pooler `{pooler.name}` reads the mask token, and the template "
-            f"{str(resolved.template)!r} has none; write `{{mask}}` in it, or use the template "
-            + _either([name for name, text in TEMPLATES.items() if MASK in text]),
+            f"the pooler `{pooler.name}` reads the mask token, and the template {str(template)!r} has none; "
+            f"write `{{mask}}` in it, or use the template {_either(with_mask)}"
         )
     if has_mask and offers is not None and "mask-token" not in offers:
         message = (
-            f"the template {str(resolved.template)!r} has a `{{mask}}`, and the backbone "
+            f"the template {str(template)!r} has a `{{mask}}`, and the backbone "
             f"`{backbone.name}` has no mask token; take it out"
         )
         if others := _fitting(encoder, "backbone", plugins):
             message += f", or use the backbone {_either(others)}"
-        yield "prompt", message
+        yield message
 
 
 def _task_prompt_misfits(

@@ -111,24 +111,17 @@ def resume(
     for table in (before, after):
         _remove_what_changes_no_score(table, recipe, plugins)
     changes = [f"  {change}" for change in differences(before, after)]
-    listed = "\n".join(changes)
     if changes and not allow_changes:
         raise RunError(
-            f"the recipe is not the one that the run in `{directory}` was started with:\n{listed}\n"
-            "go on without these changes, or allow them (`--allow-changes`)"
-        )
-    others = [
-        change
-        for change in changes
-        if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change)
-    ]
-    if others and state.content:
-        fix = "start a new run for it"
-        raise RunError(
             "\n".join(
-                ["an encoder cannot become another one within a run:", *others, fix]
+                [
+                    f"the recipe is not the one that the run in `{directory}` was started with:",
+                    *changes,
+                    "go on without these changes, or allow them (`--allow-changes`)",
+                ]
             )
         )
+    _require_same_encoders(changes, state)
     if _begun(before, state) != _begun(after, state):
         raise RunError(
             f"the stages that the run in `{directory}` has begun have other names, or train other encoders; "
@@ -138,7 +131,8 @@ def resume(
     if left_out is not None:
         warnings.append(left_out)
     if changes:
-        warnings.append(f"the recipe has changed since the run was started:\n{listed}")
+        heading = "the recipe has changed since the run was started:"
+        warnings.append("\n".join([heading, *changes]))
     with restoring(state):
         edited = _edited_code(recipe, plugins, context.facts.get("code", {}))
     if edited:
@@ -161,6 +155,18 @@ def resume(
         )
     context.facts["resumed"] = resumptions
     return execute(context, plugins, state, warnings)
+
+
+def _require_same_encoders(changes: Sequence[str], state: State) -> None:
+    """Raise `RunError` if changes of the recipe give an encoder another backbone than the state has."""
+    backbones = []
+    for change in changes:
+        if re.match(r"  (encoder|encoders\.[^.]+)\.backbone\b", change):
+            backbones.append(change)
+    if backbones and state.content:
+        heading = "an encoder cannot become another one within a run:"
+        fix = "start a new run for it"
+        raise RunError("\n".join([heading, *backbones, fix]))
 
 
 def _other_versions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

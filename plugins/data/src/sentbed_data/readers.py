@@ -50,7 +50,7 @@ NO_NUMBERS: Mapping[str, Range] = {}
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def read_rows(
+def read_rows(  # noqa: PLR0913 - keywords
     location: str,
     names: Sequence[str],
     *,

@@ -146,7 +146,7 @@ class StudyResult:
     """Whether there was something to run."""
 
 
-def run_study(
+def run_study(  # noqa: PLR0913 - keywords
     study: Study,
     out: str | Path | None = None,
     plugins: Plugins | None = None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
 
 import attrs
@@ -101,29 +100,34 @@ class TPE(CellSampler):
                 )
             )
 
-        def distance(cell: int, proposal: Mapping[str, int]) -> float:
-            total = 0.0
-            for axis, place in places[cell].items():
-                if axis in ordered:
-                    total += abs(place - proposal[axis]) / (len(labels[axis]) - 1)
-                elif place != proposal[axis]:
-                    total += 1
-            return total
-
         for cell, score in scores.items():
             if score is not None:
                 add(cell, TrialState.COMPLETE, score)
         free = [
             cell for cell in rng.permutation(len(cells)).tolist() if cell not in scores
         ]
+        steps = {axis: len(labels[axis]) - 1 for axis in ordered & labels.keys()}
         chosen: list[int] = []
         for _ in range(count):
             trial = study.ask(space)
             proposal = dict(trial.params)
             study.tell(trial, state=TrialState.FAIL)
-            cell = min(free, key=partial(distance, proposal=proposal))
+            cell = min(free, key=lambda c: _distance(places[c], proposal, steps))
             free.remove(cell)
             chosen.append(cell)
             # Its score is not known: what is proposed next keeps away from it.
             add(cell, TrialState.RUNNING)
         return chosen
+
+
+def _distance(
+    place: Mapping[str, int], proposal: Mapping[str, int], steps: Mapping[str, int]
+) -> float:
+    """Return how far a cell is from a proposal; `steps` are those between the labels of each ordered axis."""
+    total = 0.0
+    for axis, index in place.items():
+        if axis in steps:
+            total += abs(index - proposal[axis]) / steps[axis]
+        elif index != proposal[axis]:
+            total += 1
+    return total

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw_points(
+def draw_points(  # noqa: PLR0913 - keywords
     axes: Axes,
     x: float | Sequence[float],
     y: float | Sequence[float],

@@ -212,12 +212,7 @@ def choose(data: StudyData) -> Selection | None:
         return attrs.evolve(selection, reason=no_mean or _why_none(data, selection))
 
     prompts = max(len(data.prompts), 1)
-    values = {}
-    for name in fit:
-        of_runs = [mean_of(scores) or 0.0 for scores in tried[name]]
-        values[name] = [
-            fmean(of_runs[first : first + prompts]) for first in range(0, most, prompts)
-        ]
+    values = {name: _means_of_seeds(tried[name], prompts) for name in fit}
     means = {name: round(fmean(values[name]), MEAN_DECIMALS) for name in fit}
     highest = max(means.values())
     best, *ties = [name for name in fit if means[name] == highest]
@@ -233,6 +228,15 @@ def choose(data: StudyData) -> Selection | None:
         prompts=len(data.prompts),
         ties=tuple(ties),
     )
+
+
+def _means_of_seeds(scores: Sequence[Sequence[Score]], prompts: int) -> list[float]:
+    """Return the mean of each seed, of runs that are ordered by seed, `prompts` of each."""
+    of_runs = [mean_of(scores_of_run) or 0.0 for scores_of_run in scores]
+    means = []
+    for first in range(0, len(of_runs), prompts):
+        means.append(fmean(of_runs[first : first + prompts]))
+    return means
 
 
 def _task(score: Score) -> _Task:
