@@ -474,11 +474,12 @@ def test_a_folder_that_was_exported_with_a_prompt_gets_it_back(
 def test_a_pooler_of_a_plugin_is_found_by_how_it_pools(
     tiny_bert: Path, folder: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = folder(tiny_bert / "backbone", pooling("max"))
-    with pytest.raises(ModelError, match="pools by `max`"):
+    mode = "mean_sqrt_len_tokens"
+    source = folder(tiny_bert / "backbone", pooling(mode))
+    with pytest.raises(ModelError, match=f"pools by `{mode}`"):
         read_modules(source)
     monkeypatch.setattr(
-        "sentbed_poolers.first.First.traits", PoolerTraits(pooling="max")
+        "sentbed_poolers.first.First.traits", PoolerTraits(pooling=mode)
     )
     assert read_modules(source).pooler == "first"
 
@@ -550,9 +551,9 @@ def test_the_command_finds_the_importer_and_says_what_to_try(
 
 
 REFUSED: dict[str, tuple[Callable[[], tuple[Any, ...]], str]] = {
-    "max": (
-        lambda: (pooling("max"),),
-        "pools by `max`, and the poolers here know one of `cls`, `lasttoken`",
+    "other pooling": (
+        lambda: (pooling("mean_sqrt_len_tokens"),),
+        "pools by `mean_sqrt_len_tokens`, and the poolers here know one of `cls`, `lasttoken`",
     ),
     "two modes": (lambda: (pooling(("cls", "mean")),), "pools by `cls` and `mean`"),
     "no pooling": (

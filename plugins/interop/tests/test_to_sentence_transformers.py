@@ -144,6 +144,7 @@ WHITENING = {
         ({"use": "cls-mlp"}, {"projection": 20, "bias": True, "normalize": True}),
         ({"use": "cls-mlp", "mlp_only_train": True}, {"projection": 20}),
         ({"use": "last"}, {"normalize": True}),
+        ({"use": "max"}, {}),
         ({"use": "first"}, {"hidden": [24], "projection": 20, "normalize": True}),
         (
             {"use": "cls-mlp"},

@@ -13,37 +13,33 @@ from sentbed_poolers.cls_mlp import ClsMLP
 from sentbed_poolers.first import First
 from sentbed_poolers.last import Last
 from sentbed_poolers.latent_attention import LatentAttention
-from sentbed_poolers.mean import Mean
 from sentbed_poolers.mean_first_last import MeanFirstLast
 from sentbed_poolers.prompt import Prompt
 from sentbed_poolers.prompt_eol import PromptEOL
-from sentbed_poolers.splade import Splade
-from sentbed_poolers.weighted_mean import WeightedMean
+from sentbed_testing import offered
 
 States = Callable[..., TokenStates]
 
 LENGTHS = [7, 2, 4, 1, 9]
-OF_THE_TOKENS = [
-    First(),
-    ClsMLP(),
-    ClsMLP(mlp_only_train=True),
-    Mean(),
-    MeanFirstLast(),
-    MeanFirstLast(first="layer-1"),
-    WeightedMean(),
-    LatentAttention(latents=16, heads=2),
-    Last(),
-    Prompt(),
-    PromptEOL(),
-    Splade(),
-]
-"""The poolers that read the attention mask."""
 
 
-def test_all_poolers_that_give_a_vector_of_the_tokens_are_listed_here() -> None:
-    assert poolers().keys() - {"decoder", "mask", "mask-mlp", "tokens"} == {
-        p.name for p in OF_THE_TOKENS
-    }
+def poolers_of_tokens() -> list[Any]:
+    """Return the poolers that make a vector of all tokens, with their defaults and in other forms."""
+    found = []
+    for cls in offered(poolers()):
+        pooler = cls()
+        reads_one_place = pooler.traits.needs & {"decoder", "mask-token"}
+        if pooler.traits.output != "tokens" and not reads_one_place:
+            found.append(pooler)
+    other_forms = [
+        ClsMLP(mlp_only_train=True),
+        LatentAttention(latents=16, heads=2),
+        MeanFirstLast(first="layer-1"),
+    ]
+    return found + other_forms
+
+
+OF_THE_TOKENS = poolers_of_tokens()
 
 
 @pytest.mark.parametrize("pooler", OF_THE_TOKENS, ids=str)

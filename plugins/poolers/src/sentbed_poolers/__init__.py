@@ -26,6 +26,10 @@ def poolers() -> Mapping[str, Lazy]:
             "sentbed_poolers.mean:Mean",
             "The mean of the last layer's states over the real tokens, special tokens included.",
         ),
+        "max": Lazy(
+            "sentbed_poolers.max:Max",
+            "The largest value of each dimension over the real tokens, special tokens included.",
+        ),
         "mean-first-last": Lazy(
             "sentbed_poolers.mean_first_last:MeanFirstLast",
             "The mean of the first and last layer, averaged over the real tokens, special tokens included.",

@@ -1,0 +1,25 @@
+"""The pooler `max`."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+from sentbed.protocols import Module, Pooler, PoolerTraits
+
+
+@attrs.frozen
+class Max(Pooler):
+    """The largest value of each dimension over the real tokens, special tokens included.
+
+    Source: Sentence-BERT (Reimers and Gurevych, 2019), section 3 (MAX).
+    """
+
+    name: ClassVar[str] = "max"
+    traits = PoolerTraits(cites=("reimers2019sbert",), pooling="max")
+
+    def build(self, width: int) -> Module:
+        """Return `module(TokenStates) -> (batch, width)`."""
+        from sentbed_poolers._torch.max import MaxPooling
+
+        return MaxPooling()
