@@ -82,9 +82,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/transfer.py
 	$(BIN)/python benchmarks/throughput.py --train --json runs/throughput.json --plot runs/throughput.svg
 
-# Other engines, beside the environment and not in it. Needs SENTBED_DATA.
-opponents: $(VENV)/opponents/.installed
-	PYTHONPATH=$(VENV)/opponents $(BIN)/python benchmarks/opponents.py --json runs/opponents.json
+# Needs SENTBED_DATA.
+opponents: $(VENV)/.dev
+	$(BIN)/python benchmarks/opponents.py --json runs/opponents.json
 
 # Both say why they skip where there is no GPU.
 gpu-test: $(VENV)/.dev
@@ -109,11 +109,6 @@ $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
 $(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
 	@echo "Installing what the tests, the checks and the documentation need into $(VENV)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
-	@touch $@
-
-$(VENV)/opponents/.installed: $(VENV)/.dev requirements/opponents.txt
-	rm -rf $(VENV)/opponents
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $(VENV)/opponents -r requirements/opponents.txt
 	@touch $@
 
 clean:

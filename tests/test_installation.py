@@ -48,7 +48,7 @@ EXTRAS = {
 
 def test_uv_takes_every_distribution_from_the_workspace() -> None:
     sources = WORKSPACE["tool"]["uv"]["sources"]
-    runtimes = ("onnxruntime", "tpu")
+    runtimes = ("onnxruntime", "openvino", "tpu")
     expected: dict[str, dict[str, Any]] = {
         name: {"workspace": True} for name in PROJECTS
     }

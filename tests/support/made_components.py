@@ -14,6 +14,7 @@ import sentbed_data
 import sentbed_hardware
 import sentbed_losses
 import sentbed_onnxruntime
+import sentbed_openvino
 import sentbed_poolers
 import sentbed_tpu
 import sentbed_trackers
@@ -25,6 +26,8 @@ HEAVY = {
     "optax",
     "onnx",
     "onnxruntime",
+    "openvino",
+    "nncf",
     "transformers",
     "peft",
     "bitsandbytes",
@@ -97,8 +100,10 @@ def poolers() -> None:
 
 def runtimes() -> None:
     [onnx_runtime] = offered(sentbed_onnxruntime.runtimes())
+    [openvino] = offered(sentbed_openvino.runtimes())
     [tpu] = offered(sentbed_tpu.runtimes())
     assert not list(onnx_runtime(precision="int8").check())
+    assert not list(openvino(precision="int8", streams=2).check())
     assert not list(tpu().check())
 
 

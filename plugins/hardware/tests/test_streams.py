@@ -17,7 +17,8 @@ import torch
 from sentbed.protocols import Head, TokenBatch, TokenStates
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.streams import MALLOC_VARIABLES, in_streams, streams_on
+from sentbed_hardware._torch.streams import MALLOC_VARIABLES, in_streams
+from sentbed_hardware.engine_parts.processor import streams_on
 
 
 @pytest.fixture(autouse=True)

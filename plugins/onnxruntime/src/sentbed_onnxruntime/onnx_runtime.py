@@ -9,6 +9,7 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed.protocols import Backbone, Engine, Head, Pooler, Runtime, RuntimeTraits
 from sentbed_common import import_heavy
+from sentbed_hardware.graph_limits import misfits_of_graph
 
 
 @attrs.frozen(kw_only=True)
@@ -34,23 +35,7 @@ class OnnxRuntime(Runtime):
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
         """Yield what a graph has no form of: interventions, weights below fp32, templates alone."""
-        if getattr(backbone, "intervention", None) is not None:
-            yield (
-                "the runtime `onnxruntime` has no interventions, which change states between a backbone's "
-                "blocks; use the runtime `cpu`, or take the intervention out"
-            )
-        quantized = getattr(backbone, "quantization", None) is not None
-        if quantized or getattr(backbone, "dtype", "fp32") != "fp32":
-            yield (
-                "the runtime `onnxruntime` computes from weights in fp32, and the backbone holds them in "
-                'less; set its `dtype = "fp32"` without `quantization`, or use the runtime `cpu`'
-            )
-
-        if pooler.traits.needs & {"template-alone", "template-alone-from-0"}:
-            yield (
-                "the runtime `onnxruntime` has no state of a template alone, which the pooler "
-                f"`{pooler.name}` subtracts; use the runtime `cpu`, or set `denoise = false`"
-            )
+        return misfits_of_graph(self.name, backbone, pooler)
 
     def with_threads(self, threads: int) -> OnnxRuntime:
         """See `Runtime.with_threads`."""

@@ -16,7 +16,7 @@ from sentbed_testing.component_under_test import NotRunError, Subject
 HEAVY = (
     "torch", "jax", "tensorflow", "transformers", "tokenizers", "safetensors", "numpy", "scipy", "sklearn",
     "pandas", "datasets", "pyarrow", "matplotlib", "nltk", "mteb", "peft", "accelerate", "tensorboard",
-    "mlflow", "onnx", "onnxruntime", "sentence_transformers", "ray",
+    "mlflow", "onnx", "onnxruntime", "openvino", "nncf", "sentence_transformers", "ray",
 )  # fmt: skip
 """Libraries that take longer to load than all of `sentbed check` may take."""
 

@@ -16,9 +16,6 @@ from typing import TypeVar
 
 import torch
 
-MOST = 4
-"""Streams by default, at most: Python runs in one of them at a time, and few batches are for few streams."""
-
 KEPT = {-3: 32 << 20, -1: 256 << 20}
 """glibc's parameters (mallopt(3)): blocks of up to 32 MiB come from heaps (M_MMAP_THRESHOLD), and up to
 256 MiB that are free at the end of a heap stay with the process (M_TRIM_THRESHOLD)."""
@@ -32,11 +29,6 @@ MALLOC_VARIABLES = (
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-def streams_on(threads: int) -> int:
-    """Return how many streams suit that many threads: none is left idle."""
-    return max(count for count in range(1, MOST + 1) if threads % count == 0)
 
 
 def keep_freed_memory() -> bool:

@@ -7,7 +7,9 @@ dimensions are as on the runtime `cpu`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,13 +48,18 @@ READ = ("input_ids", "attention_mask")
 class EncodingEngine(Engine):
     """An engine that encodes with another library, on the host's processor.
 
-    `facts` is what `describe` returns: `runtime`, `precision`, the library's version, threads.
+    `facts` is what `describe` returns: `runtime`, `precision`, the library's version, threads. With several
+    `streams`, as many threads call the library's form at a time.
     """
 
     def __init__(
-        self, facts: Mapping[str, Any], token_budget: int = TOKEN_BUDGET
+        self,
+        facts: Mapping[str, Any],
+        token_budget: int = TOKEN_BUDGET,
+        streams: int = 1,
     ) -> None:
         self.facts = facts
+        self.streams = streams
         self.token_budget = token_budget
         self.compile_seconds = 0.0
 
@@ -146,6 +153,29 @@ class EncodingEncoder(ModuleEncoder):
         projected = self.project()(batch.input_ids, mask)
         self._require_projected(projected, len(batch.input_ids))
         return require_finite(self._finished(projected), batch, self._origin_of_nan)
+
+    def encode_batches(
+        self, batches: Iterable[TokenBatch]
+    ) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of each batch, in order; each of the engine's streams is a thread."""
+        streams = self.engine.streams
+        if streams == 1:
+            yield from map(self.encode, batches)
+            return
+
+        waiting: deque[Future[NDArray[np.float32]]] = deque()
+        pool = ThreadPoolExecutor(streams, "encode")
+        try:
+            for batch in batches:
+                # Made before threads ask for it: it is made once.
+                self.project()
+                waiting.append(pool.submit(self.encode, batch))
+                if len(waiting) > streams:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _finished(self, projected: NDArray[np.float32]) -> NDArray[np.float32]:
         """Transform, cut and normalise vectors as `EncoderModule.finish` does.

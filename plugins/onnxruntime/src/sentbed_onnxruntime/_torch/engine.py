@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from sentbed import ModelError, RunError
 from sentbed.errors import foreign
-from sentbed.helpers import release_of, usable_cores
 from sentbed.protocols import BuiltBackbone
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
 from sentbed_hardware.engine_parts.encoding_engine import (
@@ -22,12 +20,16 @@ from sentbed_hardware.engine_parts.encoding_engine import (
     EncodingEngine,
     Project,
 )
+from sentbed_hardware.engine_parts.processor import default_threads
+from sentbed_hardware.engine_parts.traced_graph import (
+    INPUTS,
+    inputs_to_trace,
+    parts_of,
+    require_same_vectors,
+    sample_ids,
+)
 
-from sentbed_onnxruntime._torch.comparison import require_same_vectors
-from sentbed_onnxruntime._torch.graph import INPUTS, OUTPUT, write_graph
-
-TEXT = "Two small birds sing in the old tree behind the house, and nobody hears them!"
-"""A text whose tokens are traced and compared."""
+from sentbed_onnxruntime._torch.graph import OUTPUT, write_graph
 
 QUANTISATION: Mapping[str, Any] = {
     "weights": "7 bits a channel",
@@ -43,7 +45,7 @@ def build_engine(
     runtime: str, precision: str, threads: int | None
 ) -> OnnxRuntimeEngine:
     """Return the engine of the runtime `runtime`; see `OnnxRuntime.build`."""
-    threads = threads or _default_threads()
+    threads = threads or default_threads()
     torch.set_num_threads(threads)
     facts = {
         "runtime": runtime,
@@ -53,13 +55,6 @@ def build_engine(
         "threads": threads,
     }
     return OnnxRuntimeEngine(facts)
-
-
-def _default_threads() -> int:
-    of_openmp = os.environ.get("OMP_NUM_THREADS", "")
-    if of_openmp.isdecimal() and int(of_openmp) > 0:
-        return int(of_openmp)
-    return usable_cores()
 
 
 class OnnxRuntimeEngine(EncodingEngine):
@@ -78,13 +73,12 @@ class OnnxRuntimeEngine(EncodingEngine):
         Raises:
             ModelError: if a part cannot be traced, or its graph gives other vectors.
         """
-        pooler = module.owners[1].name
-        parts = f"the backbone of {release_of(type(backbone).__module__)} with the pooler `{pooler}`"
+        parts = parts_of(backbone, module)
         traceable = TraceableEncoder(module, backbone)
-        ids = backbone.tokenizer.encode([TEXT], backbone.max_length).ids
+        ids = sample_ids(backbone)
         with tempfile.TemporaryDirectory(prefix="sentbed-onnx-") as directory:
             path = Path(directory) / "encoder.onnx"
-            write_graph(traceable, torch.tensor(ids, dtype=torch.int64), path, parts)
+            write_graph(traceable, inputs_to_trace(ids), path, parts)
             project = self._session(path, parts)
             require_same_vectors(project, traceable, ids, backbone.max_length, parts)
             if self.facts["precision"] == "int8":

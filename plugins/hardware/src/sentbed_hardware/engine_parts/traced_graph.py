@@ -1,0 +1,120 @@
+"""Graphs that another library makes of an encoder: what is traced, and the comparison with PyTorch."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentbed import ModelError
+from sentbed.helpers import release_of
+from sentbed.protocols import BuiltBackbone
+
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
+from sentbed_hardware.engine_parts.encoding_engine import Project
+
+INPUTS = ("input_ids", "attention_mask")
+"""Names of the arguments of `TraceableEncoder.forward`."""
+
+TEXT = "Two small birds sing in the old tree behind the house, and nobody hears them!"
+"""A text whose tokens are traced and compared."""
+
+LENGTH = 6
+"""Tokens of the longer text that is traced."""
+
+TOLERANCE = 1e-4
+"""Largest difference from PyTorch's vectors, relative to the largest value of a batch."""
+
+SHAPES = ((1,), (2, 1), (3, 9, 5, 9, 1), (9, 9, 9), (24, 2))
+"""The texts of each batch, by their lengths in tokens: other numbers of rows and tokens than were traced."""
+
+
+def parts_of(backbone: BuiltBackbone, module: EncoderModule) -> str:
+    """Return what a graph is made of, for messages."""
+    release, pooler = release_of(type(backbone).__module__), module.owners[1].name
+    return f"the backbone of {release} with the pooler `{pooler}`"
+
+
+def sample_ids(backbone: BuiltBackbone) -> NDArray[np.int32]:
+    """Return the token ids of `TEXT`, `(tokens,)`."""
+    return backbone.tokenizer.encode([TEXT], backbone.max_length).ids
+
+
+def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids and mask of two texts, `(2, LENGTH)`, one of which is padded, of tokens among `ids`."""
+    row = torch.tensor(ids, dtype=torch.int64).repeat(LENGTH)[:LENGTH]
+    rows = row.repeat(2, 1)
+    mask = torch.ones_like(rows)
+    mask[1, LENGTH // 2 :] = 0
+    return rows, mask
+
+
+@contextlib.contextmanager
+def quiet_tracing() -> Iterator[None]:
+    """Silence what tracing warns of: that it is deprecated, and that sizes may be constants.
+
+    Sizes that were taken for constants are found by `require_same_vectors`.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def require_same_vectors(
+    project: Project,
+    encoder: TraceableEncoder,
+    ids: NDArray[np.int32],
+    longest: int,
+    parts: str,
+) -> None:
+    """Compare a graph with its module on batches of many shapes, of tokens among `ids`.
+
+    Raises:
+        ModelError: if a vector differs, as where a part computes with a size as a number.
+    """
+    worst = 0.0
+    for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
+        difference = np.abs(vectors - expected).max() / np.abs(expected).max()
+        worst = float(np.maximum(worst, difference))
+    # Also true if a vector has NaN.
+    if not worst <= TOLERANCE:
+        raise ModelError(
+            f"the graph of {parts} gives vectors that differ from PyTorch's by {worst:.1e} of their largest "
+            f"value, expected at most {TOLERANCE:g}; use the runtime `cpu`"
+        )
+
+
+def least_cosine(
+    project: Project, encoder: TraceableEncoder, ids: NDArray[np.int32], longest: int
+) -> float:
+    """Return the least cosine between a graph's vectors and PyTorch's, over the same batches."""
+    least = 1.0
+    for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
+        least = float(np.minimum(least, cosines(vectors, expected).min()))
+    return least
+
+
+def cosines(
+    vectors: NDArray[np.float32], others: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return the cosine of each row with that of `others`, `(rows,)`."""
+    lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(others, axis=1)
+    values: NDArray[np.float32] = (vectors * others).sum(1) / lengths
+    return values
+
+
+def _vectors_of_both(
+    project: Project, encoder: TraceableEncoder, ids: NDArray[np.int32], longest: int
+) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+    """Yield the graph's vectors of a batch, and PyTorch's."""
+    draw = np.random.default_rng(0)
+    for lengths in SHAPES:
+        fitting = np.minimum(lengths, longest)
+        mask = (np.arange(fitting.max()) < fitting[:, None]).astype(np.int64)
+        rows = draw.choice(ids, mask.shape).astype(np.int64)
+        with torch.inference_mode():
+            expected = encoder(torch.from_numpy(rows), torch.from_numpy(mask)).numpy()
+        yield project(rows, mask), expected

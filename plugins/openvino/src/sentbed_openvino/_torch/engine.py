@@ -1,0 +1,169 @@
+"""The engine around OpenVINO."""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino
+import torch
+from numpy.typing import NDArray
+from sentbed import ModelError, RunError
+from sentbed.errors import foreign
+from sentbed.protocols import BuiltBackbone
+from sentbed_common import bf16_instructions
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
+from sentbed_hardware.engine_parts.encoding_engine import (
+    EncodingEncoder,
+    EncodingEngine,
+    Project,
+)
+from sentbed_hardware.engine_parts.processor import (
+    default_threads,
+    require_instructions,
+    streams_on,
+)
+from sentbed_hardware.engine_parts.traced_graph import (
+    INPUTS,
+    inputs_to_trace,
+    least_cosine,
+    parts_of,
+    quiet_tracing,
+    require_same_vectors,
+    sample_ids,
+)
+
+from sentbed_openvino._torch.compilation_trial import try_compilation
+from sentbed_openvino._torch.quantization import int8_protocol, quantized
+
+LEAST_COSINE = {"bf16": 0.99, "int8": 0.9}
+"""Least cosine to PyTorch's vectors in fp32, on batches of random tokens: less is an error, not rounding."""
+
+
+def build_engine(
+    runtime: str, precision: str, threads: int | None, streams: int | None
+) -> OpenVinoEngine:
+    """Return the engine of the runtime `runtime`; see `OpenVino.build`."""
+    require_instructions(precision, 'use `precision = "fp32"`')
+    threads = threads or default_threads()
+    streams = min(streams or streams_on(threads), threads)
+    torch.set_num_threads(threads)
+    facts = {
+        "runtime": runtime,
+        "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
+        "precision": precision,
+        "openvino": openvino.__version__,
+        "threads": threads,
+        "streams": streams,
+    }
+    return OpenVinoEngine(facts, streams=streams)
+
+
+class OpenVinoEngine(EncodingEngine):
+    """Runs graphs on the host's processor."""
+
+    def protocol_of(self, encoder: EncodingEncoder) -> Mapping[str, Any]:
+        """Return the library's release, and what int8 means here."""
+        library = {"engine": f"openvino {openvino.__version__.partition('-')[0]}"}
+        if self.facts["precision"] != "int8":
+            return library
+        return {**library, "int8": {**int8_protocol(), "rest": _type_of_rest()}}
+
+    def compiled(self, backbone: BuiltBackbone, module: EncoderModule) -> Project:
+        """Return the function of an encoder's graph.
+
+        Raises:
+            ModelError: if a part cannot be traced or compiled, or its graph gives other vectors.
+        """
+        parts = parts_of(backbone, module)
+        traceable = TraceableEncoder(module, backbone).eval()
+        ids, longest = sample_ids(backbone), backbone.max_length
+        graph = traced(traceable, ids, parts)
+        project = self._compiled(graph, "f32", parts)
+        require_same_vectors(project, traceable, ids, longest, parts)
+
+        precision = self.facts["precision"]
+        if precision == "fp32":
+            return project
+        if precision == "int8":
+            with foreign(
+                ModelError,
+                f"NNCF does not quantise the graph of {parts}",
+                'use `precision = "fp32"`',
+            ):
+                graph = quantized(graph, backbone)
+        project = self._compiled(graph, _type_of_rest(), parts)
+        cosine = least_cosine(project, traceable, ids, longest)
+        # Also true if a vector has NaN.
+        if not cosine >= LEAST_COSINE[precision]:
+            raise ModelError(
+                f"in {precision}, the graph of {parts} gives vectors with a cosine of {cosine:.3f} to those in "
+                f'fp32, expected at least {LEAST_COSINE[precision]}; use `precision = "fp32"`'
+            )
+        return project
+
+    def _compiled(self, graph: Any, products: str, parts: str) -> Project:
+        """Return a function of a graph; `products`, `f32` or `bf16`, is the type of what is not int8."""
+        settings = {
+            "INFERENCE_NUM_THREADS": self.facts["threads"],
+            "NUM_STREAMS": self.streams,
+            "PERFORMANCE_HINT": "LATENCY" if self.streams == 1 else "THROUGHPUT",
+            "INFERENCE_PRECISION_HINT": products,
+            # Processes beside each other would all be bound to the same cores.
+            "ENABLE_CPU_PINNING": False,
+        }
+        with tempfile.TemporaryDirectory(prefix="sentbed-openvino-") as directory:
+            path = Path(directory) / "encoder.xml"
+            openvino.save_model(graph, path, compress_to_fp16=False)
+            try_compilation(path, settings, parts)
+        with foreign(
+            ModelError,
+            f"OpenVINO does not compile the graph of {parts}",
+            "use the runtime `cpu`",
+        ):
+            compiled = openvino.Core().compile_model(graph, "CPU", settings)
+        requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for _ in range(self.streams):
+            requests.put(compiled.create_infer_request())
+
+        def project(
+            input_ids: NDArray[np.int64], mask: NDArray[np.int64]
+        ) -> NDArray[np.float32]:
+            rows, length = input_ids.shape
+            what = (
+                f"OpenVINO does not encode a batch of {rows} texts of {length} tokens"
+            )
+            request = requests.get()
+            try:
+                with foreign(
+                    RunError,
+                    what,
+                    "set a smaller `max_length`, or use the runtime `cpu`",
+                ):
+                    vectors: NDArray[np.float32] = request.infer([input_ids, mask])[0]
+            finally:
+                requests.put(request)
+            return vectors
+
+        return project
+
+
+def _type_of_rest() -> str:
+    """Return the type, as OpenVINO names it, of products that are not in int8, where fp32 is not asked for."""
+    return "bf16" if bf16_instructions() else "f32"
+
+
+def traced(encoder: TraceableEncoder, ids: NDArray[np.int32], parts: str) -> Any:
+    """Return the graph of an encoder with open axes, in OpenVINO's form.
+
+    Raises:
+        ModelError: if `parts` cannot be traced.
+    """
+    inputs = dict(zip(INPUTS, inputs_to_trace(ids), strict=True))
+    what = f"{parts} cannot be traced into a graph"
+    with foreign(ModelError, what, "use the runtime `cpu`"), quiet_tracing():
+        return openvino.convert_model(encoder, example_input=inputs)

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentbed import Encoder, ModelError, RuntimeUnavailableError
+from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
+from sentbed_hardware.engine_parts.processor import INT8_INSTRUCTIONS
+from sentbed_openvino._torch import compilation_trial
+from sentbed_openvino.openvino_runtime import OpenVino
+from sentbed_testing import SENTENCES
+
+TABLE = {
+    "backbone": {"use": "bert", "init": "random", "size": "tiny", "vocab_size": 600},
+    "pooler": {"use": "mean"},
+    "head": {"normalize": True},
+    "max_length": 24,
+}
+
+CAPABILITIES = torch.cpu.get_capabilities()
+NEEDS_BF16 = pytest.mark.skipif(
+    not (CAPABILITIES.get("avx512_bf16") or CAPABILITIES.get("amx_bf16")),
+    reason="the processor has no bf16 products",
+)
+NEEDS_INT8 = pytest.mark.skipif(
+    not any(CAPABILITIES.get(name) for name in INT8_INSTRUCTIONS),
+    reason="the processor has no int8 products",
+)
+
+
+@pytest.fixture(scope="module")
+def on_cpu() -> Encoder:
+    plugins = load_plugins()
+    recipe, problems = structure(
+        TABLE, EncoderRecipe, Document({}), plugins, Path.cwd()
+    )
+    assert not problems
+    engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+    engine.seed(8)
+    return Encoder.build(recipe, engine, lambda: SENTENCES)
+
+
+@pytest.fixture(scope="module")
+def saved(on_cpu: Encoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("saved") / "encoder"
+    on_cpu.save(directory)
+    return directory
+
+
+# --- precisions ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("precision", "least"),
+    [
+        pytest.param("bf16", 0.999, marks=NEEDS_BF16),
+        pytest.param("int8", 0.98, marks=NEEDS_INT8),
+    ],
+)
+def test_less_precision_is_close_and_another_computation(
+    precision: Any, least: float, saved: Path, on_cpu: Encoder
+) -> None:
+    encoder = Encoder.load(saved, OpenVino(threads=1, precision=precision))
+    vectors, expected = encoder.encode(SENTENCES), on_cpu.encode(SENTENCES)
+    assert (vectors * expected).sum(1).min() > least
+    # In fp32, differences are below 1e-6.
+    assert np.abs(vectors - expected).max() > 1e-5
+
+    protocol = encoder.protocol()
+    assert protocol["precision"] == precision
+    assert protocol["engine"].startswith("openvino 2026.")
+    assert ("int8" in protocol) == (precision == "int8")
+
+
+@NEEDS_INT8
+def test_int8_says_what_it_was_calibrated_on_and_by_what(saved: Path) -> None:
+    encoder = Encoder.load(saved, OpenVino(threads=1, precision="int8"))
+    protocol = encoder.protocol()["int8"]
+    assert protocol.keys() == {"nncf", "smoothing", "texts", "rest"}
+    assert len(protocol["texts"]) == 64
+
+
+@NEEDS_INT8
+def test_int8_is_the_same_each_time(saved: Path) -> None:
+    runtime = OpenVino(threads=1, precision="int8")
+    first, second = (Encoder.load(saved, runtime).encode(SENTENCES) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_precision_without_instructions_is_refused_with_what_to_do(
+    precision: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    message = (
+        rf'this processor has no {precision} instructions .*use `precision = "fp32"`'
+    )
+    with pytest.raises(RuntimeUnavailableError, match=message):
+        OpenVino(precision=precision).build()
+
+
+def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentbed_openvino._torch import engine
+
+    monkeypatch.setitem(engine.LEAST_COSINE, "bf16", 1.01)
+    encoder = Encoder.load(saved, OpenVino(threads=1, precision="bf16"))
+    message = r"in bf16, the graph of .* gives vectors with a cosine of 0\.9\d\d|1\.000 to those in fp32"
+    with pytest.raises(ModelError, match=message):
+        encoder.encode(SENTENCES)
+
+
+# --- streams ------------------------------------------------------------------------------------------------
+
+
+def test_streams_give_the_vectors_of_one_in_order(saved: Path) -> None:
+    texts = [f"{text} {number}" for number in range(40) for text in SENTENCES]
+    vectors = []
+    for streams in (1, 3):
+        encoder = Encoder.load(saved, OpenVino(threads=3, streams=streams))
+        encoder.engine.token_budget = 64
+        vectors.append(encoder.encode(texts))
+        assert encoder.engine.describe()["streams"] == streams
+    np.testing.assert_allclose(*vectors, atol=1e-6)
+
+
+def test_streams_are_at_most_the_threads_and_follow_them() -> None:
+    for threads, streams, expected in [
+        (2, None, 2),
+        (2, 5, 2),
+        (4, 1, 1),
+        (1, None, 1),
+    ]:
+        engine = OpenVino(threads=threads, streams=streams).build()
+        assert engine.describe()["streams"] == expected
+
+
+# --- the first compilation ----------------------------------------------------------------------------------
+
+CRASH = """
+class Core:
+    def compile_model(self, *arguments):
+        import os, signal
+
+        os.kill(os.getpid(), signal.SIGSEGV)
+"""
+FAILURE = """
+class Core:
+    def compile_model(self, *arguments):
+        raise RuntimeError("no such operation")
+"""
+HANG = """
+class Core:
+    def compile_model(self, *arguments):
+        import time
+
+        time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "message"),
+    [
+        (
+            CRASH,
+            r"OpenVINO crashed on this processor \(SIGSEGV\) when it compiled the graph of ",
+        ),
+        (
+            FAILURE,
+            r"OpenVINO does not compile the graph of .*: RuntimeError: no such operation",
+        ),
+        (HANG, r"OpenVINO has not compiled the graph of .* within 2 s"),
+    ],
+    ids=["crash", "failure", "hang"],
+)
+def test_a_crash_of_the_first_compilation_is_one_sentence_and_ends_no_process(
+    library: str,
+    message: str,
+    saved: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "openvino.py").write_text(library)
+    # This process has loaded the library; the one in which the graph is compiled loads this one.
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(compilation_trial, "SECONDS", 2)
+    encoder = Encoder.load(saved, OpenVino(threads=1))
+    with pytest.raises(ModelError, match=message) as caught:
+        encoder.encode(SENTENCES)
+    assert str(caught.value).endswith("; use the runtime `cpu` or `onnxruntime`")

@@ -1,0 +1,295 @@
+"""Runtimes that encode with a graph of another library give the vectors of the runtime `cpu`, or refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from sentbed import Encoder, ModelError, RecipeError, RunError, load_recipe
+from sentbed.protocols import Head, Pooler, TokenStates
+from sentbed.tools import Document, EncoderRecipe, load_plugins, structure
+from sentbed_common import fingerprint_of
+from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
+from sentbed_openvino.openvino_runtime import OpenVino
+from sentbed_testing import SENTENCES
+
+RuntimeClass: TypeAlias = type[OnnxRuntime] | type[OpenVino]
+
+TINY = {"init": "random", "size": "tiny", "vocab_size": 600}
+BERT = {"use": "bert", **TINY}
+MEAN = {"use": "mean"}
+TEMPLATE = 'This sentence : "{text}" means {mask} .'
+
+PLAIN: Mapping[str, Any] = {"backbone": BERT, "pooler": MEAN, "max_length": 24}
+ENCODERS: Mapping[str, Mapping[str, Any]] = {
+    "lora": {"backbone": {**BERT, "lora": {"r": 4}}, "pooler": MEAN},
+    "prompt": {
+        "backbone": BERT,
+        "pooler": {"use": "mask"},
+        "prompt": {"template": TEMPLATE},
+        "max_length": 24,
+    },
+    "whitening": {
+        **PLAIN,
+        "head": {
+            "normalize": True,
+            "transform": {
+                "use": "whitening",
+                "dimensions": 8,
+                "data": {"use": "sample"},
+            },
+        },
+    },
+    "layers": {"backbone": {**BERT, "layers": [-1, 1]}, "pooler": MEAN},
+    "both ways": {
+        "backbone": {"use": "causal", **TINY, "attention": "bidirectional"},
+        "pooler": MEAN,
+    },
+    "prompts": {
+        "backbone": {"use": "opt", **TINY},
+        "pooler": {"use": "last"},
+        "prompt": [{"template": 'a "{text}" b'}, {"template": "c {text}"}],
+        "ensemble": "concatenate",
+        "max_length": 24,
+    },
+}
+"""Encoders with what the suite of engines leaves out."""
+
+
+@attrs.frozen
+class SavedEncoder:
+    """An encoder on the runtime `cpu`, and the directory that it was saved to."""
+
+    on_cpu: Encoder
+    directory: Path
+
+    def load(self, runtime: RuntimeClass, **settings: Any) -> Encoder:
+        """Load it on another runtime."""
+        return Encoder.load(self.directory, runtime(threads=1, **settings))
+
+
+Saved: TypeAlias = Callable[[Mapping[str, Any]], SavedEncoder]
+"""What the fixture `saved` is."""
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Saved:
+    """Return what builds, fits and saves the encoder of a table `[encoder]`."""
+
+    def make(table: Mapping[str, Any]) -> SavedEncoder:
+        plugins = load_plugins()
+        recipe, problems = structure(
+            dict(table), EncoderRecipe, Document({}), plugins, Path.cwd()
+        )
+        assert not problems, problems
+        engine = plugins.find("runtime", "cpu").cls(threads=1).build()
+        engine.seed(8)
+        encoder = Encoder.build(recipe, engine, lambda: SENTENCES).fit_transform()
+        encoder.save(tmp_path / "encoder")
+        return SavedEncoder(encoder, tmp_path / "encoder")
+
+    return make
+
+
+@pytest.fixture(params=[OnnxRuntime, OpenVino], ids=["onnxruntime", "openvino"])
+def runtime(request: pytest.FixtureRequest) -> RuntimeClass:
+    cls: RuntimeClass = request.param
+    return cls
+
+
+def difference(vectors: Any, expected: Any) -> float:
+    return float(np.abs(vectors - expected).max() / np.abs(expected).max())
+
+
+# --- vectors ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("name", ENCODERS)
+def test_vectors_are_those_of_the_runtime_cpu(
+    name: str, runtime: RuntimeClass, saved: Saved
+) -> None:
+    encoder = saved(ENCODERS[name])
+    vectors = encoder.load(runtime).encode(SENTENCES)
+    assert difference(vectors, encoder.on_cpu.encode(SENTENCES)) < 1e-5
+
+
+def test_runs_and_cached_vectors_tell_the_runtimes_apart(
+    runtime: RuntimeClass, saved: Saved
+) -> None:
+    encoder = saved(PLAIN)
+    encoders = (
+        encoder.on_cpu,
+        encoder.load(runtime),
+        encoder.load(runtime, precision="int8"),
+    )
+    keys = set()
+    for each in encoders:
+        fingerprint = fingerprint_of(each)
+        assert fingerprint is not None
+        keys.add(fingerprint.name)
+    assert len(keys) == 3
+    again = fingerprint_of(encoder.load(runtime))
+    assert again is not None
+    assert again.name in keys
+    facts = encoder.load(runtime).engine.describe()
+    assert (facts["runtime"], facts["precision"], facts["threads"]) == (
+        runtime.name,
+        "fp32",
+        1,
+    )
+
+
+def test_threads_are_the_recipes_or_those_of_a_worker(runtime: RuntimeClass) -> None:
+    assert runtime().with_threads(3).threads == 3
+    assert runtime(threads=1).with_threads(3).threads == 1
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "weights": (
+        {**PLAIN, "backbone": {**BERT, "dtype": "bf16"}},
+        "computes from weights in fp32",
+    ),
+    "denoising": (
+        {
+            **PLAIN,
+            "pooler": {"use": "mask", "denoise": True},
+            "prompt": {"template": TEMPLATE},
+        },
+        "has no state of a template alone, which the pooler `mask` subtracts",
+    ),
+    "hidden tokens": (
+        {
+            "backbone": {"use": "causal", **TINY},
+            "pooler": MEAN,
+            "prompt": {"template": "{text} again: {text}"},
+            "max_length": 16,
+        },
+        "takes no prompt that hides tokens, chooses layers or has a placeholder",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_a_graph_has_no_form_of_is_refused_before_anything_is_built(
+    what: str, runtime: RuntimeClass, saved: Saved
+) -> None:
+    table, message = REFUSED[what]
+    encoder = saved(table)
+    with pytest.raises(ModelError, match=message):
+        encoder.load(runtime)
+
+
+def test_an_intervention_is_refused(runtime: RuntimeClass) -> None:
+    plugins = load_plugins()
+    intervention = plugins.find("intervention", "token-prepending").cls()
+    backbone = plugins.find("backbone", "opt").cls(
+        init="random", intervention=intervention
+    )
+    (message,) = runtime().misfits(
+        backbone, plugins.find("pooler", "last").cls(), Head()
+    )
+    assert message.startswith(f"the runtime `{runtime.name}` has no interventions")
+
+
+STAGE = """
+[[stage]]
+name = "triplets"
+data = { use = "sample" }
+loss = { use = "info-nce" }
+optimizer = { use = "adamw", lr = 5e-5 }
+schedule = { use = "constant" }
+batch_size = 4
+steps = 1
+"""
+
+
+def test_a_stage_is_refused_by_the_check_of_a_recipe(
+    runtime: RuntimeClass, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(
+        f'schema = 1\n[run]\nname = "r"\nseed = 1\n[runtime]\nuse = "{runtime.name}"\n[encoder]\n'
+        'backbone = { use = "bert", init = "random" }\npooler = { use = "mean" }\nmax_length = 16\n'
+        + STAGE
+    )
+    message = f"the runtime `{runtime.name}` only encodes; train on `cpu` or `cuda`"
+    with pytest.raises(RecipeError, match=message):
+        load_recipe(recipe)
+
+
+# --- what no check can foresee ------------------------------------------------------------------------------
+
+
+class ByNumber(torch.nn.Module):
+    """A mean that takes the number of tokens for a constant."""
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        return states.last_hidden_state.sum(1) / int(states.last_hidden_state.shape[1])
+
+
+class ByValue(torch.nn.Module):
+    """Raises when it is traced."""
+
+    def forward(self, states: TokenStates) -> torch.Tensor:
+        if torch.jit.is_tracing():
+            raise ValueError("no tracing\nof this")
+        return states.last_hidden_state.sum(1)
+
+
+@attrs.frozen
+class Odd(Pooler):
+    """A pooler of a stranger."""
+
+    name: ClassVar[str] = "odd"
+
+    module: Any = ByNumber
+
+    def build(self, width: int) -> Any:
+        return self.module()
+
+
+def odd_encoder(saved: Saved, runtime: RuntimeClass, module: Any) -> Encoder:
+    on_cpu = saved(PLAIN).on_cpu
+    engine = runtime(threads=1).build()
+    placed = engine.assemble(on_cpu.backbone, Odd(module), on_cpu.recipe.head)
+    return attrs.evolve(on_cpu, engine=engine, placed=placed)
+
+
+def test_a_size_taken_for_a_constant_is_an_error_and_no_wrong_vector(
+    runtime: RuntimeClass, saved: Saved
+) -> None:
+    encoder = odd_encoder(saved, runtime, ByNumber)
+    message = r"with the pooler `odd` gives vectors that differ from PyTorch's by"
+    with pytest.raises(ModelError, match=message):
+        encoder.encode(SENTENCES)
+
+
+def test_what_cannot_be_traced_is_told_in_one_sentence(
+    runtime: RuntimeClass, saved: Saved
+) -> None:
+    encoder = odd_encoder(saved, runtime, ByValue)
+    message = (
+        r"with the pooler `odd` cannot be traced into a graph: .*no tracing of this"
+    )
+    with pytest.raises(ModelError, match=message) as caught:
+        encoder.encode(SENTENCES)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("; use the runtime `cpu`")
+
+
+def test_an_error_of_the_library_is_told_in_one_sentence(
+    runtime: RuntimeClass, saved: Saved
+) -> None:
+    project = saved(PLAIN).load(runtime).placed.project()
+    message = "does not encode a batch of 1 texts of 2 tokens: "
+    with pytest.raises(RunError, match=message) as caught:
+        project(np.array([["not", "ids"]]), np.ones((1, 2), np.int64))
+    assert "\n" not in str(caught.value)
