@@ -52,6 +52,11 @@ class OnnxRuntime(Runtime):
                 f"`{pooler.name}` subtracts; use the runtime `cpu`, or set `denoise = false`"
             )
 
+    def variants(self) -> Iterator[OnnxRuntime]:
+        """Yield the runtime in each precision."""
+        for precision in ("fp32", "int8"):
+            yield attrs.evolve(self, precision=precision)
+
     def with_threads(self, threads: int) -> OnnxRuntime:
         """See `Runtime.with_threads`."""
         if self.threads is not None:
