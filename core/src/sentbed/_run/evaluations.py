@@ -16,6 +16,7 @@ from sentbed._recipe.recipe import Evaluate, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed.errors import SentbedError
 from sentbed.protocols import (
+    DrivesEncoder,
     Evaluation,
     Evaluator,
     PartProgress,
@@ -123,6 +124,21 @@ class Evaluations:
         preparation = returned(evaluator.prepare(), Preparation, evaluator, "prepare")
         self._prepared.append((evaluator, preparation))
         return preparation
+
+    def texts(self, recipe: Recipe) -> dict[str, list[str]]:
+        """Return the texts that the evaluations of a recipe encode, by encoder."""
+        texts: dict[str, list[str]] = {}
+        for entry in recipe.evaluate:
+            first = entry.encoder or recipe.main_encoder
+            second = entry.second or first
+            preparation = self.prepared(entry.with_)
+            if isinstance(preparation, DrivesEncoder):
+                texts.setdefault(first, []).extend(preparation.texts())
+                continue
+            for part in preparation.lists.values():
+                texts.setdefault(first, []).extend(part.first)
+                texts.setdefault(second, []).extend(part.second)
+        return texts
 
     def bar(self, entries: Iterable[Entry]) -> EncodeBar:
         """Return one progress bar for several evaluations."""

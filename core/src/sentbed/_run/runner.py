@@ -54,8 +54,11 @@ from sentbed.protocols import (
     START,
     Dataset,
     DrivesEncoder,
+    EncodingWork,
     Engine,
     RunStatus,
+    Runtime,
+    RuntimeChoice,
     Score,
     VectorStore,
 )
@@ -246,7 +249,6 @@ def head_seed(recipe: Recipe, name: str) -> int:
 
 
 def _go(context: RunContext, resumed: State | None) -> None:
-    recipe = context.recipe
     context.evaluations.prepare(context.begun)
     _require_same_files(context)
     first = resumed.stage if resumed else 0
@@ -257,7 +259,7 @@ def _go(context: RunContext, resumed: State | None) -> None:
     for encoder in context.built.values():
         engine = encoder.engine
     if engine is None:
-        engine = engine_of(recipe.runtime)
+        engine = engine_of(_chosen_runtime(context))
     context.facts["engine"] = dict(engine.describe())
     engine.report_to(context.warn)
     try:
@@ -267,6 +269,17 @@ def _go(context: RunContext, resumed: State | None) -> None:
             context.facts["counters"] = dict(engine.counters())
         except SentbedError as error:
             context.warn(f"the engine's counters cannot be read: {error}")
+
+
+def _chosen_runtime(context: RunContext) -> Runtime:
+    """Return the recipe's runtime, or the one that it chooses, and note why in the manifest."""
+    recipe = context.recipe
+    work = EncodingWork(recipe, partial(context.evaluations.texts, recipe))
+    answer = recipe.runtime.chosen(work)
+    choice = returned(answer, RuntimeChoice, recipe.runtime, "chosen")
+    if choice.facts:
+        context.facts["runtime_choice"] = dict(choice.facts)
+    return choice.runtime
 
 
 def _require_same_files(context: RunContext) -> None:

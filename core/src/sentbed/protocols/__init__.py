@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     )
     from sentbed.protocols.engine import (
         Columns,
+        EncodingWork,
         Engine,
         Head,
         PlacedEncoder,
         Runtime,
+        RuntimeChoice,
         StepResult,
         Trainer,
         Training,

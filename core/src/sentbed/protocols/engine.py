@@ -336,10 +336,30 @@ class TrainingEngine(Engine):
         raise NotImplementedError
 
 
+@attrs.frozen(eq=False)
+class EncodingWork:
+    """What a run encodes, for a runtime that chooses another one by it."""
+
+    recipe: Any
+    """The recipe, a `sentbed.tools.Recipe`; it can be pickled."""
+    texts: Callable[[], Mapping[str, Sequence[str]]]
+    """Returns the texts of the evaluations by the encoder that reads them, which may be none."""
+
+
+@attrs.frozen
+class RuntimeChoice:
+    """Runtime that a run takes."""
+
+    runtime: Runtime
+    facts: Mapping[str, Any] = attrs.field(factory=dict)
+    """Why it was chosen, for `runtime_choice` in the run's manifest; JSON-serialisable, empty without choice."""
+
+
 class Runtime(Component):
     """Device and precision on which a recipe runs.
 
-    A run calls `launch` and `serve` before `build`; both are for runtimes with several processes.
+    A run calls `launch`, `serve` and `chosen` before `build`; the first two are for runtimes with several
+    processes, the third for one that chooses another.
     """
 
     __slots__ = ()
@@ -367,6 +387,21 @@ class Runtime(Component):
         machine: without heavy imports, and without claiming the device.
         """
         return None
+
+    def variants(self) -> Iterable[Runtime]:
+        """Return the runtime in each of the settings that the runtime `fastest` tries, such as its precisions.
+
+        It is asked of the runtime with default settings. One that cannot be built here is left out there.
+        """
+        return (self,)
+
+    def chosen(self, work: EncodingWork) -> RuntimeChoice:
+        """Return the runtime that a run builds in its place, by default itself.
+
+        Called once a run, after the data have been read and before anything is built. Raises `RunError` or
+        `RuntimeUnavailableError`.
+        """
+        return RuntimeChoice(self)
 
     def with_threads(self, threads: int) -> Runtime:
         """Return the runtime limited to `threads` threads, for one of several workers.

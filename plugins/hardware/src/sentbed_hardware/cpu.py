@@ -60,6 +60,11 @@ class Cpu(Distributed, Runtime):
             super().traits, untrainable=why if self.precision == "int8" else None
         )
 
+    def variants(self) -> Iterator[Cpu]:
+        """Yield the runtime in each precision."""
+        for precision in ("fp32", "bf16", "int8"):
+            yield attrs.evolve(self, precision=precision)
+
     def with_threads(self, threads: int) -> Cpu:
         """See `Runtime.with_threads`."""
         return self if self.threads is not None else attrs.evolve(self, threads=threads)

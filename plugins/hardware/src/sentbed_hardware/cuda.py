@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import attrs
@@ -42,6 +43,11 @@ class Cuda(Distributed, Runtime):
     token_budget: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Tokens per batch when encoding; from the GPU's memory and the width of the token states if omitted:
     32,768 for BERT-base in bf16 on a GPU of 40 GiB."""
+
+    def variants(self) -> Iterator[Cuda]:
+        """Yield the runtime in each precision."""
+        for precision in ("fp32", "bf16", "fp16"):
+            yield attrs.evolve(self, precision=precision)
 
     def unavailable(self) -> str | None:
         """Return why no GPU can be used here, as far as it shows without loading PyTorch."""

@@ -60,6 +60,15 @@ def commands() -> Mapping[str, Lazy]:
 
 
 @hookimpl
+def runtimes() -> Mapping[str, Lazy]:
+    """Return the runtime that chooses another one."""
+    summary = (
+        "The fastest installed runtime with vectors near to the reference's, to encode."
+    )
+    return {"fastest": Lazy("sentbed_workbench.fastest:Fastest", summary)}
+
+
+@hookimpl
 def vector_store(warn: Callable[[str], None]) -> VectorStore:
     """Return the cache of vectors on this machine."""
     from sentbed_workbench.vector_cache import VectorCache

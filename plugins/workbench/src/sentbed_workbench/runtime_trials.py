@@ -1,0 +1,352 @@
+"""The choice of the runtime `fastest`: what is tried, how it is timed, and what is dropped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from sentbed.errors import PluginError, RunError, reason_of
+from sentbed.protocols import EncodingWork, Runtime, RuntimeChoice
+from sentbed.tools import Recipe, load_plugins, runtime_misfits, unstructure
+
+from sentbed_workbench.fastest import Fastest
+from sentbed_workbench.trial_process import Task, TrialError, TrialProcess
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+HOPELESS = 2.0
+"""A candidate that takes so many times as long as the fastest has no further rounds."""
+
+SCORING = 10
+"""Scores may take so many times `seconds`, as they are of more texts than a round."""
+
+
+@attrs.define(eq=False)
+class Trial:
+    """A candidate, and what was measured of it."""
+
+    settings: Mapping[str, Any]
+    """Its table in a recipe."""
+    runtime: Runtime | None = None
+    process: TrialProcess | None = None
+    dropped: str = ""
+    """Why it is not taken, whatever its speed; empty if it may be."""
+    start_seconds: float | None = None
+    """Seconds until it had encoded all texts once, with its start."""
+    seconds: list[float] = attrs.field(factory=list)
+    """Of each timed round."""
+    least_cosine: float | None = None
+    least_length_ratio: float | None = None
+    """Of a text's vector and the reference's, the shorter over the longer, over all texts and rounds."""
+    score_difference: float | None = None
+    """Largest difference of a score from the reference's; None if none was compared."""
+
+    @property
+    def best(self) -> float:
+        """Seconds of its best round."""
+        return min(self.seconds)
+
+    def require_near(
+        self,
+        vectors: Sequence[NDArray[np.float32]],
+        expected: Sequence[NDArray[np.float32]],
+        least: float,
+    ) -> None:
+        """Compare the vectors of each encoder with the reference's. Raises `TrialError` where they differ."""
+        for of_encoder, right in zip(vectors, expected, strict=True):
+            if of_encoder.shape != right.shape:
+                raise TrialError(
+                    f"its vectors have the shape {of_encoder.shape}, those of the reference {right.shape}"
+                )
+            cosine, ratio = agreement(of_encoder, right)
+            self.least_cosine = _least(cosine, self.least_cosine)
+            self.least_length_ratio = _least(ratio, self.least_length_ratio)
+        # Also true if a vector has NaN.
+        if self.least_cosine is not None and not self.least_cosine >= least:
+            raise TrialError(
+                f"the least cosine to the reference is {self.least_cosine:.4f}, expected {least:g} or more"
+            )
+        if self.least_length_ratio is not None and not self.least_length_ratio >= least:
+            raise TrialError(
+                f"of a vector and the reference's, the shorter has {self.least_length_ratio:.4f} of the "
+                f"other's length, expected {least:g} or more"
+            )
+
+    def facts(self, texts: int) -> dict[str, Any]:
+        """Return what the manifest says of it."""
+        speed = None
+        if self.seconds:
+            speed = texts / self.best
+        return {
+            "runtime": dict(self.settings),
+            "texts_per_second": speed,
+            "rounds": len(self.seconds),
+            "start_seconds": self.start_seconds,
+            "least_cosine": self.least_cosine,
+            "least_length_ratio": self.least_length_ratio,
+            "score_difference": self.score_difference,
+            "dropped": self.dropped,
+        }
+
+
+def _least(number: float, least_so_far: float | None) -> float:
+    """Return the less of two numbers, or NaN if the first one is."""
+    if least_so_far is None or not number >= least_so_far:
+        return number
+    return least_so_far
+
+
+def agreement(
+    vectors: NDArray[np.float32], expected: NDArray[np.float32]
+) -> tuple[float, float]:
+    """Return the least cosine of two lists of vectors, and the least ratio of their lengths, at most 1.
+
+    Where both vectors are 0, both are 1; NaN if a number is not finite.
+    """
+    import numpy as np
+
+    left, right = vectors.astype(np.float64), expected.astype(np.float64)
+    lengths = np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=1)
+    shorter, longer = np.minimum(*lengths), np.maximum(*lengths)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cosines = np.einsum("nw,nw->n", left, right) / (shorter * longer)
+        ratios = shorter / longer
+    cosines[shorter == 0] = 0.0
+    cosines[longer == 0] = 1.0
+    ratios[longer == 0] = 1.0
+    return float(cosines.min()), float(ratios.min())
+
+
+def choose(settings: Fastest, work: EncodingWork) -> RuntimeChoice:
+    """Try the candidates and return the fastest that passes.
+
+    Raises:
+        RunError: if the evaluations have no texts, the reference fails, or no candidate is left.
+    """
+    start = time.perf_counter()
+    samples = {}
+    for name, texts in work.texts().items():
+        if texts:
+            samples[name] = sample_of_lengths(texts, settings.texts)
+    if not samples:
+        raise RunError(
+            "the recipe's evaluations give no texts to time runtimes on, and `fastest` cannot choose; name a "
+            "runtime, such as `cpu`"
+        )
+
+    reference = _reference(settings)
+    trials = [*_trials(settings)]
+    for place, trial in enumerate(trials):
+        if trial.runtime == reference.runtime:
+            trials[place] = reference
+    with ExitStack() as processes:
+        comparison = Comparison(settings, work.recipe, samples, reference, processes)
+        comparison.start(trials)
+        comparison.time(trials)
+        fastest = comparison.first_with_near_scores(trials)
+
+    number = sum(map(len, samples.values()))
+    figures = [trial.facts(number) for trial in trials]
+    if fastest is None or fastest.runtime is None:
+        raise RunError(
+            f"`fastest` has tried {len(trials)} runtimes, and none is left; name a runtime, or other "
+            f"`candidates`:\n{_reasons(trials)}"
+        )
+    facts = {
+        "taken": dict(fastest.settings),
+        "reference": dict(reference.settings),
+        "texts": {name: len(sample) for name, sample in samples.items()},
+        "scores": sorted(comparison.scores),
+        "seconds": time.perf_counter() - start,
+        "candidates": figures,
+    }
+    return RuntimeChoice(fastest.runtime, facts)
+
+
+def sample_of_lengths(texts: Sequence[str], number: int) -> list[str]:
+    """Return distinct texts of all lengths, from the shortest to the longest, at most `number`."""
+    ordered = sorted(dict.fromkeys(texts), key=len)
+    if len(ordered) <= number:
+        return ordered
+    last = len(ordered) - 1
+    return [ordered[place * last // max(1, number - 1)] for place in range(number)]
+
+
+def _reference(settings: Fastest) -> Trial:
+    runtime = settings.reference
+    if runtime is None:
+        runtime = load_plugins().find("runtime", "cpu").cls()
+    return _trial(runtime, settings.threads)
+
+
+def _trials(settings: Fastest) -> Iterator[Trial]:
+    """Yield a trial for each candidate; without any, for the variants of every installed runtime."""
+    for runtime in settings.candidates:
+        yield _trial(runtime, settings.threads)
+    if settings.candidates:
+        return
+
+    plugins = load_plugins()
+    for name in plugins.names("runtime"):
+        try:
+            cls = plugins.find("runtime", name).cls
+            if cls is Fastest:
+                continue
+            variants = [_trial(each, settings.threads) for each in cls().variants()]
+        except Exception as error:  # noqa: BLE001 - a plugin's fault drops its runtime alone
+            reason = reason_of(error)
+            if not isinstance(error, PluginError):
+                reason = f"as it comes, it cannot be tried ({reason}); set it in `candidates`"
+            yield Trial({"use": name}, dropped=reason)
+            continue
+        yield from variants
+
+
+def _trial(runtime: Runtime, threads: int | None) -> Trial:
+    if threads is not None:
+        runtime = runtime.with_threads(threads)
+    return Trial(unstructure(runtime), runtime)
+
+
+@attrs.define(eq=False)
+class Comparison:
+    """Processes of a reference and of candidates, on the same texts."""
+
+    settings: Fastest
+    recipe: Recipe
+    texts: Mapping[str, Sequence[str]]
+    reference: Trial
+    processes: ExitStack
+    """Ends them."""
+    expected: Sequence[NDArray[np.float32]] = ()
+    """The reference's vectors, of each encoder."""
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+    """The reference's scores, where they are compared."""
+
+    def start(self, trials: Sequence[Trial]) -> None:
+        """Start all processes and compare their first vectors. Raises `RunError` if the reference fails."""
+        self._start(self.reference)
+        if self.reference.dropped:
+            raise RunError(
+                f"the reference of `fastest` fails, `{self.reference.settings['use']}`: "
+                f"{self.reference.dropped}; name another `reference`, or a runtime"
+            )
+        for trial in trials:
+            if trial is not self.reference:
+                self._start(trial)
+
+    def _start(self, trial: Trial) -> None:
+        runtime = trial.runtime
+        if runtime is None:
+            return
+        start = time.perf_counter()
+        try:
+            _require_fit(runtime, self.recipe)
+            recipe = attrs.evolve(self.recipe, runtime=runtime)
+            task = Task(recipe, self.texts, self.settings.scored_texts)
+            process = self.processes.enter_context(closing(TrialProcess(task)))
+            vectors = process.encode(self.settings.seconds).vectors
+            if trial is self.reference:
+                self.expected = vectors
+            trial.require_near(vectors, self.expected, self.settings.least_cosine)
+        except TrialError as error:
+            trial.dropped = str(error)
+            return
+        trial.process = process
+        trial.start_seconds = time.perf_counter() - start
+
+    def time(self, trials: Sequence[Trial]) -> None:
+        """Have the candidates encode in turn, each in every round while it may become the fastest."""
+        running = [trial for trial in trials if trial.process is not None]
+        end = time.perf_counter() + self.settings.seconds * len(running)
+        for _ in range(self.settings.rounds):
+            for trial in running:
+                self._time(trial)
+            running = _with_prospects(running)
+            if time.perf_counter() > end:
+                return
+
+    def _time(self, trial: Trial) -> None:
+        assert trial.process is not None
+        try:
+            answer = trial.process.encode(self.settings.seconds)
+            trial.require_near(
+                answer.vectors, self.expected, self.settings.least_cosine
+            )
+        except TrialError as error:
+            trial.dropped = str(error)
+            return
+        trial.seconds.append(answer.seconds)
+
+    def first_with_near_scores(self, trials: Sequence[Trial]) -> Trial | None:
+        """Return the fastest candidate whose scores are near to the reference's, or None.
+
+        Raises:
+            RunError: if the reference fails.
+        """
+        left = [trial for trial in trials if trial.process and not trial.dropped]
+        left.sort(key=lambda trial: trial.best)
+        for trial in left:
+            if trial is self.reference or self.settings.scored_texts == 0:
+                return trial
+            try:
+                self._require_near_scores(trial)
+            except TrialError as error:
+                trial.dropped = str(error)
+                continue
+            return trial
+        return None
+
+    def _require_near_scores(self, trial: Trial) -> None:
+        seconds = SCORING * self.settings.seconds
+        assert self.reference.process is not None
+        assert trial.process is not None
+        if not self.scores:
+            try:
+                self.scores = self.reference.process.score(seconds)
+            except TrialError as error:
+                raise RunError(
+                    f"the reference of `fastest` gives no scores: {error}; lower `scored_texts`, or set it to 0"
+                ) from error
+        scores = trial.process.score(seconds)
+        for name, expected in self.scores.items():
+            difference = abs(scores[name] - expected)
+            trial.score_difference = max(difference, trial.score_difference or 0.0)
+            if not difference <= self.settings.score_difference:
+                raise TrialError(
+                    f"the score {name.partition('/')[2]} is {scores[name]:.2f}, that of the reference "
+                    f"{expected:.2f}, and {self.settings.score_difference:g} is allowed"
+                )
+
+
+def _require_fit(runtime: Runtime, recipe: Recipe) -> None:
+    """Raise `TrialError` if a runtime is not available here, or cannot run an encoder of the recipe."""
+    reason = runtime.unavailable()
+    if reason is not None:
+        raise TrialError(reason)
+    for encoder in recipe.encoders.values():
+        for message in runtime_misfits(runtime, encoder):
+            raise TrialError(message)
+
+
+def _with_prospects(running: Sequence[Trial]) -> list[Trial]:
+    """Return the candidates that may still become the fastest, in the opposite order."""
+    left = [trial for trial in running if not trial.dropped]
+    best = min((trial.best for trial in left), default=0.0)
+    return [trial for trial in reversed(left) if trial.best <= HOPELESS * best]
+
+
+def _reasons(trials: Sequence[Trial]) -> str:
+    """Return a line for each candidate: its name, its precision and why it was dropped."""
+    lines = []
+    for trial in trials:
+        name = trial.settings["use"]
+        if "precision" in trial.settings:
+            name += f" {trial.settings['precision']}"
+        lines.append(f"  {name}: {trial.dropped}")
+    return "\n".join(lines)
