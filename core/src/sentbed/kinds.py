@@ -51,7 +51,10 @@ class Kind:
         """Return the traits of a component with default fields, or None if a field has no default."""
         if isinstance(cls.traits, protocols.ComponentTraits):
             return cls.traits
-        if cls.traits is self.base.traits:
+        holds_its_kind = any(
+            self.base_name in str(field.type) for field in attrs.fields(cls)
+        )
+        if cls.traits is self.base.traits and not holds_its_kind:
             return self.traits()
         try:
             traits: ComponentTraits = cls().traits

@@ -6,7 +6,7 @@ import importlib.util
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,7 +17,7 @@ import pytest
 from sentbed._registry.plugin_info import Clash, ComponentInfo
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
-from sentbed.protocols import Lazy, PoolerTraits
+from sentbed.protocols import Lazy, Pooler, PoolerTraits
 from sentbed.protocols.traits import Pooling
 from sentbed_testing import (
     ConformanceError,
@@ -38,7 +38,15 @@ sentences, tiny_encoder, token_states = (
 )
 
 OF_A_CLASS = {"frozen", "named", "documented", "protocol", "light"}
-OF_FIELDS = {"field-types", "defaults", "toml", "values", "odd-values", "machine"}
+OF_FIELDS = {
+    "field-types",
+    "defaults",
+    "toml",
+    "values",
+    "odd-values",
+    "machine",
+    "inner",
+}
 
 
 def broken(
@@ -115,6 +123,45 @@ def test_a_fault_of_a_class_breaks_its_rules(
     found = broken(getattr(classes, name), "pooler", OF_A_CLASS | OF_FIELDS)
     assert found.keys() == rules
     assert re.search(said, "\n".join(found.values())), found
+
+
+@attrs.frozen
+class Enclosing(classes.Last):
+    """It passes on what the pooler in its field needs."""
+
+    inner: Pooler
+    """A pooler."""
+
+
+@attrs.frozen
+class Hiding(Enclosing):
+    """It has traits of its own alone."""
+
+    traits = PoolerTraits(pooling="mean")
+
+
+@attrs.frozen
+class Repeating(Enclosing):
+    """It calls the inner `check`, which core calls."""
+
+    def check(self) -> Iterator[str]:
+        """Yield what the inner pooler yields."""
+        yield from self.inner.check()
+
+
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [
+        (Enclosing, ""),
+        (Hiding, "`needs = ['of-the-inner']` in its traits, and it says []; write"),
+        (Hiding, "`PoolerTraits.of(self.inner, ...)`"),
+        (Repeating, "its `check` calls that of the pooler in `inner`; leave it out"),
+    ],
+)
+def test_a_component_is_held_to_the_one_in_its_field(cls: type[Any], said: str) -> None:
+    found = broken(cls, "pooler", {"inner"}, inner={"use": "mean"})
+    assert said in found.get("inner", "")
+    assert bool(found) == bool(said)
 
 
 def test_a_name_that_an_installed_part_has_is_refused() -> None:

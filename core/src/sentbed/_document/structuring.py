@@ -12,7 +12,7 @@ import math
 import re
 import traceback
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -425,6 +425,25 @@ def _hints(cls: type[Any]) -> Mapping[str, Any]:
             f"{error}; its plugin must import it outside `if TYPE_CHECKING`"
         )
         raise _invalid(message) from error
+
+
+def parts_in(part: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield a part of a recipe and all parts within it, tables and components, each with its path."""
+    if isinstance(part, Mapping):
+        for key, value in part.items():
+            yield from parts_in(value, (*path, key))
+    elif isinstance(part, list | tuple):
+        for index, value in enumerate(part):
+            yield from parts_in(value, (*path, index))
+    elif attrs.has(type(part)):
+        yield path, part
+        for attribute in attrs.fields(type(part)):
+            if attribute.metadata.get("skip"):
+                continue
+            below = path
+            if not attribute.metadata.get("inline", attribute.metadata.get("spread")):
+                below = (*path, attribute.metadata.get("key", attribute.name))
+            yield from parts_in(getattr(part, attribute.name), below)
 
 
 def unstructure(part: Any, directory: Path | None = None) -> Any:

@@ -582,7 +582,7 @@ def saved_recipe(
         raise RecipeError(
             [*_missing_distributions(releases, document, plugins), *problems]
         )
-    if recipe.backbone.traits.runs_code and not trust_remote_code:
+    if recipe.runs_code and not trust_remote_code:
         raise ModelError(
             f"the encoder in `{directory}` wants to run Python code that comes with its model "
             f"(`{directory / BACKBONE}/*.py`, or the hub's); read it, then pass `trust_remote_code=True` "

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from sentbed._component_faults import sentences
+from sentbed._component_faults import release_of, sentences
+from sentbed._document.structuring import parts_in
 from sentbed._recipe.prompts import (
     INSTRUCTION,
     MASK,
@@ -85,6 +86,9 @@ def misfits(
     """
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
+    if undeclared := _undeclared_needs(pooler):
+        yield "pooler", undeclared
+        return
     if offers is not None and (lacking := sorted(needs - offers - {TEMPLATE})):
         reasons = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
         yield (
@@ -132,6 +136,21 @@ def misfits(
     if encoder.task_prompts is not None:
         for message in _task_prompt_misfits(encoder, encoder.task_prompts, plugins):
             yield "task_prompts", message
+
+
+def _undeclared_needs(pooler: Pooler) -> str | None:
+    """Return the message for a pooler that does not pass on what one within it needs, or None."""
+    for _, inner in parts_in(pooler):
+        if not isinstance(inner, Pooler):
+            continue
+        if lacking := sorted(inner.traits.needs - pooler.traits.needs):
+            needs = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
+            return (
+                f"the pooler `{inner.name}` within `{pooler.name}` needs {needs}, and `{pooler.name}` of "
+                f"{release_of(type(pooler).__module__)} does not say so; choose another, or let its plugin "
+                "write `traits` as `PoolerTraits.of(...)` of the poolers in its fields"
+            )
+    return None
 
 
 def _output_misfits(

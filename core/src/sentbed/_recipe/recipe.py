@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 import attrs
 from attrs.validators import and_, ge, gt, le, lt, matches_re, min_len, optional
 
-from sentbed._document.structuring import unstructure
+from sentbed._document.structuring import parts_in, unstructure
 from sentbed._document.toml import Document, KeyPath
 from sentbed._recipe.prompts import Prompt, ResolvedPrompt
 from sentbed.errors import SentbedError
@@ -182,6 +182,12 @@ class EncoderRecipe:
         """The backbone, and with the layers that prompts choose instead, as far as it lets them."""
         readings = map(self.backbone.reading, self.readings)
         return tuple(filter(None, (self.backbone, *readings)))
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether building it runs Python code that comes with a model; also of a backbone within another."""
+        parts = [part for _, part in parts_in(self) if isinstance(part, Backbone)]
+        return any(part.traits.runs_code for part in parts)
 
     @property
     def joined(self) -> int:

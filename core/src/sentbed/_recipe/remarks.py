@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from sentbed._component_faults import sentences
-from sentbed._document.toml import KeyPath
+from sentbed._document.structuring import parts_in
 from sentbed._recipe.recipe import Recipe, Stage, written_path
 from sentbed._recipe.task_prompt_keys import unused_keys
 from sentbed.errors import SentbedError, listed
@@ -30,15 +30,16 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
         for stage in recipe.stage:
             if stage.steps is not None:
                 remarks += without_effect(stage, stage.steps)
-        for path, component in _components(recipe):
-            if component in components:
+        for path, component in parts_in(recipe):
+            if not isinstance(component, Component) or component in components:
                 continue
             components.append(component)
+            place = written_path(recipe.document.data, path)
             try:
                 remarks += sentences(component.remarks(), component, "remarks")
             except SentbedError as error:
                 problems.setdefault(
-                    str(error), str(recipe.document.problem(str(error), path))
+                    str(error), str(recipe.document.problem(str(error), place))
                 )
         if reason := recipe.runtime.unavailable():
             # A recipe may be checked on another machine than the one that it is for.
@@ -100,20 +101,3 @@ def _sampled(total_steps: int) -> Iterator[int]:
     """Yield some of a stage's steps, from 0, the last one among them."""
     yield from range(0, total_steps, max(1, total_steps // MOST_STEPS))
     yield total_steps - 1
-
-
-def _components(recipe: Recipe) -> Iterator[tuple[KeyPath, Component]]:
-    """Yield the components of a recipe that may have remarks, each with its path in the file."""
-    for name, encoder in recipe.encoders.items():
-        place = written_path(recipe.document.data, ("encoders", name))
-        yield (*place, "backbone"), encoder.backbone
-        yield (*place, "pooler"), encoder.pooler
-    for i, stage in enumerate(recipe.stage):
-        yield ("stage", i, "data"), stage.data
-        yield ("stage", i, "loss"), stage.loss
-        yield ("stage", i, "optimizer"), stage.optimizer
-        if stage.validate is not None:
-            yield ("stage", i, "validate", "with"), stage.validate.with_
-    for i, evaluate in enumerate(recipe.evaluate):
-        yield ("evaluate", i), evaluate.with_
-    yield ("runtime",), recipe.runtime

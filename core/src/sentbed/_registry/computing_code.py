@@ -21,6 +21,7 @@ from typing import Any
 
 import attrs
 
+from sentbed._document.structuring import parts_in
 from sentbed._registry.registry import GROUP, Plugins
 from sentbed.protocols import Component, RecipeTable
 
@@ -81,18 +82,9 @@ write pages."""
 
 def components_of(part: Any) -> Iterator[type]:
     """Yield the classes of the components and tables within a part of a recipe."""
-    if isinstance(part, Component | RecipeTable):
-        yield type(part)
-    if attrs.has(type(part)):
-        for attribute in attrs.fields(type(part)):
-            if not attribute.metadata.get("skip"):
-                yield from components_of(getattr(part, attribute.name))
-    elif isinstance(part, Mapping):
-        for value in part.values():
-            yield from components_of(value)
-    elif isinstance(part, list | tuple):
-        for value in part:
-            yield from components_of(value)
+    for _, each in parts_in(part):
+        if isinstance(each, Component | RecipeTable):
+            yield type(each)
 
 
 def computing_code(classes: Iterable[type], plugins: Plugins) -> dict[str, str]:

@@ -280,11 +280,7 @@ def own_recipe(
     document = apply_overrides(without_machine_settings(document, whole), overrides)
     recipe = structure_recipe(document, plugins, base)
     check(recipe, plugins)
-    running = [
-        name
-        for name, encoder in recipe.encoders.items()
-        if encoder.backbone.traits.runs_code
-    ]
+    running = [name for name, encoder in recipe.encoders.items() if encoder.runs_code]
     if running and not trust_remote_code:
         raise ModelError(
             f"the encoder `{running[0]}` of the run in `{directory}` wants to run Python code that comes "

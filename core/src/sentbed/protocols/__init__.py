@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Schedule,
         Similarity,
         Tracker,
+        inner_parts,
     )
     from sentbed.protocols.engine import (
         Columns,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import attrs
 
+from sentbed._component_faults import returned
 from sentbed.protocols.tokens import BlockStates, Module, Tensor, Tokenizer
 from sentbed.protocols.traits import (
     BackboneTraits,
@@ -53,6 +54,31 @@ class Component(ABC):
         none answers, it yields nothing. Raise a `SentbedError` for what a server says cannot work.
         """
         return iter(())
+
+
+Part = TypeVar("Part", bound=Component)
+
+
+def _fields(component: Component) -> tuple[attrs.Attribute[Any], ...]:
+    cls: Any = type(component)
+    fields: tuple[attrs.Attribute[Any], ...] = ()
+    if attrs.has(cls):
+        fields = attrs.fields(cls)
+    return fields
+
+
+def inner_parts(component: Component, base: Callable[..., Part]) -> tuple[Part, ...]:
+    """Return the components below `base` in a component's fields, also those in arrays.
+
+    Each is a component of its own: core has made it and called its `check`.
+    """
+    cls: Any = base
+    parts: list[Part] = []
+    for field in _fields(component):
+        value = getattr(component, field.name)
+        values = value if isinstance(value, tuple) else (value,)
+        parts += (part for part in values if isinstance(part, cls))
+    return tuple(parts)
 
 
 OF_MACHINE: Mapping[str, bool] = {"machine": True}
@@ -161,8 +187,8 @@ class Backbone(Component):
 
     @property
     def traits(self) -> BackboneTraits:
-        """What it offers to poolers, and other capabilities."""
-        return BackboneTraits()
+        """What it offers to poolers, and other capabilities; by default those of a backbone in its fields."""
+        return BackboneTraits.of(*inner_parts(self, Backbone))
 
     @abstractmethod
     def build(self, context: BuildContext) -> BuiltBackbone:
@@ -171,8 +197,11 @@ class Backbone(Component):
     def most_tokens(self) -> int | None:
         """Return how many tokens of a text its weights have positions for, at most; None if it is not known.
 
-        It is asked without heavy imports, as `check` is; `BuiltBackbone.max_length` is the exact number.
+        It is asked without heavy imports, as `check` is; `BuiltBackbone.max_length` is the exact number. By
+        default that of a backbone in its fields.
         """
+        for inner in inner_parts(self, Backbone):
+            return inner.most_tokens()
         return None
 
     def reading(self, layers: tuple[int, ...]) -> Backbone | None:
@@ -180,8 +209,12 @@ class Backbone(Component):
         return None
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
-        """Yield a problem for each conflict between its fields and a pooler's needs."""
-        return iter(())
+        """Yield a problem for each conflict between its fields and a pooler's needs.
+
+        By default those of a backbone in its fields.
+        """
+        for inner in inner_parts(self, Backbone):
+            yield from inner.misfits(needs)
 
 
 class Intervention(Component):
@@ -215,8 +248,11 @@ class Pooler(Component):
 
     @property
     def traits(self) -> PoolerTraits:
-        """Needs of the backbone and the prompt, and other capabilities."""
-        return PoolerTraits()
+        """Needs of the backbone and the prompt, and other capabilities; by default those of inner poolers.
+
+        One that contains poolers and has traits of its own adds them: `PoolerTraits.of(self.inner, ...)`.
+        """
+        return PoolerTraits.of(*inner_parts(self, Pooler))
 
     @abstractmethod
     def build(self, width: int) -> Module:
@@ -228,7 +264,12 @@ class Pooler(Component):
         """
 
     def output_width(self, width: int) -> int:
-        """Return the dimension of a sentence vector, given that of a token state."""
+        """Return the dimension of a sentence vector, given that of a token state.
+
+        By default that of the first pooler in its fields, or `width`.
+        """
+        for inner in inner_parts(self, Pooler):
+            return inner.output_width(width)
         return width
 
     def trained_width(self, width: int) -> int:
@@ -236,15 +277,23 @@ class Pooler(Component):
 
         It differs from `output_width` where a part that changes the width is in training only.
         """
-        return self.output_width(width)
+        if type(self).output_width is not Pooler.output_width:
+            return self.output_width(width)
+        for inner in inner_parts(self, Pooler):
+            return inner.trained_width(width)
+        return width
 
     def load_pretrained(self, module: Module, directory: Path) -> None:
         """Give `module`, which `build` has made, weights of the model files in `directory`.
 
         Called once, before training, if the traits have `pretrained`. The files are safetensors, one or
-        several. Raises `ModelError` if they lack the weights.
+        several. Raises `ModelError` if they lack the weights. By default, the pooler in a field gives them to
+        the module of the same name within `module`.
         """
-        raise NotImplementedError
+        for field in _fields(self):
+            inner = getattr(self, field.name)
+            if isinstance(inner, Pooler) and inner.traits.pretrained:
+                inner.load_pretrained(module.get_submodule(field.name), directory)
 
 
 class Similarity(Component):
@@ -358,26 +407,58 @@ class Loss(Component):
         """
 
     def compared_by(self, similarity: Similarity) -> Loss:
-        """Return the loss with the similarity that the trained encoder names; by default the loss itself."""
-        return self
+        """Return the loss with the similarity that the trained encoder names.
+
+        By default the loss itself, but for the losses in its fields.
+        """
+        if not inner_parts(self, Loss):
+            return self
+        loss: Any = self
+        changes: dict[str, Any] = {}
+        for field in _fields(self):
+            if field.init:
+                value = getattr(self, field.name)
+                changes[field.alias or field.name] = _compared(value, similarity)
+        changed: Loss = attrs.evolve(loss, **changes)
+        return changed
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield a problem for each conflict between its fields and batches of `batch_size` rows.
 
-        The columns `fixed` are encoded by towers that the stage does not train.
+        The columns `fixed` are encoded by towers that the stage does not train. By default those of the
+        losses in its fields, as of the next two methods.
         """
-        return iter(())
+        for inner in inner_parts(self, Loss):
+            yield from inner.misfits(batch_size, fixed)
 
     def without_effect(self, rows: int) -> Iterator[str]:
         """Yield a warning for each field without effect in a stage of `rows` rows, all epochs together."""
-        return iter(())
+        for inner in inner_parts(self, Loss):
+            yield from inner.without_effect(rows)
 
     def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
         """Return the maximum number of negatives per anchor in a full batch of data with these columns.
 
-        Return 0 if the loss does not compare anchors, None if unknown.
+        Return 0 if the loss does not compare anchors, None if unknown. By default the most that a loss in
+        its fields has, None if one does not know.
         """
-        return None
+        counts: list[int] = []
+        for inner in inner_parts(self, Loss):
+            count = inner.negatives(batch_size, columns)
+            if count is None:
+                return None
+            counts.append(count)
+        return max(counts, default=None)
+
+
+def _compared(value: Any, similarity: Similarity) -> Any:
+    """Return the value of a loss's field, with the similarity in the losses that it holds."""
+    if isinstance(value, Loss):
+        compared = value.compared_by(similarity)
+        return returned(compared, Loss, value, "compared_by")
+    if isinstance(value, tuple):
+        return tuple(_compared(each, similarity) for each in value)
+    return value
 
 
 @attrs.frozen
@@ -448,8 +529,8 @@ class DataSource(Component):
 
     @property
     def traits(self) -> DataTraits:
-        """Whether it fetches from the network, and other capabilities."""
-        return DataTraits()
+        """Whether it fetches from the network, and other capabilities; by default those of inner sources."""
+        return DataTraits.of(*inner_parts(self, DataSource))
 
     @property
     @abstractmethod

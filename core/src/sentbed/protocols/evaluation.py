@@ -19,6 +19,7 @@ from sentbed.protocols.components import (
     Component,
     Pooler,
     Similarity,
+    inner_parts,
 )
 from sentbed.protocols.engine import Head, PlacedEncoder
 from sentbed.protocols.tokens import RaggedVectors
@@ -410,12 +411,16 @@ class Evaluator(Component):
 
     @property
     def traits(self) -> EvaluatorTraits:
-        """Whether it may select checkpoints and prompts, and other capabilities."""
-        return EvaluatorTraits()
+        """Whether it may select checkpoints and prompts, and other capabilities.
+
+        By default those of the evaluators in its fields, as what `misfits` yields and `files` returns.
+        """
+        return EvaluatorTraits.of(*inner_parts(self, Evaluator))
 
     def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
         """Yield why it cannot score an encoder of these parts, each with a remedy."""
-        return iter(())
+        for inner in inner_parts(self, Evaluator):
+            yield from inner.misfits(backbone, pooler, head)
 
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:
@@ -427,7 +432,8 @@ class Evaluator(Component):
 
     def files(self) -> Iterable[Path]:
         """Return files and directories that it reads but no field names; a study hashes them."""
-        return ()
+        for inner in inner_parts(self, Evaluator):
+            yield from inner.files()
 
 
 class VectorStore(ABC):

@@ -6,7 +6,8 @@ keyword raises TypeError at class definition.
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, Self, TypeAlias, get_args
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, in_, instance_of, lt, optional
@@ -25,11 +26,58 @@ _NAMES: Any = deep_iterable(instance_of(str), instance_of(tuple))
 _TEXT: Any = optional(instance_of(str))
 
 
+class HasTraits(Protocol):
+    """A component, as far as `ComponentTraits.of` reads it."""
+
+    @property
+    def traits(self) -> Any:
+        """Its traits."""
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """Return a trait of a whole: the union of sets, whether it is true of a part, or the first that is set."""
+    if isinstance(values[0], frozenset):
+        return frozenset().union(*values)
+    if isinstance(values[0], bool):
+        return any(values)
+    return next((value for value in values if value not in (None, ())), values[0])
+
+
+def _distinct(values: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for names in values for name in names))
+
+
+def _in_common(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    """Return what all sets have, or None if one is not known."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return known[0].intersection(*known)
+
+
+def _united(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    """Return what any set has, or None for everything."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    return known[0].union(*known)
+
+
+def _unset(values: Sequence[Any]) -> None:
+    """Return None: what holds of a part does not hold of the whole."""
+
+
+JOINED = "joined"
+"""Metadata of a trait that follows from the parts' otherwise than by `_joined`."""
+
+
 @attrs.frozen(kw_only=True)
 class ComponentTraits:
     """Traits of any component."""
 
-    cites: tuple[str, ...] = attrs.field(default=(), validator=_NAMES)
+    cites: tuple[str, ...] = attrs.field(
+        default=(), validator=_NAMES, metadata={JOINED: _distinct}
+    )
     """Papers to cite in model cards: each a key of `sentbed/citations.bib`, or a whole BibTeX entry, which
     begins with `@`."""
     untrainable: str | None = attrs.field(default=None, validator=_TEXT)
@@ -37,20 +85,40 @@ class ComponentTraits:
 
     `check` refuses the stages that would train it with this sentence."""
 
+    @classmethod
+    def of(cls, *parts: HasTraits, **more: Any) -> Self:
+        """Return the traits of a component that contains components of its kind, such as a pooler's pooler.
+
+        What a part needs, the whole needs; what is true of a part is true of the whole; of other traits, the
+        first that is set holds. `more` are the component's own: a set or a tuple is joined with those of the
+        parts, anything else takes their place.
+        """
+        traits = {}
+        for field in attrs.fields(cls):
+            join = field.metadata.get(JOINED, _joined)
+            values = [getattr(part.traits, field.name) for part in parts]
+            if isinstance(more.get(field.name), frozenset | tuple):
+                values.insert(0, more.pop(field.name))
+            if values:
+                traits[field.name] = join(values)
+        return cls(**traits | more)
+
 
 @attrs.frozen(kw_only=True)
 class BackboneTraits(ComponentTraits):
     """Traits of a backbone."""
 
     offers: frozenset[str] | None = attrs.field(
-        default=None, validator=optional(_WORDS)
+        default=None, validator=optional(_WORDS), metadata={JOINED: _in_common}
     )
     """Needs of poolers that it meets, in terms of `PoolerTraits.needs`, and `span` if it can hide tokens from
     them, for a template with the sentence twice; None skips the recipe's check."""
-    heeds: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
+    heeds: frozenset[str] | None = attrs.field(
+        default=None, validator=optional(_WORDS), metadata={JOINED: _united}
+    )
     """Needs that change what it builds or computes; None means all. Encoders that differ in other needs may
     share a pass through it."""
-    from_files: bool = False
+    from_files: bool = attrs.field(default=False, metadata={JOINED: all})
     """Whether building it uses no random numbers and no texts."""
     pretrained: bool = True
     """Whether its weights are pretrained instead of random."""
@@ -105,10 +173,14 @@ class PoolerTraits(ComponentTraits):
     """Whether encoding uses a layer of its own that begins with new weights: before training, its vectors
     mean nothing."""
     pooling: Pooling | None = attrs.field(
-        default=None, validator=optional(in_(get_args(Pooling)))
+        default=None,
+        validator=optional(in_(get_args(Pooling))),
+        metadata={JOINED: _unset},
     )
     """Pooling mode of sentence-transformers that equals it in eval mode, without padding, for exporters."""
-    dense: str | None = attrs.field(default=None, validator=_TEXT)
+    dense: str | None = attrs.field(
+        default=None, validator=_TEXT, metadata={JOINED: _unset}
+    )
     """Attribute of its module with the linear layer after `pooling`, which is followed by tanh."""
     output: Output = attrs.field(default="vector", validator=in_(get_args(Output)))
     """What it gives of a text; see `Pooler.build`."""
@@ -119,7 +191,9 @@ class SimilarityTraits(ComponentTraits):
     """Traits of a similarity."""
 
     compares: frozenset[Output] = attrs.field(
-        default=frozenset({"vector"}), validator=_OUTPUTS
+        default=frozenset({"vector"}),
+        validator=_OUTPUTS,
+        metadata={JOINED: _in_common},
     )
     """Outputs of poolers that it compares."""
     formula: Literal["cosine", "dot"] | None = attrs.field(
@@ -134,7 +208,9 @@ class LossTraits(ComponentTraits):
 
     needs: frozenset[str] = attrs.field(validator=_WORDS)
     """Columns that the data must have."""
-    takes: frozenset[str] | None = attrs.field(default=None, validator=optional(_WORDS))
+    takes: frozenset[str] | None = attrs.field(
+        default=None, validator=optional(_WORDS), metadata={JOINED: _united}
+    )
     """Optional columns that it uses if the data has them; columns in neither set are not encoded. None means
     all columns."""
     classes: tuple[str, ...] = attrs.field(default=(), validator=_NAMES)
@@ -162,9 +238,19 @@ class LossTraits(ComponentTraits):
     predicts: bool = False
     """Whether it trains predictions of tokens, and no sentence vectors; see `Loss.build`."""
     reads: frozenset[Output] = attrs.field(
-        default=frozenset({"vector"}), validator=_OUTPUTS
+        default=frozenset({"vector"}),
+        validator=_OUTPUTS,
+        metadata={JOINED: _in_common},
     )
     """Outputs of poolers that it trains; see `Loss.build`."""
+
+    @classmethod
+    def of(cls, *parts: HasTraits, **more: Any) -> Self:
+        """Return the traits of a loss that gives `parts` the columns that it is given itself."""
+        traits = super().of(*parts, **more)
+        if traits.takes is None:
+            return traits
+        return attrs.evolve(traits, takes=traits.takes - traits.needs)
 
 
 @attrs.frozen(kw_only=True)
@@ -181,13 +267,15 @@ class DataTraits(ComponentTraits):
 class EvaluatorTraits(ComponentTraits):
     """Traits of an evaluator."""
 
-    development: bool = False
+    development: bool = attrs.field(default=False, metadata={JOINED: all})
     """Whether it uses only development or training data. Only such an evaluator may select a prompt
     (`[search]`) or a checkpoint (`validate`)."""
     two_sided: bool = False
     """Whether it uses `TextEncoder.second`."""
     reads: frozenset[Output] = attrs.field(
-        default=frozenset({"vector"}), validator=_OUTPUTS
+        default=frozenset({"vector"}),
+        validator=_OUTPUTS,
+        metadata={JOINED: _in_common},
     )
     """Outputs of poolers that it scores. Of `tokens`, `Vectors` gives `RaggedVectors`."""
 

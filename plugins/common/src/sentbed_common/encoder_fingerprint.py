@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import __version__
-from sentbed.protocols import Component
 
 from sentbed_common.source_code_hashes import code_of
 
@@ -49,16 +48,12 @@ def fingerprint_of(
     The current weights are hashed unless `fingerprint` gives the placed encoder's hash; further training
     leads to another fingerprint.
     """
-    from sentbed.tools import unstructure
+    from sentbed.tools import components_of, unstructure
 
     recipe, engine, placed = encoder.recipe, encoder.engine, encoder.placed
     tokens = encoder.backbone.tokenizer.fingerprint
-    parts = (
-        *_components(recipe.backbone),
-        *_components(recipe.pooler),
-        *_components(recipe.head),
-    )
-    code = code_of(*map(type, (*parts, engine, placed)), *ENCODING)
+    parts = components_of((recipe.backbone, recipe.pooler, recipe.head))
+    code = code_of(*parts, type(engine), type(placed), *ENCODING)
     if tokens is None or code is None:
         return None
     if not (hashed := fingerprint or placed.fingerprint()):
@@ -84,13 +79,3 @@ def fingerprint_of(
         "max_length": recipe.max_length,
     }
     return EncoderFingerprint(key, about)
-
-
-def _components(part: Any) -> Iterator[Component]:
-    """Yield a component, and those in its fields, such as a backbone's intervention."""
-    if isinstance(part, Component):
-        yield part
-    for field in attrs.fields(type(part)):
-        value = getattr(part, field.name)
-        if isinstance(value, Component):
-            yield from _components(value)

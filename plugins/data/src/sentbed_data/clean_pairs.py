@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import attrs
 from attrs.validators import and_, ge, gt, le, optional
 from sentbed import DataError
-from sentbed.protocols import Dataset, DataSource, DataTraits, Mixture
+from sentbed.protocols import Dataset, DataSource, Mixture
 from sentbed_common import first_of_equal, text_digest
 
 from sentbed_data.csv_tsv_jsonl import listed
@@ -91,11 +91,6 @@ class CleanPairs(DataSource):
     def columns(self) -> tuple[str, ...]:
         """Those of the source."""
         return self.source.columns
-
-    @property
-    def traits(self) -> DataTraits:
-        """Those of the source."""
-        return self.source.traits
 
     def check(self) -> Iterator[str]:
         """Problems that show without reading the data."""

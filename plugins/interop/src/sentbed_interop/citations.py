@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
-import attrs
 from sentbed import PluginError
 from sentbed.protocols import Component
-from sentbed.tools import Stage
+from sentbed.tools import Stage, parts_in
 
 _KEY = re.compile(r"@\w+\s*\{\s*([^\s,]+)\s*,")
 """Pattern of the key of a BibTeX entry."""
@@ -24,7 +22,7 @@ def bibliography(*parts: Any) -> tuple[str, ...]:
     """
     core_entries = _core_entries()
     cited: dict[str, str] = {}
-    for part in parts_in(parts):
+    for _, part in parts_in(parts):
         if not isinstance(part, Component | Stage):
             continue
         for citation in part.traits.cites:
@@ -58,17 +56,3 @@ def _key(entry: str) -> str | None:
     if match := _KEY.match(entry):
         return match[1]
     return None
-
-
-def parts_in(part: Any) -> Iterator[Any]:
-    """Yield a part and all its parts, components or not."""
-    if isinstance(part, Mapping):
-        part = tuple(part.values())
-    if isinstance(part, tuple):
-        for item in part:
-            yield from parts_in(item)
-    elif attrs.has(type(part)):
-        yield part
-        for field in attrs.fields(type(part)):
-            if not field.metadata.get("skip"):
-                yield from parts_in(getattr(part, field.name))

@@ -19,7 +19,7 @@ from sentbed_report.comparability import protocol_entries, shown
 from sentbed_report.formatting import number
 from sentbed_report.tables.markdown import escape, markdown_table
 
-from sentbed_interop.citations import bibliography, parts_in
+from sentbed_interop.citations import bibliography
 from sentbed_interop.source_run import RunRecord, parts_of
 
 if TYPE_CHECKING:
@@ -431,10 +431,10 @@ def _versions(
 
 def _distributions(recipe: Any) -> dict[str, str]:
     """Return what to install for these parts and the runtime `cpu`, with the version that is installed."""
-    from sentbed.tools import load_plugins
+    from sentbed.tools import components_of, load_plugins
 
     plugins = load_plugins()
-    infos = [plugins.origin(type(part)) for part in parts_in(recipe)]
+    infos = [plugins.origin(cls) for cls in components_of(recipe)]
     infos.append(plugins.components.get(("runtime", "cpu")))
     versions = {info.distribution: info.version for info in infos if info is not None}
     return dict(sorted(versions.items()))

@@ -8,7 +8,7 @@ import attrs
 from attrs.validators import and_, ge, le
 from sentbed.protocols import Loss, LossTraits, Module
 
-from sentbed_losses.nested_loss_base import Nested, combined, inner_module
+from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
 
 
 @attrs.frozen
@@ -39,18 +39,14 @@ class Flops(Nested):
     """Part of the stage's steps in which both weights grow from 0, quadratically, in [0, 1]."""
 
     @property
-    def inner(self) -> tuple[Loss, ...]:
-        """The inner loss."""
-        return (self.loss,)
-
-    @property
     def traits(self) -> LossTraits:
         """The traits of the inner loss; with `warmup`, it is asked how much of the stage is over."""
-        traits = combined(self.inner, "paria2020flops", "formal2021splade")
-        return attrs.evolve(
-            traits,
-            needs=traits.needs | {self.query},
-            scheduled=traits.scheduled or self.warmup > 0,
+        return LossTraits.of(
+            self.loss,
+            cites=("paria2020flops", "formal2021splade"),
+            needs=frozenset({self.query}),
+            reads=VECTORS,
+            scheduled=self.loss.traits.scheduled or self.warmup > 0,
         )
 
     def build(self, width: int) -> Module:

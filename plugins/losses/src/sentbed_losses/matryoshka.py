@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import attrs
@@ -10,7 +10,7 @@ from attrs.validators import deep_iterable, ge, min_len
 from sentbed.errors import RunError
 from sentbed.protocols import Loss, LossTraits, Module
 
-from sentbed_losses.nested_loss_base import Nested, combined, inner_module
+from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
 
 
 def _distinct(_: Any, attribute: attrs.Attribute[Any], value: tuple[int, ...]) -> None:
@@ -45,19 +45,10 @@ class Matryoshka(Nested):
     """One weight >= 0 for each dimension, in their order; default: 1 each."""
 
     @property
-    def inner(self) -> tuple[Loss, ...]:
-        """The inner loss."""
-        return (self.loss,)
-
-    def with_inner(self, losses: Sequence[Loss]) -> Loss:
-        """Return the loss with another inner loss."""
-        (loss,) = losses
-        return attrs.evolve(self, loss=loss)
-
-    @property
     def traits(self) -> LossTraits:
         """The traits of the inner loss."""
-        return combined(self.inner, "kusupati2022matryoshka")
+        cites = ("kusupati2022matryoshka",)
+        return LossTraits.of(self.loss, reads=VECTORS, cites=cites)
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with these fields together."""

@@ -1,42 +1,14 @@
-"""The base class of losses that contain losses, and the traits of several losses together."""
+"""The base class of losses that contain losses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import attrs
 from sentbed.helpers import returned
-from sentbed.protocols import LABEL, Loss, LossTraits, Module, Output, Similarity
+from sentbed.protocols import LABEL, Loss, LossTraits, Module, Output, inner_parts
 
-VECTORS: tuple[Output, ...] = ("vector", "sparse")
+VECTORS = frozenset[Output]({"vector", "sparse"})
 """Outputs of encoders that losses within losses read."""
-
-
-def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
-    """Return the traits of a loss that gives each of `losses` the columns that it is given itself."""
-    traits = [loss.traits for loss in losses]
-    needs = frozenset[str]().union(*(each.needs for each in traits))
-    takes: frozenset[str] | None = frozenset()
-    for each in traits:
-        takes = None if takes is None or each.takes is None else takes | each.takes
-    return LossTraits(
-        cites=tuple(
-            dict.fromkeys((*cites, *(key for each in traits for key in each.cites)))
-        ),
-        needs=needs,
-        takes=None if takes is None else takes - needs,
-        classes=next((each.classes for each in traits if each.classes), ()),
-        numbers=frozenset[str]().union(*(each.numbers for each in traits)),
-        compares_texts=any(each.compares_texts for each in traits),
-        momentum=next(
-            (each.momentum for each in traits if each.momentum is not None), None
-        ),
-        scheduled=any(each.scheduled for each in traits),
-        stateful=any(each.stateful for each in traits),
-        keys=frozenset[str]().union(*(each.keys for each in traits)),
-        targets=frozenset[str]().union(*(each.targets for each in traits)),
-        reads=frozenset[Output](VECTORS).intersection(*(each.reads for each in traits)),
-    )
 
 
 def inner_module(loss: Loss, width: int) -> Module:
@@ -89,52 +61,16 @@ def _listed(columns: frozenset[str]) -> str:
     return ", ".join(f"`{column}`" for column in sorted(columns))
 
 
-@attrs.frozen
 class Nested(Loss):
     """A loss that contains losses and gives each of them the columns that it is given itself."""
 
-    @property
-    def inner(self) -> tuple[Loss, ...]:
-        """The losses that it contains."""
-        raise NotImplementedError
+    __slots__ = ()
 
     @property
     def traits(self) -> LossTraits:
         """The traits of the losses together."""
-        return combined(self.inner)
-
-    def with_inner(self, losses: Sequence[Loss]) -> Loss:
-        """Return the loss with others in the place of those that it contains, in their order."""
-        raise NotImplementedError
-
-    def compared_by(self, similarity: Similarity) -> Loss:
-        """Return the loss whose losses have this similarity."""
-        losses = []
-        for loss in self.inner:
-            compared = loss.compared_by(similarity)
-            losses.append(returned(compared, Loss, loss, "compared_by"))
-        return self.with_inner(losses)
+        return LossTraits.of(*inner_parts(self, Loss), reads=VECTORS)
 
     def check(self) -> Iterator[str]:
         """Yield why the losses cannot share their inputs."""
-        yield from conflicts(self.inner)
-
-    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield what the losses say about such batches."""
-        for loss in self.inner:
-            yield from loss.misfits(batch_size, fixed)
-
-    def without_effect(self, rows: int) -> Iterator[str]:
-        """Yield what the losses say about so many rows."""
-        for loss in self.inner:
-            yield from loss.without_effect(rows)
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int | None:
-        """Return the most that one of the losses has; None if one does not know."""
-        counts = []
-        for loss in self.inner:
-            count = loss.negatives(batch_size, columns)
-            if count is None:
-                return None
-            counts.append(count)
-        return max(counts)
+        yield from conflicts(inner_parts(self, Loss))

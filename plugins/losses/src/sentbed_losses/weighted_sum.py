@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar
 
 import attrs
@@ -27,15 +27,6 @@ class WeightedSum(Nested):
     """The losses: `[{ use = "info-nce" }, { use = "spread-out" }]`."""
     weights: tuple[float, ...] = attrs.field(default=(), validator=deep_iterable(ge(0)))
     """One weight >= 0 for each loss, in their order; default: 1 each."""
-
-    @property
-    def inner(self) -> tuple[Loss, ...]:
-        """The losses of the sum."""
-        return self.losses
-
-    def with_inner(self, losses: Sequence[Loss]) -> Loss:
-        """Return the sum of these losses."""
-        return attrs.evolve(self, losses=tuple(losses))
 
     def check(self) -> Iterator[str]:
         """Yield why the losses cannot be added."""

@@ -174,7 +174,6 @@ def _load_encoders(run: Path, recipe: Recipe, plugins: Plugins) -> dict[str, Enc
     engine = engine_of(recipe.runtime, plugins)
     encoders = {}
     for name, directory in saved_encoders(run, recipe.encoders).items():
-        runs_code = recipe.encoders[name].backbone.traits.runs_code
-        saved = saved_recipe(directory, plugins, runs_code)
+        saved = saved_recipe(directory, plugins, recipe.encoders[name].runs_code)
         encoders[name] = Encoder.build(saved, engine, saved=directory)
     return encoders

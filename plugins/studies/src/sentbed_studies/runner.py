@@ -541,9 +541,7 @@ def _written_recipe(directory: Path, job: Job, plugins: Plugins) -> Recipe:
 
     A study directory may be a stranger's; what may run code is what the study's own recipe says.
     """
-    trusted = any(
-        encoder.backbone.traits.runs_code for encoder in job.recipe.encoders.values()
-    )
+    trusted = any(encoder.runs_code for encoder in job.recipe.encoders.values())
     return on_machine_of(own_recipe(directory, (), trusted, plugins), job.recipe)
 
 

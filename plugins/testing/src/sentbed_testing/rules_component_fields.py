@@ -19,7 +19,7 @@ from typing import (
 
 import attrs
 from sentbed import FilePath, ModelId
-from sentbed.kinds import kind_of
+from sentbed.kinds import KINDS, kind_of
 from sentbed.tools import Document, structure, unstructure
 
 from sentbed_testing.component_under_test import NotRunError, Subject, installed
@@ -277,6 +277,85 @@ def machine(subject: Subject) -> Findings:
             )
 
 
+OF_THE_INNER: Mapping[str, Mapping[str, Any]] = {
+    "backbone": {"runs_code": True, "untrainable": "it is not trained"},
+    "pooler": {
+        "needs": frozenset({"of-the-inner"}),
+        "new_layer": True,
+        "pretrained": True,
+    },
+    "loss": {
+        "needs": frozenset({"of-the-inner"}),
+        "compares_texts": True,
+        "scheduled": True,
+        "stateful": True,
+    },
+    "data": {"fetches": True},
+    "evaluator": {"development": False, "reads": frozenset({"vector"})},
+}
+"""Kind -> traits of a component within another of its kind, which follow for that."""
+
+
+def inner(subject: Subject) -> Findings:
+    """A component of its kind in a field is checked by core alone, and its traits are passed on."""
+    part, kind = subject.part, subject.kind
+    expected = OF_THE_INNER.get(kind, {})
+    if not attrs.has(subject.cls):
+        raise NotRunError("it is no attrs class; see the rule `frozen`")
+    for field in attrs.fields(subject.cls):
+        value = getattr(part, field.name)
+        first = value[0] if isinstance(value, tuple) and value else value
+        if not isinstance(first, KINDS[kind].base):
+            continue
+        calls: list[str] = []
+        replaced: Any = _probe(first, expected, calls)
+        if isinstance(value, tuple):
+            replaced = (replaced, *value[1:])
+        outer = attrs.evolve(part, **{field.alias or field.name: replaced})
+        list(outer.check())
+        if calls:
+            yield (
+                f"its `check` calls that of the {kind} in `{field.name}`",
+                "leave it out: core calls it, and users would be told everything twice",
+            )
+        for name, of_inner in expected.items():
+            of_outer = getattr(outer.traits, name)
+            if not _follows(name, of_outer, of_inner):
+                traits = KINDS[kind].traits.__name__
+                yield (
+                    f"the {kind} in `{field.name}` says `{name} = {_plain(of_inner)}` in its traits, and it "
+                    f"says {_plain(of_outer)}",
+                    f"write `traits` as a property with `{traits}.of(self.{field.name}, ...)`",
+                )
+
+
+def _probe(inner: Any, traits: Mapping[str, Any], calls: list[str]) -> Any:
+    """Return a component like `inner`, with these traits; calls of its `check` are counted in `calls`."""
+    cls: Any = type(inner)
+    metaclass: Any = type(cls)
+
+    def check(self: Any) -> Iterator[str]:
+        calls.append(self.name)
+        return iter(())
+
+    changes = {"traits": attrs.evolve(inner.traits, **traits), "check": check}
+    probe = metaclass(cls.__name__, (cls,), changes)
+    fields = [field for field in attrs.fields(cls) if field.init]
+    return probe(**{field.alias: getattr(inner, field.name) for field in fields})
+
+
+def _follows(name: str, of_outer: Any, of_inner: Any) -> bool:
+    if name == "needs":
+        return bool(of_outer >= of_inner)
+    if name == "reads":
+        return bool(of_outer <= of_inner)
+    return bool(of_outer == of_inner)
+
+
+def _plain(trait: Any) -> Any:
+    return sorted(trait) if isinstance(trait, frozenset) else trait
+
+
 RULES = {
     "field-types": field_types,
     "defaults": defaults,
@@ -284,4 +363,5 @@ RULES = {
     "values": values,
     "odd-values": odd_values,
     "machine": machine,
+    "inner": inner,
 }

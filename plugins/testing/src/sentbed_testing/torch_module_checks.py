@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
@@ -79,6 +80,8 @@ def same(value: Any, other: Any) -> bool:
 
 
 def _copy(value: Any) -> Any:
+    if inspect.ismethod(value):  # its copy would be that of another object
+        return value
     try:
         return copy.deepcopy(value)
     except Exception:  # noqa: BLE001 - what cannot be copied cannot be compared either

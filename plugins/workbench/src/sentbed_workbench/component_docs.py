@@ -6,10 +6,10 @@ import inspect
 import math
 import re
 import textwrap
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import attrs
-from sentbed.kinds import KINDS
+from sentbed.kinds import KINDS, kind_of
 from sentbed.protocols import Head
 from sentbed.tools import (
     Checkpoint,
@@ -106,6 +106,8 @@ def _fields(cls: type[Any]) -> list[str]:
         lines += textwrap.wrap(
             meaning, 96, initial_indent="      ", subsequent_indent="      "
         )
+        if (form := _table_form(hints[field.name])) is not None:
+            lines.append(f"      In a recipe: `{key} = {form}`.")
 
     return lines
 
@@ -173,21 +175,34 @@ def example(info: ComponentInfo) -> str:
     required = [
         field for field in attrs.fields(info.cls) if field.default is attrs.NOTHING
     ]
+    hints = hints_of(info.cls)
     kind = KINDS[info.kind]
     place = kind.example
     if kind.on_command_line:
         command = place.format(info.name)
         for field in required:
-            command += f" --set {field.name}={_sample(field)}"
+            command += f" --set {field.name}={_sample(hints[field.name])}"
         return command
 
     pairs = [f'use = "{info.name}"']
     for field in required:
-        pairs.append(f"{field.name} = {_sample(field)}")
+        pairs.append(f"{field.name} = {_sample(hints[field.name])}")
     if "= {}" in place:
         return place.format("{ " + ", ".join(pairs) + " }")
     return place.format("\n".join(pairs))
 
 
-def _sample(field: attrs.Attribute[Any]) -> str:
-    return {"float": "5e-5", "int": "1", "bool": "true"}.get(str(field.type), '"..."')
+def _sample(hint: Any) -> str:
+    """Return a value of a type as a recipe has it."""
+    samples = {float: "5e-5", int: "1", bool: "true"}
+    return _table_form(hint) or samples.get(hint, '"..."')
+
+
+def _table_form(hint: Any) -> str | None:
+    """Return how a recipe writes a field that holds components, or None if it holds none."""
+    if kind_of(hint) is not None:
+        return '{ use = "..." }'
+    forms = [form for form in map(_table_form, get_args(hint)) if form is not None]
+    if not forms:
+        return None
+    return f"[{forms[0]}]" if get_origin(hint) is tuple else forms[0]

@@ -1,0 +1,233 @@
+"""A component in a field of another: checked once, held to what it needs, found by everything that looks."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from blocks import ROOT, blocks
+from click.testing import CliRunner
+from sentbed import Encoder, RecipeError
+from sentbed._cli.main import main
+from sentbed.protocols import PoolerTraits
+from sentbed.tools import load_plugins, load_recipe
+from sentbed_testing import check_component
+
+Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
+
+PAGE = [
+    block.text
+    for block in blocks(ROOT / "docs" / "plugins" / "composing.md")
+    if block.language == "python"
+]
+POOLER, _, LOSS, BACKBONE = PAGE
+HOOKS = """
+
+@sentbed.hookimpl
+def losses():
+    return [Scaled]
+
+
+@sentbed.hookimpl
+def backbones():
+    return [Frozen]
+"""
+
+DOCUMENTED = POOLER + LOSS + BACKBONE + HOOKS
+
+BRANCH = '''
+"""The fault of the trial: a pooler that says nothing of what its inner one needs."""
+
+from typing import ClassVar
+
+import attrs
+import sentbed
+from sentbed.protocols import Pooler, PoolerTraits
+
+sentbed_api = "3.0"
+
+
+@attrs.frozen
+class Branch(Pooler):
+    """Another pooler."""
+
+    name: ClassVar[str] = "branch"
+    traits = PoolerTraits(cites=())
+
+    inner: Pooler
+    """The pooler."""
+
+    def build(self, width):
+        """Return the module of the inner pooler."""
+        return self.inner.build(width)
+
+
+@sentbed.hookimpl
+def poolers():
+    return [Branch]
+'''
+
+RECIPE = """
+schema = 1
+run = { name = "composed" }
+runtime = { use = "cpu" }
+[encoder]
+max_length = 16
+backbone = { use = "frozen", inner = { use = "bert", init = "random", vocab_size = 512 } }
+pooler = { use = "dense", size = 6, inner = { use = "mean" } }
+[[stage]]
+name = "only"
+data = { use = "sample" }
+loss = { use = "scaled", loss = { use = "info-nce" } }
+optimizer = { use = "adamw", lr = 1e-3 }
+schedule = { use = "constant" }
+batch_size = 8
+steps = 2
+[[evaluate]]
+use = "sts"
+path = "pkg:sentbed_data/sample/sts-test.tsv"
+"""
+
+
+@pytest.fixture
+def module(distribute: Distribute) -> ModuleType:
+    """The components of the page, installed."""
+    import importlib
+
+    distribute("composed", {"composed": DOCUMENTED})
+    return importlib.import_module("composed")
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "composed.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        ("Dense", {"inner": {"use": "mean"}}),
+        ("Dense", {"inner": {"use": "mean-first-last"}, "size": 3}),
+        ("Scaled", {"loss": {"use": "info-nce", "temperature": 0.5}}),
+        ("Scaled", {"loss": {"use": "queue", "size": 8, "temperature": 0.5}}),
+        ("Frozen", {"inner": {"use": "bert", "init": "random", "vocab_size": 512}}),
+    ],
+)
+def test_the_components_of_the_page_keep_every_rule(
+    module: ModuleType, name: str, example: Mapping[str, Any]
+) -> None:
+    assert "inner" in check_component(getattr(module, name), example=example).passed
+
+
+def test_a_run_trains_saves_and_loads_what_is_composed(
+    module: ModuleType, recipe: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "run"
+    run("run", str(recipe), "--out", str(directory))
+    table = tomllib.loads((directory / "encoder" / "encoder.toml").read_text())
+    assert set(table["distributions"]) == {
+        "composed",
+        "sentbed-backbones",
+        "sentbed-poolers",
+    }
+    encoder = Encoder.load(directory / "encoder")
+    assert encoder.protocol()["pooler"]["inner"] == {"use": "mean"}
+    vectors = encoder.encode(["a cat", "a dog that sleeps"])
+    assert vectors.shape == (2, 6)
+    assert np.abs(vectors).max() < 1
+    assert not any(
+        weight.requires_grad for weight in encoder.placed.module.backbone.parameters()
+    )
+
+
+def test_an_inner_component_is_set_varied_and_shown(
+    module: ModuleType, recipe: Path
+) -> None:
+    plugins = load_plugins()
+    changed = load_recipe(recipe, ["encoder.pooler.inner.use=first"], plugins)
+    assert changed.encoders["encoder"].pooler.inner.name == "first"
+    with recipe.open("a") as file:
+        file.write('[study.axes.inner]\npath = "encoder.pooler.inner.use"\n')
+        file.write('values = ["mean", "last"]\n')
+    assert "2 cells" in run("study", str(recipe), "--dry-run")
+    shown = run("show", "pooler", "dense")
+    assert 'In a recipe: `inner = { use = "..." }`.' in shown
+    assert 'pooler = { use = "dense", inner = { use = "..." } }' in shown
+
+
+def test_the_problems_of_an_inner_component_are_told_once_at_its_path(
+    module: ModuleType, recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def check(self: Any) -> list[str]:
+        calls.append(self.name)
+        return ["nothing is right; choose another"]
+
+    mean = load_plugins().find("pooler", "mean").cls
+    monkeypatch.setattr(mean, "check", check)
+    with pytest.raises(RecipeError) as error:
+        load_recipe(recipe)
+    (problem,) = error.value.problems
+    assert str(problem).endswith("composed.toml:8 encoder.pooler.inner")
+    assert calls == ["mean"]
+
+
+def test_what_an_inner_pooler_needs_the_backbone_must_have(
+    module: ModuleType, recipe: Path
+) -> None:
+    with pytest.raises(RecipeError, match="the pooler `dense` needs a decoder that"):
+        load_recipe(recipe, ["encoder.pooler.inner.use=decoder"])
+
+
+@pytest.mark.parametrize("backbone", ["bert", "t5"])
+def test_a_pooler_that_hides_what_its_inner_one_needs_is_refused_by_name(
+    distribute: Distribute, recipe: Path, backbone: str
+) -> None:
+    distribute("branching", {"branching": BRANCH})
+    table = f'{{ use = "{backbone}", init = "random", vocab_size = 512 }}'
+    overrides = [
+        f"encoder.backbone={table}",
+        'encoder.pooler={ use = "branch", inner = { use = "decoder" } }',
+        "stage=",
+    ]
+    with pytest.raises(RecipeError) as error:
+        load_recipe(recipe, overrides)
+    assert [problem.message for problem in error.value.problems] == [
+        "the pooler `decoder` within `branch` needs a decoder that reads the encoded text, and `branch` of "
+        "`branching` 1.0 does not say so; choose another, or let its plugin write `traits` as "
+        "`PoolerTraits.of(...)` of the poolers in its fields"
+    ]
+
+
+def test_traits_of_parts_are_joined_with_those_of_the_whole() -> None:
+    class Part:
+        def __init__(self, **traits: Any) -> None:
+            self.traits = PoolerTraits(**traits)
+
+    first = Part(needs=frozenset({"layers"}), pooling="mean", cites=("a",))
+    second = Part(needs=frozenset({"decoder"}), template="so: {text}", new_layer=True)
+    assert PoolerTraits.of(
+        first, second, needs=frozenset({"causal"}), cites=("b",), output="tokens"
+    ) == PoolerTraits(
+        needs=frozenset({"layers", "decoder", "causal"}),
+        cites=("b", "a"),
+        template="so: {text}",
+        new_layer=True,
+        output="tokens",
+    )
+    assert PoolerTraits.of() == PoolerTraits()
