@@ -10,6 +10,7 @@ import pytest
 import torch
 from sentbed.protocols import Similarity, SimilarityTraits, TokenVectors
 from sentbed_losses.cosine_mse import CosineMSE
+from sentbed_losses.flops import Flops
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.queue import Queue
@@ -67,9 +68,10 @@ def test_losses_within_losses_are_told_of_it() -> None:
     inner = InfoNCE(), CosineMSE()
     compared = WeightedSum(losses=inner).compared_by(Near())
     assert compared == WeightedSum(losses=(InfoNCE().compared_by(Near()), CosineMSE()))
-    nested = Matryoshka(loss=InfoNCE(), dimensions=(4, 2))
-    assert nested.compared_by(Near()) != nested
-    assert InfoNCE().compared_by(Near()) != InfoNCE()
+    near = InfoNCE().compared_by(Near())
+    assert near != InfoNCE()
+    assert Matryoshka(InfoNCE(), (4, 2)).compared_by(Near()) == Matryoshka(near, (4, 2))
+    assert Flops(InfoNCE()).compared_by(Near()) == Flops(near)
 
 
 def test_a_loss_says_whether_it_trains_token_vectors() -> None:

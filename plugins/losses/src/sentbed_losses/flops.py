@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import attrs
@@ -42,6 +43,11 @@ class Flops(Nested):
     def inner(self) -> tuple[Loss, ...]:
         """The inner loss."""
         return (self.loss,)
+
+    def with_inner(self, losses: Sequence[Loss]) -> Loss:
+        """Return the loss with another inner loss."""
+        (loss,) = losses
+        return attrs.evolve(self, loss=loss)
 
     @property
     def traits(self) -> LossTraits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
 import attrs
@@ -94,18 +95,18 @@ class Nested(Loss):
     """A loss that contains losses and gives each of them the columns that it is given itself."""
 
     @property
+    @abstractmethod
     def inner(self) -> tuple[Loss, ...]:
         """The losses that it contains."""
-        raise NotImplementedError
 
     @property
     def traits(self) -> LossTraits:
         """The traits of the losses together."""
         return combined(self.inner)
 
+    @abstractmethod
     def with_inner(self, losses: Sequence[Loss]) -> Loss:
         """Return the loss with others in the place of those that it contains, in their order."""
-        raise NotImplementedError
 
     def compared_by(self, similarity: Similarity) -> Loss:
         """Return the loss whose losses have this similarity."""
