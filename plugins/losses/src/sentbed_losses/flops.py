@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, ge, le
+from sentbed.errors import listed
 from sentbed.protocols import Loss, LossTraits, Module
 
 from sentbed_losses.nested_loss_base import Nested, combined, inner_module
@@ -16,7 +17,7 @@ from sentbed_losses.nested_loss_base import Nested, combined, inner_module
 class Flops(Nested):
     """Another loss, and a regulariser that makes vectors sparse: FLOPS of their dot products (SPLADE).
 
-    For vectors with components a_ij >= 0 of N texts, FLOPS = sum_j (sum_i a_ij / N)^2. The loss is
+    For vectors with components a_ij of N texts, FLOPS = sum_j (sum_i |a_ij| / N)^2. The loss is
 
         loss + s * (query_weight * FLOPS(queries) + document_weight * FLOPS(documents))
 
@@ -48,6 +49,17 @@ class Flops(Nested):
         """Return the loss with another inner loss."""
         (loss,) = losses
         return attrs.evolve(self, loss=loss)
+
+    def check(self) -> Iterator[str]:
+        """Yield why a column's FLOPS would have no gradient."""
+        yield from super().check()
+        keys = sorted(self.loss.traits.keys)
+        if keys:
+            columns = listed(keys)
+            yield (
+                f"the loss `{self.loss.name}` has a moving average encode {columns}, without gradient, so that "
+                "nothing would make their vectors sparse; use `queue` or `info-nce` in its place"
+            )
 
     @property
     def traits(self) -> LossTraits:
