@@ -417,6 +417,10 @@ class Evaluator(Component):
         """Yield why it cannot score an encoder of these parts, each with a remedy."""
         return iter(())
 
+    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
+        """Yield why it cannot score an encoder that names this similarity, each with a remedy."""
+        return iter(())
+
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:
         """Read all data. Raises `DataError` with file and line.
