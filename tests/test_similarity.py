@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentbed import Encoder, ModelError, RecipeError, SentbedError, load_recipe
+from sentbed import (
+    Encoder,
+    ModelError,
+    RecipeError,
+    RunError,
+    SentbedError,
+    load_recipe,
+)
+from sentbed._recipe.remarks import remarks_of
 from sentbed.protocols import Exporter, Training
 from sentbed.tools import load_plugins
 from sentbed_evaluators.bitext import Bitext
@@ -263,3 +271,45 @@ def test_what_does_not_read_token_vectors_is_refused(
     with pytest.raises(RecipeError) as refused:
         load_recipe(recipe, settings)
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("evaluator", "sentence"),
+    [
+        ('{ use = "retrieval", path = PAIRS, similarity = "cosine" }', "names `dot`"),
+        (
+            '{ use = "bitext", parallel = [PAIRS, PAIRS], score = "margin" }',
+            "a ratio of cosines",
+        ),
+    ],
+)
+def test_an_evaluator_does_not_contradict_the_encoder(
+    recipe: Path, pairs: str, evaluator: str, sentence: str
+) -> None:
+    settings = [
+        "encoder.pooler.use=mean",
+        "encoder.similarity=dot",
+        f"evaluate.0={evaluator.replace('PAIRS', repr(pairs))}",
+    ]
+    with pytest.raises(RecipeError, match=sentence):
+        load_recipe(recipe, settings)
+
+    encoder = built(recipe, *settings[:2])
+    (evaluate,) = load_recipe(
+        recipe, [settings[0], "encoder.similarity=", settings[2]]
+    ).evaluate
+    with pytest.raises(RunError, match=sentence):
+        encoder.evaluate(evaluate.with_, "encoder")
+
+
+@pytest.mark.parametrize(("loss", "remarks"), [("spread-out", 1), ("info-nce", 0)])
+def test_check_says_that_a_loss_does_not_train_for_the_similarity(
+    recipe: Path, loss: str, remarks: int
+) -> None:
+    recipe.write_text(RECIPE + STAGE.replace("LOSS", loss))
+    settings = ["encoder.pooler.use=mean", "encoder.similarity=dot"]
+    warnings, problems = remarks_of([load_recipe(recipe, settings)])
+    assert problems == []
+    assert (
+        len([line for line in warnings if "as if the encoder named" in line]) == remarks
+    )

@@ -265,7 +265,8 @@ def test_a_learnable_temperature_lies_between_positive_bounds(
 
 @pytest.mark.parametrize("threshold", [-1.0, 1.0, 90.0, math.nan])
 def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold: float) -> None:
-    (problem,) = InfoNCE(false_negative_threshold=threshold).check()
+    loss = InfoNCE(false_negative_threshold=threshold)
+    (problem,) = loss.misfits(8, frozenset())
     assert "between -1 and 1" in problem
 
 
@@ -278,7 +279,7 @@ def test_a_threshold_that_no_cosine_can_pass_is_a_problem(threshold: float) -> N
     ],
 )
 def test_what_a_similarity_can_pass_is_no_problem(parameters: InfoNCE) -> None:
-    assert list(parameters.check()) == []
+    assert list(parameters.misfits(8, frozenset())) == []
 
 
 @pytest.mark.parametrize("of", ["batch", "own", "none"])

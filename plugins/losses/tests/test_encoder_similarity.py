@@ -9,9 +9,12 @@ import attrs
 import pytest
 import torch
 from sentbed.protocols import Similarity, SimilarityTraits, TokenVectors
+from sentbed_losses.contrastive_base import Contrastive
 from sentbed_losses.cosine_mse import CosineMSE
+from sentbed_losses.flops import Flops
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
+from sentbed_losses.momentum import Momentum
 from sentbed_losses.queue import Queue
 from sentbed_losses.weighted_sum import WeightedSum
 
@@ -67,9 +70,20 @@ def test_losses_within_losses_are_told_of_it() -> None:
     inner = InfoNCE(), CosineMSE()
     compared = WeightedSum(losses=inner).compared_by(Near())
     assert compared == WeightedSum(losses=(InfoNCE().compared_by(Near()), CosineMSE()))
-    nested = Matryoshka(loss=InfoNCE(), dimensions=(4, 2))
-    assert nested.compared_by(Near()) != nested
-    assert InfoNCE().compared_by(Near()) != InfoNCE()
+    near = InfoNCE().compared_by(Near())
+    assert near != InfoNCE()
+    assert Matryoshka(InfoNCE(), (4, 2)).compared_by(Near()) == Matryoshka(near, (4, 2))
+    assert Flops(InfoNCE()).compared_by(Near()) == Flops(near)
+
+
+@pytest.mark.parametrize("loss", [InfoNCE, Momentum])
+def test_a_loss_does_not_contradict_the_encoder(loss: type[Contrastive]) -> None:
+    contrary = WeightedSum((loss(similarity="cosine"),)).compared_by(Near())
+    (problem,) = contrary.misfits(8, frozenset())
+    assert "is `cosine`, and the encoder names `near`" in problem
+
+    silent = loss(false_negative_threshold=90.0).compared_by(Near())
+    assert list(silent.misfits(8, frozenset())) == []
 
 
 def test_a_loss_says_whether_it_trains_token_vectors() -> None:

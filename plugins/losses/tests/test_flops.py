@@ -7,6 +7,7 @@ import torch
 from sentbed.protocols import PROGRESS
 from sentbed_losses.flops import Flops
 from sentbed_losses.info_nce import InfoNCE
+from sentbed_losses.momentum import Momentum
 from sentbed_losses.queue import Queue
 
 INNER = InfoNCE(similarity="dot", temperature=1.0, hard_negatives="batch")
@@ -59,10 +60,10 @@ def test_value_and_gradient_are_those_of_sentence_transformers() -> None:
         )
 
 
-def test_flops_are_squared_means_of_components() -> None:
+def test_flops_are_squared_means_of_the_components_sizes() -> None:
     vectors = {
         "anchor": torch.tensor([[1.0, 0.0], [3.0, 0.0]]),
-        "positive": torch.tensor([[0.0, 2.0], [0.0, 4.0]]),
+        "positive": torch.tensor([[0.0, -2.0], [0.0, 4.0]]),
     }
     metrics = Flops(INNER).build(2)(vectors).metrics
     assert metrics["query_flops"].item() == 4
@@ -93,3 +94,9 @@ def test_an_inner_loss_keeps_its_memory() -> None:
         output, expected = module(vectors, state), alone(vectors, state_alone)
         torch.testing.assert_close(output.metrics["queue"], expected.loss.detach())
         state, state_alone = output.state, expected.state
+
+
+def test_documents_that_get_no_gradient_are_a_problem() -> None:
+    (problem,) = Flops(Momentum(similarity="dot")).check()
+    assert "encode `positive`, without gradient" in problem
+    assert list(Flops(Queue(similarity="dot")).check()) == []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from sentbed._component_faults import number, returned
+from sentbed._component_faults import number, returned, sentences
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import Document, parse
 from sentbed._encoder.batching import Progress, encode_into, encode_tokens
@@ -445,6 +445,10 @@ class Encoder:
         `prepared` is the result of `evaluator.prepare()`; `bar` counts the texts encoded so far.
         """
         info = (plugins or load_plugins()).origin(type(evaluator))
+        if self.similarity is not None:
+            messages = evaluator.similarity_misfits(self.similarity)
+            for message in sentences(messages, evaluator, "similarity_misfits"):
+                raise RunError(message)
         prepared = prepared or returned(
             evaluator.prepare(), Preparation, evaluator, "prepare"
         )

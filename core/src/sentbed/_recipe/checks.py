@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import attrs
 
-from sentbed._component_faults import sentences
+from sentbed._component_faults import returned, sentences
 from sentbed._recipe.component_compatibility import (
     beyond_positions,
     misfits,
@@ -33,7 +33,7 @@ from sentbed.errors import (
     SentbedError,
     listed,
 )
-from sentbed.protocols import LABEL, Evaluator, Output, Runtime
+from sentbed.protocols import LABEL, Evaluator, Loss, Output, Runtime, Similarity
 
 Add = Callable[..., None]
 """Callback for a problem: a message and the path of its key."""
@@ -138,6 +138,10 @@ def _check_use(
         for backbone in part.backbones:
             messages = evaluator.misfits(backbone, part.pooler, part.head)
             for message in sentences(messages, evaluator, "misfits"):
+                add(message, misfit=True)
+        if part.similarity is not None:
+            messages = evaluator.similarity_misfits(part.similarity)
+            for message in sentences(messages, evaluator, "similarity_misfits"):
                 add(message, misfit=True)
         what = f"the evaluator `{evaluator.name}`"
         problem = unread_output(part.pooler, what, evaluator.traits.reads)
@@ -279,6 +283,14 @@ def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
         below(message, "with")
 
 
+def loss_of(stage: Stage, similarity: Similarity | None) -> Loss:
+    """Return the loss of a stage, with the similarity that its encoders name, the same in all."""
+    if similarity is None:
+        return stage.loss
+    loss = stage.loss.compared_by(similarity)
+    return returned(loss, Loss, stage.loss, "compared_by")
+
+
 def _setting_for(loss: Any, columns: Iterable[str]) -> str:
     """Return the setting with which a loss needs no other columns, as the beginning of an advice, or nothing.
 
@@ -388,8 +400,9 @@ def _check_parts(recipe: Recipe, stage: Stage, add: Add) -> None:
     fixed = frozenset(
         column for column, tower in towers.items() if tower in stage.freeze
     )
-    messages = stage.loss.misfits(stage.batch_size, fixed)
-    for message in sentences(messages, stage.loss, "misfits"):
+    loss = loss_of(stage, recipe.encoders[recipe.trained(stage)[0]].similarity)
+    messages = loss.misfits(stage.batch_size, fixed)
+    for message in sentences(messages, loss, "misfits"):
         add(message, "loss", misfit=True)
     if stage.loss.traits.predicts:
         for reason in _reasons_against_prediction(recipe, used):

@@ -7,6 +7,7 @@ from itertools import chain
 
 from sentbed._component_faults import sentences
 from sentbed._document.structuring import parts_in
+from sentbed._recipe.checks import loss_of
 from sentbed._recipe.recipe import Recipe, Stage, written_path
 from sentbed._recipe.task_prompt_keys import unused_keys
 from sentbed.errors import SentbedError, listed
@@ -27,6 +28,7 @@ def remarks_of(recipes: Iterable[Recipe]) -> tuple[list[str], list[str]]:
     for recipe in recipes:
         remarks += untrained_layers(recipe)
         remarks += unused_task_prompts(recipe)
+        remarks += unused_similarities(recipe)
         for stage in recipe.stage:
             if stage.steps is not None:
                 remarks += without_effect(stage, stage.steps)
@@ -73,6 +75,19 @@ def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
             yield (
                 f"no evaluation of the encoder `{name}` asks for the prompts of {listed(unused)} in "
                 "`task_prompts`; a key is a side, the name of an evaluator, or a task or type that it names"
+            )
+
+
+def unused_similarities(recipe: Recipe) -> Iterator[str]:
+    """Yield a warning for each stage whose loss does not heed the similarity that its encoder names."""
+    for stage in recipe.stage:
+        similarity = recipe.encoders[recipe.trained(stage)[0]].similarity
+        if similarity is None or similarity.traits.formula == "cosine":
+            continue
+        if loss_of(stage, similarity) == stage.loss:
+            yield (
+                f"stage `{stage.name}`: the loss `{stage.loss.name}` trains as if the encoder named no "
+                f"similarity, and evaluators compare its texts by `{similarity.name}`"
             )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NoReturn, cast
 
-from sentbed._component_faults import fault, returned, sentences
+from sentbed._component_faults import fault, sentences
 from sentbed._encoder.encoder import Encoder, pair_name
+from sentbed._recipe.checks import loss_of
 from sentbed._recipe.recipe import Recipe, Stage
 from sentbed._recipe.remarks import without_effect
 from sentbed._run.batch_sampling import Batch
@@ -21,7 +22,6 @@ from sentbed.errors import RunError, SentbedError
 from sentbed.protocols import (
     Dataset,
     Engine,
-    Loss,
     Runtime,
     StepResult,
     TokenIds,
@@ -109,15 +109,14 @@ class _Loop:
             for remark in without_effect(stage, self.total_steps):
                 context.warn(remark)
         towers = context.recipe.towers(stage)
-        engine = _training_engine(
-            context.recipe.runtime, next(iter(self.trained.values())).engine
-        )
+        first = next(iter(self.trained.values()))
+        engine = _training_engine(context.recipe.runtime, first.engine)
         # The stage's random numbers do not depend on what ran before it, or on whether it was resumed.
         engine.seed(derive(context.recipe.run.seed, "stage", index))
         self.trainer = engine.trainer(
             {name: encoder.placed for name, encoder in self.trained.items()},
             Training(
-                loss=_loss_of(stage, list(self.trained.values())),
+                loss=loss_of(stage, first.similarity),
                 optimizer=stage.optimizer,
                 schedule=stage.schedule,
                 total_steps=self.total_steps,
@@ -292,15 +291,6 @@ class _Loop:
                     f"{self.total_steps} (batch {batch.number} of epoch {batch.epoch + 1}, "
                     f"rows {rows}{more}); {result.fault}{result.fault and '; '}{remedy}"
                 )
-
-
-def _loss_of(stage: Stage, trained: Sequence[Encoder]) -> Loss:
-    """Return the loss of a stage, with the similarity that the encoders name, which is the same in all."""
-    similarity = trained[0].recipe.similarity
-    if similarity is None:
-        return stage.loss
-    loss = stage.loss.compared_by(similarity)
-    return returned(loss, Loss, stage.loss, "compared_by")
 
 
 def require_fit(recipe: Recipe, encoders: Mapping[str, Encoder]) -> None:

@@ -422,6 +422,10 @@ class Evaluator(Component):
         for inner in inner_parts(self, Evaluator):
             yield from inner.misfits(backbone, pooler, head)
 
+    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
+        """Yield why it cannot score an encoder that names this similarity, each with a remedy."""
+        return iter(())
+
     @abstractmethod
     def prepare(self) -> Prepared | DrivesEncoder:
         """Read all data. Raises `DataError` with file and line.

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
-from sentbed import DataError, FilePath, RunError, locate
+from sentbed import DataError, FilePath, locate
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
@@ -30,7 +30,6 @@ from sentbed_evaluators.similarities import (
     in_parts,
     is_cosine,
     most_similar,
-    similarity_name,
 )
 from sentbed_evaluators.text_lines import Hashes, read_lines
 
@@ -92,6 +91,14 @@ class Bitext(Evaluator):
         if self.neighbours < 1:
             yield f"`neighbours` is {self.neighbours}; give at least one (the paper's is 4)"
         yield from self._files(1).problems()
+
+    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
+        """Yield that a margin is a ratio of cosines, and the encoder's similarity another."""
+        if self.score == "margin" and not is_cosine(similarity):
+            yield (
+                f'`score = "margin"` is a ratio of cosines, and the encoder\'s similarity is '
+                f"`{similarity.name}`; take `score` out, or the encoder's `similarity`"
+            )
 
     def prepare(self) -> Prepared:
         """Read both files; raises `DataError`, with file and line, also if they are not parallel."""
@@ -185,15 +192,7 @@ class Bitext(Evaluator):
     def _search_by(
         self, similarity: Similarity | None, vectors: Vectors
     ) -> tuple[list[int], list[int]]:
-        """Return what `_search` does, by another similarity than the cosine.
-
-        Raises `RunError` for a margin, which is a ratio of cosines.
-        """
-        if self.score == "margin":
-            raise RunError(
-                f'`score = "margin"` is a ratio of cosines, and the encoder\'s similarity is '
-                f"`{similarity_name(similarity)}`; take `score` out, or the encoder's `similarity`"
-            )
+        """Return what `_search` does, by another similarity than the cosine."""
         first, second = encoded(vectors, "first"), encoded(vectors, "second")
         forward = most_similar(similarity, first, in_parts(second), 1)
         backward = most_similar(similarity, second, in_parts(first), 1)

@@ -16,6 +16,7 @@ from sentbed.protocols import (
     Prepared,
     RaggedVectors,
     Score,
+    Similarity,
     Texts,
     TextTask,
     Vectors,
@@ -83,8 +84,9 @@ class Retrieval(Evaluator):
     protocol (default: not stated). Checkpoints are chosen on `dev` or `train` only."""
     k: tuple[int, ...] = (1, 5, 10, 100)
     """Ranks at which the measures are cut off; MAP at the highest of them only."""
-    similarity: Literal["cosine", "dot"] = "cosine"
-    """Similarity that ranks documents, where the encoder names none: `cosine`, or the inner product `dot`."""
+    similarity: Literal["cosine", "dot"] | None = None
+    """Similarity that ranks documents, where the encoder names none: `cosine`, or the inner product `dot`;
+    default: `cosine`."""
     title: bool = True
     """For a folder: whether a document is its title, a space and its text, as in BEIR, or its text alone."""
     columns: tuple[str, str] = ("sentence1", "sentence2")
@@ -114,7 +116,7 @@ class Retrieval(Evaluator):
         """Yield problems with files and parameters."""
         if not self.k or min(self.k) < 1 or len(set(self.k)) != len(self.k):
             yield f"`k` is {list(self.k)!r}; give different ranks from 1 on, such as [1, 5, 10, 100]"
-        if self.similarity not in ("cosine", "dot"):
+        if self.similarity not in (None, "cosine", "dot"):
             yield f"`similarity` is {self.similarity!r}; use `cosine` or `dot`"
         try:
             path = locate(self.path)
@@ -127,6 +129,19 @@ class Retrieval(Evaluator):
         if self.split not in (None, "train", "dev", "test"):
             yield f"`split` is {self.split!r}, but a file of pairs is `train`, `dev` or `test`"
         yield from self._file.problems()
+
+    def similarity_misfits(self, similarity: Similarity) -> Iterator[str]:
+        """Yield that the encoder names another similarity than `similarity`."""
+        if self.similarity not in (None, similarity.name):
+            yield (
+                f"`similarity` of the evaluator `{self.name}` is `{self.similarity}`, and the encoder names "
+                f"`{similarity.name}`; take one of them out"
+            )
+
+    @property
+    def _unnamed(self) -> Literal["cosine", "dot"]:
+        """The similarity of encoders that name none."""
+        return self.similarity or "cosine"
 
     def prepare(self) -> Prepared:
         """Read queries, documents and judgements; raises `DataError` with file and line."""
@@ -238,7 +253,7 @@ class Retrieval(Evaluator):
         own_documents = np.array(collection.own_documents)[:, None]
         # One more, since the query's own document may be among them.
         most = max(self.k) + 1
-        places = most_similar(similarity, queries, chunks(), most, self.similarity)
+        places = most_similar(similarity, queries, chunks(), most, self._unnamed)
         excluded = places == own_documents
         order = np.argsort(excluded, axis=1, kind="stable")
         ranked: NDArray[np.int64] = np.take_along_axis(
@@ -262,7 +277,7 @@ class Retrieval(Evaluator):
         for metric, k in (*cuts, ("map", max(self.k))):
             values = ranking.measure(metric, k)
             protocol: dict[str, Any] = {
-                "similarity": self.similarity,
+                "similarity": self._unnamed,
                 "formula": FORMULAS[metric],
                 "ties": "the earlier document first",
                 **self._protocol(collection),

@@ -30,9 +30,9 @@ class Contrastive(Loss):
     """The divisor of the similarities, > 0: 0.05 in SimCSE, 0.01 in Sentence-T5. A table learns its
     logarithm: `{ initial = 1.0, min = 0.01, max = 100.0 }`, which are the defaults. The value is clamped to
     the bounds, but the gradient ignores them, so that the parameter can return from a bound."""
-    similarity: Literal["cosine", "dot"] = "cosine"
-    """Similarity of encoders that name none: `cosine`, or the plain dot product (for vectors that the head has
-    normalised, or on purpose)."""
+    similarity: Literal["cosine", "dot"] | None = None
+    """Similarity of encoders that name none: `cosine`, or the plain dot product `dot` (for vectors that the head
+    has normalised, or on purpose); default: `cosine`."""
     symmetric: bool = False
     """Also rank the anchors of the batch for each positive, and average both directions."""
     margin: float = attrs.field(default=0.0, validator=ge(0))
@@ -61,19 +61,6 @@ class Contrastive(Loss):
     )
     """The similarity that the encoder names, in the place of `similarity`; see `compared_by`."""
 
-    def check(self) -> Iterator[str]:
-        """Yield what is wrong with these fields together."""
-        threshold = self.false_negative_threshold
-        if (
-            threshold is not None
-            and self.similarity == "cosine"
-            and not -1 < threshold < 1
-        ):
-            yield (
-                f"`false_negative_threshold` is {threshold!r}, and a cosine lies between -1 and 1; "
-                "choose a number in between, such as 0.9, or take it out"
-            )
-
     def remarks(self) -> Iterator[str]:
         """Yield a setting that does nothing."""
         if self.hardness == 0 and self.hardness_of != "own":
@@ -99,6 +86,24 @@ class Contrastive(Loss):
         """Return the loss of this similarity."""
         return attrs.evolve(self, of_encoder=similarity)
 
+    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+        """Yield what contradicts the similarity."""
+        is_cosine = self.similarity != "dot"
+        if self.of_encoder is not None:
+            is_cosine = self.of_encoder.traits.formula == "cosine"
+            name = self.of_encoder.name
+            if self.similarity not in (None, name):
+                yield (
+                    f"`similarity` of the loss `{self.name}` is `{self.similarity}`, and the encoder names "
+                    f"`{name}`; take one of them out"
+                )
+        threshold = self.false_negative_threshold
+        if threshold is not None and is_cosine and not -1 < threshold < 1:
+            yield (
+                f"`false_negative_threshold` is {threshold!r}, and a cosine lies between -1 and 1; "
+                "choose a number in between, such as 0.9, or take it out"
+            )
+
     @property
     def masked(self) -> bool:
         """Whether the rows of a batch may have denominators of different sizes."""
@@ -110,7 +115,7 @@ class Contrastive(Loss):
 
         return {
             "temperature": temperature_module(self.temperature),
-            "similarity": self.of_encoder or Products(self.similarity == "cosine"),
+            "similarity": self.of_encoder or Products(self.similarity != "dot"),
             "symmetric": self.symmetric,
             "margin": self.margin,
             "hard_negatives": self.hard_negatives,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, ge, le
+from sentbed.errors import listed
 from sentbed.protocols import Loss, LossTraits, Module
 
 from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
@@ -15,7 +17,7 @@ from sentbed_losses.nested_loss_base import VECTORS, Nested, inner_module
 class Flops(Nested):
     """Another loss, and a regulariser that makes vectors sparse: FLOPS of their dot products (SPLADE).
 
-    For vectors with components a_ij >= 0 of N texts, FLOPS = sum_j (sum_i a_ij / N)^2. The loss is
+    For vectors with components a_ij of N texts, FLOPS = sum_j (sum_i |a_ij| / N)^2. The loss is
 
         loss + s * (query_weight * FLOPS(queries) + document_weight * FLOPS(documents))
 
@@ -37,6 +39,17 @@ class Flops(Nested):
     """Column of the queries."""
     warmup: float = attrs.field(default=1 / 3, validator=and_(ge(0), le(1)))
     """Part of the stage's steps in which both weights grow from 0, quadratically, in [0, 1]."""
+
+    def check(self) -> Iterator[str]:
+        """Yield why a column's FLOPS would have no gradient."""
+        yield from super().check()
+        keys = sorted(self.loss.traits.keys)
+        if keys:
+            columns = listed(keys)
+            yield (
+                f"the loss `{self.loss.name}` has a moving average encode {columns}, without gradient, so that "
+                "nothing would make their vectors sparse; use `queue` or `info-nce` in its place"
+            )
 
     @property
     def traits(self) -> LossTraits:

@@ -9,6 +9,7 @@ import attrs
 from attrs.validators import and_, ge, lt
 from sentbed.protocols import LossTraits
 
+from sentbed_losses.contrastive_base import Contrastive
 from sentbed_losses.queue import Queue
 
 
@@ -41,5 +42,5 @@ class Momentum(Queue):
         )
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
-        """Yield nothing: the moving average may belong to a tower that is trained."""
-        yield from ()
+        """Yield what contrastive losses say: the moving average may belong to a tower that is trained."""
+        yield from Contrastive.misfits(self, batch_size, fixed)

@@ -46,7 +46,6 @@ class Queue(Contrastive):
 
     def check(self) -> Iterator[str]:
         """Yield what is wrong with these fields together."""
-        yield from super().check()
         if self.in_batch:
             return
         if self.size == 0:
@@ -85,6 +84,7 @@ class Queue(Contrastive):
 
     def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
         """Yield why the memory cannot work in a stage with these batches and these `fixed` columns."""
+        yield from super().misfits(batch_size, fixed)
         if self.size and "positive" not in fixed:
             yield (
                 f"the loss `{self.name}` remembers the positives of earlier steps, but this stage trains the "

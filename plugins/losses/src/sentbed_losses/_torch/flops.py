@@ -92,8 +92,10 @@ class StatefulFlopsLoss(FlopsLoss):
 
 
 def flops(vectors: torch.Tensor) -> torch.Tensor:
-    """Return the sum of the squared means of the components, of which none is negative."""
-    return vectors.mean(dim=0).square().sum()
+    """Return the sum of the squared means of the components' absolute values."""
+    # At 0 the gradient is that of a positive component, as in the papers' models; that of `abs` is 0 there.
+    sizes = torch.where(vectors < 0, -vectors, vectors)
+    return sizes.mean(dim=0).square().sum()
 
 
 def _active(vectors: torch.Tensor) -> torch.Tensor:
