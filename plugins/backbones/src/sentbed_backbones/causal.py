@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from sentbed.protocols import BuildContext, BuiltBackbone
@@ -21,10 +20,10 @@ class Causal(CausalTransformer):
     `attention` says otherwise.
     """
 
-    name: ClassVar[str] = "causal"
-    random_positions: ClassVar[int | None] = 2048
-    head_in_files: ClassVar[bool | None] = True
-    blocks: ClassVar[Mapping[str, int]] = MappingProxyType(
+    name = "causal"
+    random_positions = 2048
+    head_in_files = True
+    blocks = MappingProxyType(
         {"tiny": 2, "mini": 4, "7b": 32, "13b": 40, "30b": 60, "65b": 80}
     )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from sentbed.protocols import BuildContext, BuiltBackbone
@@ -21,11 +20,11 @@ class Opt(CausalTransformer):
     512).
     """
 
-    name: ClassVar[str] = "opt"
-    papers: ClassVar[tuple[str, ...]] = ("zhang2022opt",)
-    random_positions: ClassVar[int | None] = 2048
-    head_in_files: ClassVar[bool | None] = False
-    blocks: ClassVar[Mapping[str, int]] = MappingProxyType(
+    name = "opt"
+    papers = ("zhang2022opt",)
+    random_positions = 2048
+    head_in_files = False
+    blocks = MappingProxyType(
         {
             "tiny": 2,
             "mini": 4,

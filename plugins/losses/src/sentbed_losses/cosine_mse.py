@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Loss, Module
 
@@ -19,7 +17,7 @@ class CosineMSE(Loss):
     Source: Reimers and Gurevych 2019 (SBERT), section 3, regression objective.
     """
 
-    name: ClassVar[str] = "cosine-mse"
+    name = "cosine-mse"
     traits = scored_pairs("reimers2019sbert")
 
     def build(self, width: int) -> Module:

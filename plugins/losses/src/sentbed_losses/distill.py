@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, optional
@@ -25,7 +25,7 @@ class Distill(Taught):
     Source: Reimers and Gurevych 2020 (`mse`).
     """
 
-    name: ClassVar[str] = "distill"
+    name = "distill"
 
     distance: Literal["mse", "l2", "cosine"] = "mse"
     """`mse`: the mean squared difference of components. `l2`: Euclidean. `cosine`: 1 - cosine."""

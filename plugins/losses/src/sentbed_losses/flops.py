@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from attrs.validators import and_, ge, le
 from sentbed.protocols import Loss, LossTraits, Module
@@ -25,7 +23,7 @@ class Flops(Nested):
     Source: Paria et al. 2020, equation 4; Formal et al. 2021 (SPLADE v2), section 2.3.
     """
 
-    name: ClassVar[str] = "flops"
+    name = "flops"
 
     loss: Loss
     """The inner loss: `{ use = "info-nce", similarity = "dot", temperature = 1.0 }`."""

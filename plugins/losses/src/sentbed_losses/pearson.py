@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Loss, Module
 
@@ -26,7 +24,7 @@ class Pearson(Loss):
     Source: Zhang and Li 2024 (Pcc-tuning).
     """
 
-    name: ClassVar[str] = "pearson"
+    name = "pearson"
     traits = scored_pairs("zhang2024pcctuning")
 
     def build(self, width: int) -> Module:

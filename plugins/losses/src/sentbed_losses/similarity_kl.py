@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import optional
@@ -28,7 +28,7 @@ class SimilarityKL(Taught):
     Source: Lin et al. 2020, section 4.
     """
 
-    name: ClassVar[str] = "similarity-kl"
+    name = "similarity-kl"
 
     candidates: Literal["batch", "row"] = "batch"
     """`batch`: every positive and hard negative of the batch. `row`: the row's own positive and hard

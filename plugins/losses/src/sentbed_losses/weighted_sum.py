@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len
@@ -21,7 +20,7 @@ class WeightedSum(Nested):
     average (`momentum`) can only be alone in a sum.
     """
 
-    name: ClassVar[str] = "sum"
+    name = "sum"
 
     losses: tuple[Loss, ...] = attrs.field(validator=min_len(1))
     """The losses: `[{ use = "info-nce" }, { use = "spread-out" }]`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Similarity, SimilarityTraits, Tensor
 
@@ -15,7 +13,7 @@ class Cosine(Similarity):
     It is from -1 to 1, and 0 of a vector of zeros. An encoder has it that names no similarity.
     """
 
-    name: ClassVar[str] = "cosine"
+    name = "cosine"
     traits = SimilarityTraits(
         compares=frozenset({"vector", "sparse"}), formula="cosine"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs.validators import ge, gt, optional
@@ -31,7 +31,7 @@ class EmbedFilter(Transform):
     Source: Wu et al. (2026), arXiv 2606.07502.
     """
 
-    name: ClassVar[str] = "embed-filter"
+    name = "embed-filter"
     traits = ComponentTraits(cites=("wu2026embedfilter",))
 
     tau: float = attrs.field(default=2.0, validator=gt(1))

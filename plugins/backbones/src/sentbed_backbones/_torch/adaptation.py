@@ -20,6 +20,7 @@ from sentbed import ModelError
 from sentbed.errors import NotFiniteError, suggest
 from sentbed.helpers import foreign, read_file
 from sentbed_common import is_finite_tensor
+from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from sentbed_backbones._torch.weight_dtypes import cast
@@ -75,7 +76,7 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
         linear = [
             n
             for n, module in model.named_modules()
-            if isinstance(module, torch.nn.Linear | Conv1D)
+            if isinstance(module, nn.Linear | Conv1D)
         ]
         for target in targets:
             if not any(f".{name}".endswith(f".{target}") for name in linear):
@@ -148,7 +149,7 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
                 weight = weights[f"{name}.{part}.weight"].to(
                     base.weight.device, torch.float32
                 )
-                getattr(layer, part)["default"].weight = torch.nn.Parameter(
+                getattr(layer, part)["default"].weight = nn.Parameter(
                     weight, requires_grad=trainable
                 )
     return adapted
@@ -297,7 +298,7 @@ def _wrap(
         )
 
 
-def _weights(model: Any) -> dict[str, torch.Tensor]:
+def _weights(model: Any) -> dict[str, Tensor]:
     # Otherwise peft would ask the hub for the size of the vocabulary.
     return dict(peft.get_peft_model_state_dict(model, save_embedding_layers=False))
 
@@ -348,8 +349,8 @@ def _with_layers(
 
 
 def _without_head(
-    model: Any, config: peft.LoraConfig, weights: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
+    model: Any, config: peft.LoraConfig, weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Rename the weights of an adapter trained on the model with a head, whose layer names have a prefix."""
     inner = f"{model.base_model_prefix}."
     start = "base_model.model."
@@ -366,7 +367,7 @@ def _without_head(
 
 
 def _require_fit(
-    model: peft.PeftModel, weights: Mapping[str, torch.Tensor], directory: Path
+    model: peft.PeftModel, weights: Mapping[str, Tensor], directory: Path
 ) -> None:
     expected = _weights(model)
     variants = any(
@@ -396,14 +397,14 @@ def _require_fit(
         )
 
 
-def _is_4bit(layer: torch.nn.Module) -> bool:
+def _is_4bit(layer: nn.Module) -> bool:
     # By name, since bitsandbytes may not be installed; peft's wrapper has the same weight.
     return type(
         getattr(layer, "weight", None)
     ).__name__ == "Params4bit" and not isinstance(layer, LoraLayer)
 
 
-def _in_fp32(layer: Any) -> torch.Tensor:
+def _in_fp32(layer: Any) -> Tensor:
     if not _is_4bit(layer):
         return layer.weight.float()  # type: ignore[no-any-return]
     import bitsandbytes
@@ -413,13 +414,13 @@ def _in_fp32(layer: Any) -> torch.Tensor:
         "call `prepare_4bit` before the first pass"
     )
     state.dtype = torch.float32
-    dequantised: torch.Tensor = bitsandbytes.functional.dequantize_4bit(
+    dequantised: Tensor = bitsandbytes.functional.dequantize_4bit(
         layer.weight.data, state
     )
     return dequantised
 
 
-def _with_weight(layer: Any, weight: torch.Tensor) -> Any:
+def _with_weight(layer: Any, weight: Tensor) -> Any:
     """Return an unquantised layer of the same kind with this weight."""
     if _is_4bit(layer):
         bias, turned = layer.bias, issubclass(layer.source_cls, Conv1D)
@@ -427,20 +428,20 @@ def _with_weight(layer: Any, weight: torch.Tensor) -> Any:
             layer = (
                 Conv1D(layer.out_features, layer.in_features)
                 if turned
-                else torch.nn.Linear(layer.in_features, layer.out_features)
+                else nn.Linear(layer.in_features, layer.out_features)
             )
         layer.bias = bias
         weight = weight.T.contiguous() if turned else weight
-    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    layer.weight = nn.Parameter(weight, requires_grad=False)
     return layer
 
 
-def _layers(model: Any) -> torch.nn.ModuleList:
+def _layers(model: Any) -> nn.ModuleList:
     for path in LAYERS:
         module = model
         for name in path.split("."):
             module = getattr(module, name, None)
-        if isinstance(module, torch.nn.ModuleList):
+        if isinstance(module, nn.ModuleList):
             return module
     raise ModelError(
         f"the layers of a `{model.config.model_type}` cannot be found (looked for "
@@ -448,12 +449,12 @@ def _layers(model: Any) -> torch.nn.ModuleList:
     )
 
 
-def _embeddings(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+def _embeddings(module: nn.Module) -> Iterator[nn.Module]:
     """Yield the embeddings outside the layers."""
     for child in module.children():
-        if isinstance(child, torch.nn.Embedding):
+        if isinstance(child, nn.Embedding):
             yield child
-        elif not isinstance(child, torch.nn.ModuleList):
+        elif not isinstance(child, nn.ModuleList):
             yield from _embeddings(child)
 
 

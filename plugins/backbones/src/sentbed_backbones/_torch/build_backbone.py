@@ -10,6 +10,7 @@ import transformers
 from sentbed import ModelError, SentbedError, locate
 from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_common import hub_errors
+from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from sentbed_backbones._torch.built_transformer import Family, base_of, quiet
@@ -94,7 +95,7 @@ def _mark_four_bits(model: Any) -> None:
     """Freeze a model, and note the bytes that the weights of its linear layers take in NF4."""
     model.requires_grad_(False)
     for layer in model.modules():
-        if not isinstance(layer, torch.nn.Linear | Conv1D):
+        if not isinstance(layer, nn.Linear | Conv1D):
             continue
         count = layer.weight.numel()
         scales = -(-count // QUANTISED_BLOCK)

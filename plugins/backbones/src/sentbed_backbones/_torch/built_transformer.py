@@ -26,6 +26,7 @@ from sentbed.protocols import (
     Module,
     TokenStates,
 )
+from torch import Tensor
 
 from sentbed_backbones._torch.int8_products import Int8Products
 from sentbed_backbones._torch.interventions import Acting, acting
@@ -304,7 +305,7 @@ class BuiltTransformer(BuiltBackbone):
             by_length.setdefault(len(ids), []).append(np.where(replaced, drawn, ids))
         batches = [torch.from_numpy(np.stack(rows)) for rows in by_length.values()]
 
-        def encode() -> torch.Tensor:
+        def encode() -> Tensor:
             with torch.inference_mode():
                 return torch.cat(
                     [self._vectors_of(packed(batch, None)) for batch in batches]
@@ -318,9 +319,9 @@ class BuiltTransformer(BuiltBackbone):
             "texts": digest,
         }
 
-    def _vectors_of(self, states: TokenStates) -> torch.Tensor:
+    def _vectors_of(self, states: TokenStates) -> Tensor:
         """Return the last token's states of a causal model, the decoder's or the mean of all tokens'."""
-        vectors: torch.Tensor
+        vectors: Tensor
         if states.decoder_state is not None:
             vectors = states.decoder_state
         elif self.family.predicts_next:

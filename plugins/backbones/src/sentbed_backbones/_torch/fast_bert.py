@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import transformers
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
@@ -21,7 +22,7 @@ ATTENTION_TOKENS = 64
 """Smallest number of tokens in one attention product, in bf16 on a processor with AMX."""
 
 
-class FastBert(torch.nn.Module):
+class FastBert(nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a plain BERT or RoBERTa, eval mode."""
 
     reentrant = True
@@ -80,9 +81,7 @@ class FastBert(torch.nn.Module):
                 )
             )
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the last layer's states."""
         rows = len(input_ids)
         group = self.group(input_ids, attention_mask)
@@ -125,9 +124,7 @@ class FastBert(torch.nn.Module):
             states[-1], attention_mask, tuple(states[:-1]) if self.keep_layers else None
         )
 
-    def position(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> torch.Tensor:
+    def position(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return the position embeddings, `(length, width)` or `(batch, length, width)`."""
         if self.padding is None:
             if attention_mask is None:
@@ -138,13 +135,11 @@ class FastBert(torch.nn.Module):
             counted.cumsum(1) * counted + self.padding, self.positions
         )
 
-    def blind(self, seen: torch.Tensor) -> torch.Tensor:
+    def blind(self, seen: Tensor) -> Tensor:
         """Return what is added to scores: -inf where not `seen`."""
         return torch.where(seen, 0.0, -torch.inf).to(self.attention)
 
-    def group(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> int:
+    def group(self, input_ids: Tensor, attention_mask: Tensor | None) -> int:
         """Return how many sentences share one attention product, masked from each other.
 
         Attention over 14 tokens is too small a product for AMX: several sentences at a time are 20 to 50 %
@@ -162,7 +157,7 @@ class FastBert(torch.nn.Module):
             else 1
         )
 
-    def normalize(self, hidden: torch.Tensor, norm: Any) -> torch.Tensor:
+    def normalize(self, hidden: Tensor, norm: Any) -> Tensor:
         """Apply layer normalisation."""
         weight, bias = norm
         return functional.layer_norm(

@@ -15,6 +15,7 @@ import attrs
 import torch
 import transformers
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_backbones._torch.interventions import (
@@ -27,9 +28,9 @@ from sentbed_backbones._torch.interventions import (
 )
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 
-Norm: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-Cast: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+Norm: TypeAlias = Callable[[Tensor], Tensor]
+Cast: TypeAlias = Callable[[Tensor], Tensor]
+Pair: TypeAlias = tuple[Tensor, Tensor]
 
 TOKENS_BEHIND_A_PREFIX = 48
 """Approximate number of tokens in one attention product after a shared prefix, on a processor."""
@@ -60,13 +61,13 @@ class Layer(NamedTuple):
 class Past(NamedTuple):
     """The cached states of a prefix, for the rows that follow it."""
 
-    ids: torch.Tensor
+    ids: Tensor
     """Token ids of the prefix, `(shared,)`."""
     turns: Pair | None
     """RoPE's rotations of the prefix; with some kinds of scaling they depend on the total length."""
     attended: list[Pair]
     """Keys and values of each layer, each `(1, shared, heads, width of a head)`."""
-    states: list[torch.Tensor]
+    states: list[Tensor]
     """The states to return for the prefix, each `(1, shared, width)`."""
 
 
@@ -78,7 +79,7 @@ class Change:
     places: Collection[Place]
     act: Function
 
-    def __call__(self, place: Place, states: torch.Tensor, length: int) -> torch.Tensor:
+    def __call__(self, place: Place, states: Tensor, length: int) -> Tensor:
         """Return the states at a place, `(batch * length, width)`."""
         if place not in self.places:
             return states
@@ -89,7 +90,7 @@ class Change:
         return changed if len(states) == first else torch.cat([changed, states[first:]])
 
 
-class FastCausal(torch.nn.Module):
+class FastCausal(nn.Module):
     """`module(input_ids, attention_mask | None, prefix | None) -> TokenStates` of an OPT or LLaMA, eval mode.
 
     Attention is causal, unless the configuration says `is_causal` = false; then there must be no prefix.
@@ -121,10 +122,10 @@ class FastCausal(torch.nn.Module):
         self.acting = acting
         self.past: Past | None = None
         self.norm_before = True
-        self.positions: torch.Tensor | None = None
+        self.positions: Tensor | None = None
         self.project_in: Linear | None = None
         self.project_out: Linear | None = None
-        self.rotary: torch.nn.Module | None = None
+        self.rotary: nn.Module | None = None
         self.heads = self.key_heads = model.config.num_attention_heads
         if type(model) is transformers.OPTModel:
             self._take_opt(model.decoder, products)
@@ -183,9 +184,9 @@ class FastCausal(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        prefix: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        prefix: Tensor | None = None,
         auxiliary: Batch | None = None,
     ) -> TokenStates:
         """Return the last layer's states; each row begins with those of `prefix`, `(shared,)`.
@@ -204,9 +205,9 @@ class FastCausal(torch.nn.Module):
 
     def states(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        prefix: torch.Tensor | None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        prefix: Tensor | None,
         act: Function | None,
     ) -> TokenStates:
         """Return the states of prefix and rows; `act` changes those of the rows on the way."""
@@ -214,7 +215,7 @@ class FastCausal(torch.nn.Module):
         shared = 0 if prefix is None else len(prefix)
         turns = self.turns(shared + length)
         past = self.remember(prefix, turns) if prefix is not None and shared else None
-        mask: torch.Tensor | None
+        mask: Tensor | None
         if attention_mask is not None and not (
             self.causal and attention_mask[:, 0].all()
         ):
@@ -251,7 +252,7 @@ class FastCausal(torch.nn.Module):
             states[-1], attention_mask, tuple(states) if self.keeps_layers else None
         )
 
-    def remember(self, prefix: torch.Tensor, turns: Pair | None) -> Past:
+    def remember(self, prefix: Tensor, turns: Pair | None) -> Past:
         """Return the cached states of the prefix, computed again unless it is the previous one."""
         shared = len(prefix)
         turns_of_prefix = (
@@ -275,15 +276,15 @@ class FastCausal(torch.nn.Module):
 
     def run(
         self,
-        input_ids: torch.Tensor,
-        places: torch.Tensor,
+        input_ids: Tensor,
+        places: Tensor,
         turns: Pair | None,
-        mask: torch.Tensor | None,
+        mask: Tensor | None,
         group: int,
         past: Past | None,
         attended: list[Pair] | None = None,
         change: Change | None = None,
-    ) -> list[torch.Tensor]:
+    ) -> list[Tensor]:
         """Return the requested states, the last layer's last.
 
         `group` rows attend jointly to `past` and to themselves, under `mask` or, without one, causally or to
@@ -374,7 +375,7 @@ class FastCausal(torch.nn.Module):
             group = TOKENS_ALONE // length if self.words.dtype == torch.bfloat16 else 1
         return max(1, min(group, rows))
 
-    def grouped(self, group: int, length: int, shared: int) -> torch.Tensor:
+    def grouped(self, group: int, length: int, shared: int) -> Tensor:
         """Return the mask of rows that share one attention product after a prefix."""
         place = torch.arange(group * length, device=self.words.device)
         same_row = place[:, None] // length == place // length
@@ -382,9 +383,7 @@ class FastCausal(torch.nn.Module):
             same_row & (place[:, None] >= place) if self.causal else same_row, shared
         )
 
-    def padded(
-        self, real: torch.Tensor, shared: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def padded(self, real: Tensor, shared: int) -> tuple[Tensor, Tensor]:
         """Return the positions, `(batch, length)`, and the mask of rows padded on either side."""
         itself = torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
         seen = (
@@ -394,7 +393,7 @@ class FastCausal(torch.nn.Module):
         # A padded position attends to itself: some attention kernels fail if a position attends to nothing.
         return places, self.additive(seen & real[:, None, None, :] | itself, shared)
 
-    def additive(self, seen: torch.Tensor, shared: int) -> torch.Tensor:
+    def additive(self, seen: Tensor, shared: int) -> Tensor:
         """Return the additive mask that leaves visible what `seen` keeps, and the whole prefix."""
         mask = self.words.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
         return functional.pad(mask, (shared, 0))
@@ -409,9 +408,7 @@ class FastCausal(torch.nn.Module):
         return cosine[0], torch.cat([-sine[0, :, :half], sine[0, :, half:]], 1)
 
 
-def _turn(
-    heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor
-) -> torch.Tensor:
+def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return (heads * cosine).addcmul_(heads.roll(heads.shape[-1] // 2, -1), sine)
 
 
@@ -439,7 +436,7 @@ def _rms_norm(norm: Any, cast: Cast) -> Norm:
     weight = cast(norm.weight)
     eps = norm.variance_epsilon
 
-    def normalize(x: torch.Tensor) -> torch.Tensor:
+    def normalize(x: Tensor) -> Tensor:
         if x.device.type != "cpu":
             return functional.rms_norm(x, x.shape[-1:], weight, eps)
         # Three times as fast in bf16 as `rms_norm`, which makes fp32 copies: batch normalisation with each

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
@@ -49,15 +50,15 @@ class DecoderLayer(NamedTuple):
     itself: Linear
     """Self-attention of a single token: value and output in one product."""
     query: Linear
-    key: torch.Tensor
+    key: Tensor
     """Key weights, `(heads, width of a head, width)`."""
-    value: torch.Tensor
+    value: Tensor
     """Value weights, `(heads, width, width of a head)`."""
     join: Linear
     inner: Linear
 
 
-class FastT5(torch.nn.Module):
+class FastT5(nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a T5 or mT5, eval mode.
 
     With `layers`, `TokenStates.layers` is set: the embeddings, then every layer of the encoder, the last
@@ -102,7 +103,7 @@ class FastT5(torch.nn.Module):
             num_buckets=first.relative_attention_num_buckets,
             max_distance=first.relative_attention_max_distance,
         )
-        self.last_bias: tuple[tuple[int, int], torch.Tensor] | None = None
+        self.last_bias: tuple[tuple[int, int], Tensor] | None = None
         self.layers = [self.layer(products, block.layer) for block in encoder.block]
         self.decoder: list[DecoderLayer] = []
         if decodes:
@@ -152,9 +153,7 @@ class FastT5(torch.nn.Module):
         narrow = products.linear(dense.wo.weight)
         return lambda x, other: narrow(widen(x, gate(x)), other)
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states, and the decoder's first output if the decoder is packed."""
         rows, length = input_ids.shape
         seen = (
@@ -195,7 +194,7 @@ class FastT5(torch.nn.Module):
             self.decode(states[-1], seen) if self.decoder else None,
         )
 
-    def decode(self, encoded: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+    def decode(self, encoded: Tensor, seen: Tensor | None) -> Tensor:
         """Return the decoder's first output, `(rows, width)`.
 
         There is only one query, so projecting it onto the encoder's states, and the result onto the values,
@@ -227,7 +226,7 @@ class FastT5(torch.nn.Module):
             hidden = self.feed_forward(layer.inner, hidden)
         return self.normalize(hidden) * self.decoder_norm
 
-    def feed_forward(self, inner: Linear, hidden: torch.Tensor) -> torch.Tensor:
+    def feed_forward(self, inner: Linear, hidden: Tensor) -> Tensor:
         """Return the states after a feed-forward part."""
         return self.bounded(inner(self.normalize(hidden), hidden))
 
@@ -240,7 +239,7 @@ class FastT5(torch.nn.Module):
         small = self.dtype == torch.bfloat16 and self.words.device.type == "cpu"
         return max(1, min(ATTENTION_TOKENS // length, rows)) if small else 1
 
-    def bias(self, length: int, group: int) -> torch.Tensor:
+    def bias(self, length: int, group: int) -> Tensor:
         """Return the position bias of `group` rows, `(1, heads, group * length, group * length)`.
 
         The last one is cached, since batches come in order of length.
@@ -265,11 +264,11 @@ class FastT5(torch.nn.Module):
             )
         return cached[1]
 
-    def blind(self, bias: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    def blind(self, bias: Tensor, seen: Tensor) -> Tensor:
         """Mask `bias` where not `seen`; a row of padding only weighs all tokens alike, as in transformers."""
         return torch.where(seen, bias, torch.finfo(self.dtype).min)
 
-    def normalize(self, hidden: torch.Tensor) -> torch.Tensor:
+    def normalize(self, hidden: Tensor) -> Tensor:
         """Divide by the root mean square, computed in fp32; the norm's weights are in the next product."""
         length = torch.linalg.vector_norm(
             hidden, dim=-1, keepdim=True, dtype=torch.float32
@@ -278,7 +277,7 @@ class FastT5(torch.nn.Module):
             self.dtype
         )
 
-    def bounded(self, hidden: torch.Tensor) -> torch.Tensor:
+    def bounded(self, hidden: Tensor) -> Tensor:
         """Clamp the states in fp16."""
         return (
             hidden.clamp(-LARGEST_FP16, LARGEST_FP16)
@@ -287,8 +286,8 @@ class FastT5(torch.nn.Module):
         )
 
 
-def _behind(norm: Any, *parts: Any) -> torch.Tensor:
+def _behind(norm: Any, *parts: Any) -> Tensor:
     """Return the weights of linear layers after a norm, multiplied by the norm's weights, in fp32."""
     weight = torch.cat([part.weight.detach().float() for part in parts])
-    folded: torch.Tensor = weight * norm.weight.detach().float()
+    folded: Tensor = weight * norm.weight.detach().float()
     return folded

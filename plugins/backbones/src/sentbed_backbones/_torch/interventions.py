@@ -11,12 +11,13 @@ import torch
 from sentbed import ModelError
 from sentbed.helpers import fault, returned
 from sentbed.protocols import BlockStates, Intervention
+from torch import Tensor
 
 Place: TypeAlias = tuple[str, int]
 """Point and block; see `sentbed.protocols.Intervention.places`."""
-Batch: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
+Batch: TypeAlias = tuple[Tensor, Tensor | None]
 """Token ids and mask, each `(batch, length)`."""
-Function: TypeAlias = Callable[[Place, torch.Tensor], torch.Tensor]
+Function: TypeAlias = Callable[[Place, Tensor], Tensor]
 """States `(batch, length, width)` at a place -> those that the pass goes on with."""
 
 INPUT, HEADS = "block-input", "attention-heads"
@@ -34,17 +35,17 @@ class Acting:
     """An intervention of a built backbone."""
 
     component: Intervention
-    function: Callable[[BlockStates], torch.Tensor]
+    function: Callable[[BlockStates], Tensor]
     places: Collection[Place]
     placeholder_id: int | None
     has_auxiliary: bool
 
     def on(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
         auxiliary: Batch | None,
-        run: Callable[[torch.Tensor, torch.Tensor | None, Function], object],
+        run: Callable[[Tensor, Tensor | None, Function], object],
     ) -> Function:
         """Return what changes the states of these rows, given the auxiliary prompt of each.
 
@@ -59,7 +60,7 @@ class Acting:
                 f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "
                 "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
             )
-        recorded: dict[Place, torch.Tensor] = {}
+        recorded: dict[Place, Tensor] = {}
         if auxiliary is not None:
             recorder = Recorder(self.places, last_tokens(*auxiliary))
             with suppress(ReachedError):
@@ -71,7 +72,7 @@ class Acting:
             # The template's is the first one, a text may hold the same token.
             placeholder = (input_ids == self.placeholder_id).int().argmax(1)
 
-        def act(place: Place, states: torch.Tensor) -> torch.Tensor:
+        def act(place: Place, states: Tensor) -> Tensor:
             seen = BlockStates(
                 *place,
                 states,
@@ -104,9 +105,7 @@ def acting(
     )
 
 
-def last_tokens(
-    input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-) -> torch.Tensor:
+def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Return the index of the last token of each row, `(batch,)`, whichever side is padded."""
     rows, length = input_ids.shape
     if attention_mask is None:
@@ -117,12 +116,12 @@ def last_tokens(
 class Recorder:
     """Records the state of the last token at each place; raises `ReachedError` when it has them all."""
 
-    def __init__(self, places: Collection[Place], last: torch.Tensor) -> None:
+    def __init__(self, places: Collection[Place], last: Tensor) -> None:
         self.places = frozenset(places)
         self.rows, self.last = torch.arange(len(last), device=last.device), last
-        self.states: dict[Place, torch.Tensor] = {}
+        self.states: dict[Place, Tensor] = {}
 
-    def __call__(self, place: Place, states: torch.Tensor) -> torch.Tensor:
+    def __call__(self, place: Place, states: Tensor) -> Tensor:
         """Record one place."""
         self.states[place] = states[self.rows, self.last]
         if self.states.keys() == self.places:

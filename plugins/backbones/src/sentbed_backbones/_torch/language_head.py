@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import safe_open
 from sentbed import ModelError
+from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
 BLANK = "_"
@@ -19,10 +20,10 @@ LOGITS = 2**24
 """Largest number of logits computed at a time."""
 
 
-class GivenStates(torch.nn.Module):
+class GivenStates(nn.Module):
     """Stands for the transformer under a head: whatever it is called with, it returns `states`."""
 
-    states: torch.Tensor
+    states: Tensor
 
     @property
     def decoder(self) -> GivenStates:
@@ -69,8 +70,8 @@ class LanguageHead:
         live = live and trained.dtype == torch.float32
         for name, value in dict(_weights(whole, words, trained, files, live)).items():
             owner, _, attribute = name.rpartition(".")
-            shared = isinstance(value, torch.nn.Parameter)
-            weight = value if shared else torch.nn.Parameter(value, requires_grad=False)
+            shared = isinstance(value, nn.Parameter)
+            weight = value if shared else nn.Parameter(value, requires_grad=False)
             setattr(whole.get_submodule(owner), attribute, weight)
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
@@ -108,7 +109,7 @@ class LanguageHead:
         return weights
 
 
-class TrainableHead(torch.nn.Module):
+class TrainableHead(nn.Module):
     """`module(states) -> logits` of a `LanguageHead`, with gradient; see `BuiltBackbone.prediction_head`."""
 
     def __init__(self, head: LanguageHead, tokenizer: Any, shift: int) -> None:
@@ -119,11 +120,11 @@ class TrainableHead(torch.nn.Module):
         self.mask_id = mask_id_of(tokenizer)
         self.special_ids = sorted(set(tokenizer.all_special_ids))
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: Tensor) -> Tensor:
         """Return the fp32 logits `(n, tokens)` of states `(n, width)`."""
         self.given.states = states[:, None]
         ids = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
-        logits: torch.Tensor = self.model(input_ids=ids).logits[:, 0].float()
+        logits: Tensor = self.model(input_ids=ids).logits[:, 0].float()
         return logits
 
 
@@ -161,11 +162,11 @@ class Vocabulary(Sequence[str]):
 
 def _weights(
     whole: Any,
-    words: torch.Tensor,
-    trained: torch.Tensor,
+    words: Tensor,
+    trained: Tensor,
     files: Callable[[], Path | None],
     live: bool,
-) -> Iterator[tuple[str, torch.Tensor]]:
+) -> Iterator[tuple[str, Tensor]]:
     """Yield name and value of each weight of the head; raises `ModelError` if one is nowhere.
 
     With `live`, the weight that is shared with the input embedding is that parameter itself.
@@ -206,7 +207,7 @@ def _weights(
         yield from ((name, value) for name in same)
 
 
-def _read(files: Path, names: set[str]) -> dict[str, torch.Tensor]:
+def _read(files: Path, names: set[str]) -> dict[str, Tensor]:
     """Return the weights of these names in fp32; old files call those of a norm `gamma` and `beta`."""
     old = {
         name.removesuffix(new) + was: name

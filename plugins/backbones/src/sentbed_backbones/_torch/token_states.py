@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from sentbed import ModelError
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
@@ -20,7 +21,7 @@ from sentbed_backbones._torch.interventions import (
 )
 
 
-class EncoderStates(torch.nn.Module):
+class EncoderStates(nn.Module):
     """A bidirectional model.
 
     With `counts`, positions are counted from the mask and passed to the model, so that padding may be on
@@ -35,9 +36,9 @@ class EncoderStates(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        position_ids: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        position_ids: Tensor | None = None,
     ) -> TokenStates:
         """Return the last layer's states, and every layer's if requested.
 
@@ -61,7 +62,7 @@ class EncoderStates(torch.nn.Module):
         )
 
 
-class VocabularyStates(torch.nn.Module):
+class VocabularyStates(nn.Module):
     """A masked language model: logits of the vocabulary in the place of each token's state.
 
     `counts` as in `EncoderStates`.
@@ -72,9 +73,7 @@ class VocabularyStates(torch.nn.Module):
         self.model = model
         self.counts = counts
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the logits of every token, `(batch, length, vocabulary)`."""
         places = {}
         if self.counts and attention_mask is not None:
@@ -85,12 +84,12 @@ class VocabularyStates(torch.nn.Module):
         return TokenStates(output.logits, attention_mask)
 
 
-def positions(attention_mask: torch.Tensor) -> torch.Tensor:
+def positions(attention_mask: Tensor) -> Tensor:
     """Return the position of each token in its text, `(batch, length)`, whichever side is padded."""
     return (attention_mask.cumsum(1) - 1).clamp(min=0)
 
 
-class EncoderDecoderStates(torch.nn.Module):
+class EncoderDecoderStates(nn.Module):
     """T5's encoder and decoder, with the start token as the only decoder input (Sentence-T5, section 3.1)."""
 
     def __init__(self, model: Any, layers: bool) -> None:
@@ -100,9 +99,7 @@ class EncoderDecoderStates(torch.nn.Module):
         start = getattr(model.config, "decoder_start_token_id", None)
         self.start = int(model.config.pad_token_id if start is None else start)
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states and the decoder's first output."""
         shape = (input_ids.shape[0], 1)
         # Exporters of graphs take a fill without a type for fp32.
@@ -124,7 +121,7 @@ class EncoderDecoderStates(torch.nn.Module):
         )
 
 
-class CausalStates(torch.nn.Module):
+class CausalStates(nn.Module):
     """A decoder; positions are counted from the mask, so that padding may be on either side.
 
     With `depth`, the pass ends before block `depth` (from 0): `TokenStates.layers` are the embeddings and the
@@ -147,8 +144,8 @@ class CausalStates(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
         past: Any = None,
         shared: int = 0,
         auxiliary: Batch | None = None,
@@ -164,9 +161,7 @@ class CausalStates(torch.nn.Module):
             return self.unchanged(input_ids, attention_mask, past, shared)
         blocks, places = blocks_of(self.model), self.acting.places
 
-        def run(
-            ids: torch.Tensor, mask: torch.Tensor | None, function: Function
-        ) -> None:
+        def run(ids: Tensor, mask: Tensor | None, function: Function) -> None:
             with hooked(blocks, places, function):
                 self.unchanged(ids, mask)
 
@@ -176,8 +171,8 @@ class CausalStates(torch.nn.Module):
 
     def unchanged(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
         past: Any = None,
         shared: int = 0,
     ) -> TokenStates:
@@ -222,7 +217,7 @@ def blocks_of(model: Any) -> Any:
     lists = {
         name: part
         for name, part in base.named_modules()
-        if isinstance(part, torch.nn.ModuleList)
+        if isinstance(part, nn.ModuleList)
     }
     # A block may have as many experts as the model has blocks.
     outer = [
@@ -239,11 +234,9 @@ def blocks_of(model: Any) -> Any:
     return matching[0]
 
 
-def first_states(
-    model: Any, depth: int, inputs: dict[str, Any]
-) -> tuple[torch.Tensor, ...]:
+def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
     """Return the embeddings and the outputs of blocks 0 to `depth` - 1; no later block is run."""
-    states: list[torch.Tensor] = []
+    states: list[Tensor] = []
 
     def record(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         states.append(arguments[0] if arguments else named["hidden_states"])
@@ -270,7 +263,7 @@ def first_states(
     )
 
 
-class SharedPrefixStates(torch.nn.Module):
+class SharedPrefixStates(nn.Module):
     """A causal model for encoding that computes a shared prefix once and caches it.
 
     `module(input_ids, attention_mask | None, prefix | None)`; the states and mask that it returns begin with
@@ -280,13 +273,13 @@ class SharedPrefixStates(torch.nn.Module):
     def __init__(self, states: CausalStates) -> None:
         super().__init__()
         self.states = states
-        self._prefix: tuple[torch.Tensor, Any, TokenStates] | None = None
+        self._prefix: tuple[Tensor, Any, TokenStates] | None = None
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        prefix: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        prefix: Tensor | None = None,
         auxiliary: Batch | None = None,
     ) -> TokenStates:
         """Return the states of prefix and rows."""
@@ -310,7 +303,7 @@ class SharedPrefixStates(torch.nn.Module):
             ),
         )
 
-    def _computed(self, prefix: torch.Tensor) -> tuple[Any, TokenStates]:
+    def _computed(self, prefix: Tensor) -> tuple[Any, TokenStates]:
         if self._prefix is None or not torch.equal(self._prefix[0], prefix):
             past = DynamicCache()
             states = self.states.unchanged(prefix[None], None, past)
@@ -324,19 +317,19 @@ class SharedLayer(DynamicLayer):
     """The cached keys and values of the prefix; those of the rows are not kept."""
 
     def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
         """Return the prefix's keys and values followed by each row's."""
         assert self.keys is not None
         assert self.values is not None
         return _joined(self.keys, key_states, 2), _joined(self.values, value_states, 2)
 
 
-def _joined(first: torch.Tensor, behind: torch.Tensor, dim: int = 1) -> torch.Tensor:
+def _joined(first: Tensor, behind: Tensor, dim: int = 1) -> Tensor:
     return torch.cat([first.expand(len(behind), *first.shape[1:]), behind], dim)
 
 
-class Read(torch.nn.Module):
+class Read(nn.Module):
     """The states that a pooler gets from a module: chosen layers averaged, the mask token's state.
 
     `readings` has the numbers of the layers to average: the backbone's own, then those that a text may
@@ -362,11 +355,11 @@ class Read(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        *prefix: torch.Tensor,
-        hidden: torch.Tensor | None = None,
-        readings: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        *prefix: Tensor,
+        hidden: Tensor | None = None,
+        readings: Tensor | None = None,
         **auxiliary: Batch,
     ) -> TokenStates:
         """Return the token states for the pooler.
@@ -400,9 +393,7 @@ class Read(torch.nn.Module):
             mask_state=mask_state,
         )
 
-    def _require_fields(
-        self, hidden: torch.Tensor | None, readings: torch.Tensor | None
-    ) -> None:
+    def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
         """Raise `ModelError` if a field of the batch is missing that the vectors depend on."""
         missing = []
         if self.hides and hidden is None:
@@ -415,9 +406,7 @@ class Read(torch.nn.Module):
                 f"`{'` and `'.join(missing)}`; an engine hands over `TokenBatch.keywords` (docs/engines.md)"
             )
 
-    def chosen(
-        self, states: TokenStates, readings: torch.Tensor | None
-    ) -> torch.Tensor:
+    def chosen(self, states: TokenStates, readings: Tensor | None) -> Tensor:
         """Return each row's states in the layers that it reads, `(batch, length, width)`."""
         vectors = self.mean_of_layers(states, self.readings[0])
         for place, numbers in enumerate(self.readings[1:], 1):
@@ -430,10 +419,10 @@ class Read(torch.nn.Module):
         return vectors
 
     @staticmethod
-    def mean_of_layers(states: TokenStates, numbers: tuple[int, ...]) -> torch.Tensor:
+    def mean_of_layers(states: TokenStates, numbers: tuple[int, ...]) -> Tensor:
         """Return the mean of these layers' states, `(batch, length, width)`."""
         if numbers == (-1,):
-            last: torch.Tensor = states.last_hidden_state
+            last: Tensor = states.last_hidden_state
             return last
         assert states.layers is not None
         return (
@@ -441,7 +430,7 @@ class Read(torch.nn.Module):
         )
 
 
-class TemplateDenoising(torch.nn.Module):
+class TemplateDenoising(nn.Module):
     """The states that a pooler gets, with the template's own part taken out of the mask token's.
 
     From the state of each text's mask token it subtracts that of the template without a sentence. What stands
@@ -459,9 +448,9 @@ class TemplateDenoising(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        readings: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        readings: Tensor | None = None,
     ) -> TokenStates:
         """Return the token states for the pooler; `readings` are as in `Read`."""
         states: TokenStates = self.read(input_ids, attention_mask, readings=readings)
@@ -474,9 +463,7 @@ class TemplateDenoising(torch.nn.Module):
             mask_state=states.mask_state - self._noise(lengths, readings)
         )
 
-    def _noise(
-        self, lengths: torch.Tensor, readings: torch.Tensor | None
-    ) -> torch.Tensor:
+    def _noise(self, lengths: Tensor, readings: Tensor | None) -> Tensor:
         """Return the empty template's mask state for texts of these lengths, `(batch, width)`."""
         template = self.template
         ids = torch.tensor(template.ids, device=lengths.device)
@@ -488,7 +475,7 @@ class TemplateDenoising(torch.nn.Module):
         states: TokenStates = self.read.states(
             ids.expand(len(lengths), -1), None, places
         )
-        chosen: torch.Tensor = self.read.chosen(states, readings)
+        chosen: Tensor = self.read.chosen(states, readings)
         return chosen[:, template.mask_place]
 
 

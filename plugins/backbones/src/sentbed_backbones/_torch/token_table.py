@@ -14,6 +14,7 @@ from safetensors import safe_open
 from sentbed import ModelError, locate
 from sentbed.helpers import foreign, sha256
 from sentbed_common import in_safetensors
+from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.loading import HEADS, name_of_embeddings
@@ -40,7 +41,7 @@ beside it."""
 class TokenTable:
     """Rows of tokens, fp32 `(tokens, width)`, with the tokenizer of transformers that numbers them."""
 
-    rows: torch.Tensor
+    rows: Tensor
     tokenizer: Any
     origin: Mapping[str, Any]
     """What the manifest says of where they are from."""
@@ -136,7 +137,7 @@ def _read_tokenizer(directory: Path) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=written)
 
 
-def _read_table(directory: Path) -> torch.Tensor:
+def _read_table(directory: Path) -> Tensor:
     """Return the table of a folder of StaticEmbedding or model2vec, fp32 `(tokens, width)`."""
     file = directory / TABLE_FILE
     if not file.is_file():
@@ -170,7 +171,7 @@ def _read_table(directory: Path) -> torch.Tensor:
     return _required(rows, file)
 
 
-def _mapped_rows(rows: torch.Tensor, mapping: torch.Tensor, file: Path) -> torch.Tensor:
+def _mapped_rows(rows: Tensor, mapping: Tensor, file: Path) -> Tensor:
     """Return the row of each token, by `mapping` `(tokens,)`."""
     if len(mapping) and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows):
         raise ModelError(
@@ -179,7 +180,7 @@ def _mapped_rows(rows: torch.Tensor, mapping: torch.Tensor, file: Path) -> torch
     return rows[mapping]
 
 
-def _required(rows: torch.Tensor, file: Path) -> torch.Tensor:
+def _required(rows: Tensor, file: Path) -> Tensor:
     """Return a table in fp32. Raises `ModelError` if it is not one of finite numbers."""
     if rows.ndim != 2 or not rows.is_floating_point() or not len(rows):
         raise ModelError(
@@ -193,7 +194,7 @@ def _required(rows: torch.Tensor, file: Path) -> torch.Tensor:
     return rows.float()
 
 
-def _input_embeddings(directory: Path) -> torch.Tensor:
+def _input_embeddings(directory: Path) -> Tensor:
     """Return the input embeddings of a model of transformers, fp32; no other weight is read."""
     advice = "check that its files are complete"
     with quiet(), foreign(ModelError, f"`{directory}` cannot be loaded", advice):
@@ -225,6 +226,6 @@ def _keys(directory: Path) -> Iterator[tuple[Path, str]]:
             yield file, name
 
 
-def _read_rows(file: Path, key: str) -> torch.Tensor:
+def _read_rows(file: Path, key: str) -> Tensor:
     with safe_open(file, "pt") as weights:
         return _required(weights.get_tensor(key), file)

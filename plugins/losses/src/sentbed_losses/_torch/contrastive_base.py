@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from sentbed.errors import RunError
 from sentbed.protocols import Similarity, Tensor
+from torch import nn
 from torch.nn import functional
 
 from sentbed_losses._torch.similarity import Products
@@ -26,7 +27,7 @@ class Texts(NamedTuple):
     """`(n,)`, true for an empty slot; None if no slot is empty."""
 
 
-class ContrastiveLoss(torch.nn.Module):
+class ContrastiveLoss(nn.Module):
     """Softmax over similarities, with and without a memory.
 
     `temperature` is a module that returns the temperature, a float or a scalar tensor; `similarity` has the
@@ -36,7 +37,7 @@ class ContrastiveLoss(torch.nn.Module):
 
     def __init__(
         self,
-        temperature: torch.nn.Module,
+        temperature: nn.Module,
         similarity: Similarity | Products,
         symmetric: bool,
         margin: float,

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 
 from sentbed_losses._torch.similarity import correlation, pairwise_cosine
 from sentbed_losses.columns import SCORE
 
 
-class CosineMSELoss(torch.nn.Module):
+class CosineMSELoss(nn.Module):
     """See `sentbed_losses.cosine_mse.CosineMSE`."""
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs: Mapping[str, Tensor]) -> LossOutput:
         """Return the mean loss of a batch with `anchor`, `positive` and `score`."""
         cosine = pairwise_cosine(inputs["anchor"], inputs["positive"])
         score = inputs[SCORE].to(torch.float32)

@@ -7,18 +7,19 @@ from collections.abc import Mapping
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_losses._torch.similarity import unit
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
 
-class GistLoss(torch.nn.Module):
+class GistLoss(nn.Module):
     """See `sentbed_losses.gist.Gist`; `temperature` is a module that returns the temperature."""
 
     def __init__(
         self,
-        temperature: torch.nn.Module,
+        temperature: nn.Module,
         margin: float,
         margin_kind: str,
         contrast_anchors: bool,
@@ -34,7 +35,7 @@ class GistLoss(torch.nn.Module):
         if contrast_positives:
             self.contrasts.append(("positive", "positive"))
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Mapping[str, Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""
         units = {
             name: unit(value) for name, value in vectors.items() if value.ndim == 2
@@ -75,6 +76,6 @@ class GistLoss(torch.nn.Module):
             "accuracy": (kept.argmax(dim=1) == place).to(torch.float32).mean(),
             "negatives": (kept > -math.inf).to(torch.float32).sum(dim=1).mean() - 1,
         }
-        if isinstance(temperature, torch.Tensor):
+        if isinstance(temperature, Tensor):
             metrics["temperature"] = temperature.detach()
         return LossOutput(loss, metrics)

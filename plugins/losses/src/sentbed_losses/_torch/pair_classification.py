@@ -6,17 +6,18 @@ from collections.abc import Mapping
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 from torch.nn import functional
 
 
-class PairClassificationLoss(torch.nn.Module):
+class PairClassificationLoss(nn.Module):
     """See `sentbed_losses.pair_classification.PairClassification`."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.classifier = torch.nn.Linear(2 * width, 2)
+        self.classifier = nn.Linear(2 * width, 2)
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Mapping[str, Tensor]) -> LossOutput:
         """Return the mean loss of a batch; `vectors` has `anchor` and `positive`."""
         anchor, positive = (
             vectors[name].to(torch.float32) for name in ("anchor", "positive")

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor
 
 from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
 
@@ -22,7 +23,7 @@ class QueueLoss(ContrastiveLoss):
         self.size = size
         self.in_batch = in_batch
 
-    def initial_state(self) -> dict[str, torch.Tensor]:
+    def initial_state(self) -> dict[str, Tensor]:
         """Return an empty memory.
 
         `memory` `(size, width)` is a ring buffer of vectors ready to be compared, `filled` the number of
@@ -39,7 +40,7 @@ class QueueLoss(ContrastiveLoss):
         return state
 
     def forward(
-        self, vectors: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]
+        self, vectors: Mapping[str, Tensor], state: Mapping[str, Tensor]
     ) -> LossOutput:
         """Return the mean loss of a batch and the memory with its positives; see `InfoNCELoss`."""
         columns = self.columns(vectors)
@@ -49,8 +50,8 @@ class QueueLoss(ContrastiveLoss):
         return LossOutput(loss, metrics, self.enqueue(columns["positive"], state))
 
     def enqueue(
-        self, positive: Texts, state: Mapping[str, torch.Tensor]
-    ) -> dict[str, torch.Tensor]:
+        self, positive: Texts, state: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
         """Return the memory with a batch written over its oldest slots."""
         vectors = positive.vectors.detach()[-self.size :]
         places = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 
@@ -12,26 +13,26 @@ class Products:
     def __init__(self, cosine: bool) -> None:
         self.cosine = cosine
 
-    def normalize(self, vectors: torch.Tensor) -> torch.Tensor:
+    def normalize(self, vectors: Tensor) -> Tensor:
         """Return the vectors as they are, or of length 1."""
         return unit(vectors) if self.cosine else vectors
 
-    def similarity(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the products of all pairs of rows, `(n, m)`."""
         return first @ second.T
 
 
-def unit(vectors: torch.Tensor) -> torch.Tensor:
+def unit(vectors: Tensor) -> Tensor:
     """Return the vectors in fp32, of length 1."""
     return functional.normalize(vectors.to(torch.float32), dim=-1)
 
 
-def pairwise_cosine(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def pairwise_cosine(u: Tensor, v: Tensor) -> Tensor:
     """Return the cosine of each row of `u` and `v`, fp32 `(rows,)`."""
     return (unit(u) * unit(v)).sum(dim=-1)
 
 
-def correlation(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def correlation(x: Tensor, y: Tensor) -> Tensor:
     """Return Pearson's correlation of two vectors `(rows,)`; 0 where one of them is constant."""
     x, y = x - x.mean(), y - y.mean()
     squares = x.square().sum() * y.square().sum()

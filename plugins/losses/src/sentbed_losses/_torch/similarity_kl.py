@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_losses._torch.similarity import unit
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
 
-class SimilarityKLLoss(torch.nn.Module):
+class SimilarityKLLoss(nn.Module):
     """See `sentbed_losses.similarity_kl.SimilarityKL`."""
 
     def __init__(
@@ -28,7 +29,7 @@ class SimilarityKLLoss(torch.nn.Module):
         self.teacher_temperature = teacher_temperature or temperature
         self.cosine = similarity == "cosine"
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Mapping[str, Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""
         names = [
             name
@@ -52,10 +53,10 @@ class SimilarityKLLoss(torch.nn.Module):
 
     def _similarities(
         self,
-        vectors: Mapping[str, torch.Tensor],
+        vectors: Mapping[str, Tensor],
         anchor: str,
         candidates: Sequence[str],
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Return the similarities of each anchor with its candidates, `(batch, candidates)`."""
         anchors, *others = (
             self._scale(vectors[name]) for name in (anchor, *candidates)
@@ -66,5 +67,5 @@ class SimilarityKLLoss(torch.nn.Module):
             )
         return anchors @ torch.cat(others).T
 
-    def _scale(self, vectors: torch.Tensor) -> torch.Tensor:
+    def _scale(self, vectors: Tensor) -> Tensor:
         return unit(vectors) if self.cosine else vectors.to(torch.float32)
