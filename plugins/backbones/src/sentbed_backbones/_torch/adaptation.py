@@ -23,6 +23,7 @@ from sentbed_common import is_finite_tensor
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from sentbed_backbones._torch.token_states import base_of, blocks_of
 from sentbed_backbones._torch.weight_dtypes import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_WEIGHTS,
@@ -50,17 +51,6 @@ PLAIN_KEY = re.compile(r"\.lora_[AB]\.weight$")
 
 LEAVES_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
 """Initialisations of peft that leave the base weights as in the model's files."""
-
-LAYERS = (
-    "encoder.layer",
-    "encoder.block",
-    "decoder.layers",
-    "layers",
-    "encoder.layers",
-    "transformer.layer",
-    "h",
-)
-"""Paths of the transformer layers in the architectures: BERT, T5, OPT, LLaMA, BART, DistilBERT, GPT-2."""
 
 
 def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
@@ -264,13 +254,11 @@ def freeze(model: Any, what: Freeze) -> None:
     Raises:
         ModelError: if the model has fewer layers, or its layers cannot be found.
     """
-    base: Any = model.get_base_model() if isinstance(model, peft.PeftModel) else model
+    base = base_of(model)
     if what.embeddings:
-        embeddings = (
-            [base.embeddings]
-            if hasattr(base, "embeddings")
-            else list(_embeddings(base))
-        )
+        embeddings = list(_embeddings(base))
+        if hasattr(base, "embeddings"):
+            embeddings = [base.embeddings]
         if not embeddings:
             raise ModelError(
                 f"a `{base.config.model_type}` has no embeddings that can be found; leave out `embeddings`"
@@ -278,7 +266,10 @@ def freeze(model: Any, what: Freeze) -> None:
         for embedding in embeddings:
             embedding.requires_grad_(False)
     if what.layers:
-        layers = _layers(base)
+        stack = base
+        if base.config.is_encoder_decoder:
+            stack = base.encoder
+        layers = blocks_of(stack)
         if what.layers > len(layers):
             raise ModelError(
                 f"`layers` is {what.layers}, the model has {len(layers)} layers; freeze at most so many"
@@ -434,19 +425,6 @@ def _with_weight(layer: Any, weight: Tensor) -> Any:
         weight = weight.T.contiguous() if turned else weight
     layer.weight = nn.Parameter(weight, requires_grad=False)
     return layer
-
-
-def _layers(model: Any) -> nn.ModuleList:
-    for path in LAYERS:
-        module = model
-        for name in path.split("."):
-            module = getattr(module, name, None)
-        if isinstance(module, nn.ModuleList):
-            return module
-    raise ModelError(
-        f"the layers of a `{model.config.model_type}` cannot be found (looked for "
-        f"{', '.join(f'`{path}`' for path in LAYERS)}); leave out `layers`"
-    )
 
 
 def _embeddings(module: nn.Module) -> Iterator[nn.Module]:

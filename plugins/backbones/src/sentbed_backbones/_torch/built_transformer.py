@@ -36,7 +36,12 @@ from sentbed_backbones._torch.language_head import (
     Vocabulary,
 )
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import EmptyTemplate, Read, TemplateDenoising
+from sentbed_backbones._torch.token_states import (
+    EmptyTemplate,
+    Read,
+    TemplateDenoising,
+    base_of,
+)
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones._torch.weight_dtypes import DTYPES, cast
@@ -94,6 +99,11 @@ class Family:
         Raises:
             ModelError: if it does not compute what the recipe says.
         """
+
+    @property
+    def reads_layers(self) -> bool:
+        """Whether other layers than the last are read."""
+        return "layers" in self.needs or set(self.readings) != {(-1,)}
 
     @property
     def denoises(self) -> bool:
@@ -206,13 +216,7 @@ class BuiltTransformer(BuiltBackbone):
         if family.denoises:
             assert family.template is not None
             self.empty_template = EmptyTemplate.of(family.template, tokenizer)
-        self.module = self._read(family.states(model, self._all_layers))
-
-    @property
-    def _all_layers(self) -> bool:
-        return "layers" in self.family.needs or any(
-            numbers != (-1,) for numbers in self.family.readings
-        )
+        self.module = self._read(family.states(model, family.reads_layers))
 
     def _read(self, states: Module) -> Module:
         readings = self.family.readings
@@ -227,7 +231,10 @@ class BuiltTransformer(BuiltBackbone):
         needs = self.family.needs
         hides = "span" in needs
         if not (
-            self._all_layers or hides or len(readings) > 1 or self.mask_id is not None
+            self.family.reads_layers
+            or hides
+            or len(readings) > 1
+            or self.mask_id is not None
         ):
             return states
         # A pass that ends early has no last layer to count from.
@@ -260,7 +267,7 @@ class BuiltTransformer(BuiltBackbone):
             fast = (
                 None
                 if traceable
-                else self.family.packed(model, products, self._all_layers)
+                else self.family.packed(model, products, self.family.reads_layers)
             )
             if fast is not None:
                 if isinstance(products, Int8Products):
@@ -275,7 +282,7 @@ class BuiltTransformer(BuiltBackbone):
             if model is self.model:
                 model = copy.deepcopy(model)
             model = cast(model, dtype).requires_grad_(False)
-        states = self.family.states(model, self._all_layers)
+        states = self.family.states(model, self.family.reads_layers)
         return self._read(states if traceable else self.family.encoding(states)).eval()
 
     def _calibrate(self, products: Int8Products, packed: Module) -> None:
@@ -464,11 +471,6 @@ class BuiltTransformer(BuiltBackbone):
 def has_adapter(model: Any) -> bool:
     """Whether a model has an adapter."""
     return hasattr(model, "peft_config")
-
-
-def base_of(model: Any) -> Any:
-    """Return the model under an adapter, or the model itself."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _plain_base(model: Any) -> Any:

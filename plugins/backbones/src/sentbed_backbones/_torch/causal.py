@@ -16,12 +16,13 @@ from sentbed_backbones._torch.attention_probe import (
     prefix_can_be_shared,
     windowed_blocks,
 )
-from sentbed_backbones._torch.built_transformer import Family, base_of
+from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import (
     CausalStates,
     SharedPrefixStates,
+    base_of,
     blocks_of,
 )
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 import attrs
@@ -135,27 +136,29 @@ def hooked(
 ) -> Iterator[None]:
     """Let `function` change states at these places of a model's blocks, while the block of code runs."""
 
-    def hook(place: Place) -> Callable[..., Any]:
-        def change(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-            if arguments:
-                return (function(place, arguments[0]), *arguments[1:]), named
-            return arguments, {
-                **named,
-                "hidden_states": function(place, named["hidden_states"]),
-            }
-
-        return change
-
-    modules = {place: module_at(blocks[place[1]], place[0]) for place in places}
-    handles = [
-        module.register_forward_pre_hook(hook(place), with_kwargs=True)
-        for place, module in modules.items()
-    ]
+    handles = []
     try:
+        for place in places:
+            point, block = place
+            module = module_at(blocks[block], point)
+            hook = partial(_with_changed_input, partial(function, place))
+            handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
         yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _with_changed_input(
+    change: Callable[[Tensor], Tensor],
+    _: Any,
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+) -> Any:
+    """Return the arguments of a module with its input changed."""
+    if arguments:
+        return (change(arguments[0]), *arguments[1:]), named
+    return arguments, {**named, "hidden_states": change(named["hidden_states"])}
 
 
 def module_at(block: Any, point: str) -> Any:

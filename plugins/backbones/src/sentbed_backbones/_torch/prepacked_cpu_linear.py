@@ -55,12 +55,9 @@ class Products:
 
         The result is in the type of the states, or, if it `attends`, in that of attention.
         """
-        return linear(
-            self.copied(weight),
-            None if bias is None else self.copied(bias),
-            activation,
-            join,
-        )
+        if bias is not None:
+            bias = self.copied(bias)
+        return linear(self.copied(weight), bias, activation, join)
 
     def inner(self, widen: Weights, activation: str, narrow: Weights) -> Linear:
         """Return the packed form of an inner layer: two products, and the join with `other`."""
@@ -116,13 +113,14 @@ def linear(
     ):
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
 
+        product = torch.ops.mkldnn._linear_pointwise
+
         def with_packed(x: Tensor, other: Tensor | None = None) -> Tensor:
-            product = torch.ops.mkldnn._linear_pointwise
-            y: Tensor = (
-                product(x, packed, bias, post, [], variant)
-                if other is None
-                else product.binary(x, other, packed, bias, join)
-            )
+            y: Tensor
+            if other is None:
+                y = product(x, packed, bias, post, [], variant)
+            else:
+                y = product.binary(x, other, packed, bias, join)
             return y
 
         return with_packed

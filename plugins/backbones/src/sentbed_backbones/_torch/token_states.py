@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from sentbed import ModelError
 from sentbed.protocols import TokenStates
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
@@ -22,7 +23,7 @@ from sentbed_backbones._torch.interventions import (
 
 
 class EncoderStates(nn.Module):
-    """A bidirectional model.
+    """A bidirectional model; of one with a head for masked tokens, logits stand in the place of states.
 
     With `counts`, positions are counted from the mask and passed to the model, so that padding may be on
     either side; for models with absolute positions that do not count them themselves.
@@ -55,33 +56,8 @@ class EncoderStates(nn.Module):
             output_hidden_states=self.layers,
             **places,
         )
-        return TokenStates(
-            output.last_hidden_state,
-            attention_mask,
-            tuple(output.hidden_states) if self.layers else None,
-        )
-
-
-class VocabularyStates(nn.Module):
-    """A masked language model: logits of the vocabulary in the place of each token's state.
-
-    `counts` as in `EncoderStates`.
-    """
-
-    def __init__(self, model: Any, counts: bool = False) -> None:
-        super().__init__()
-        self.model = model
-        self.counts = counts
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
-        """Return the logits of every token, `(batch, length, vocabulary)`."""
-        places = {}
-        if self.counts and attention_mask is not None:
-            places["position_ids"] = positions(attention_mask)
-        output = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, **places
-        )
-        return TokenStates(output.logits, attention_mask)
+        # The first field is `last_hidden_state`, or `logits` of a model with a head.
+        return TokenStates(output[0], attention_mask, output.hidden_states)
 
 
 def positions(attention_mask: Tensor) -> Tensor:
@@ -116,7 +92,7 @@ class EncoderDecoderStates(nn.Module):
         return TokenStates(
             output.encoder_last_hidden_state,
             attention_mask,
-            tuple(output.encoder_hidden_states) if self.layers else None,
+            output.encoder_hidden_states,
             decoder_state=output.last_hidden_state[:, 0],
         )
 
@@ -185,13 +161,7 @@ class CausalStates(nn.Module):
             )[None]
         else:
             places = positions(attention_mask) + shared
-            seen = torch.cat(
-                [
-                    attention_mask.new_ones(attention_mask.shape[0], shared),
-                    attention_mask,
-                ],
-                1,
-            )
+            seen = functional.pad(attention_mask, (shared, 0), value=1)
         inputs = {
             "input_ids": input_ids,
             "attention_mask": seen,
@@ -204,32 +174,34 @@ class CausalStates(nn.Module):
             return TokenStates(states[-1], attention_mask, states)
         output = self.model(**inputs, output_hidden_states=self.layers)
         return TokenStates(
-            output.last_hidden_state,
-            attention_mask,
-            tuple(output.hidden_states) if self.layers else None,
+            output.last_hidden_state, attention_mask, output.hidden_states
         )
+
+
+def base_of(model: Any) -> Any:
+    """Return the model under an adapter, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def outer_lists(module: nn.Module) -> Iterator[nn.ModuleList]:
+    """Yield the lists of modules within a module that are in no other list."""
+    for part in module.children():
+        if isinstance(part, nn.ModuleList):
+            # Not what is in it: a block may have as many experts as the model has blocks.
+            yield part
+        else:
+            yield from outer_lists(part)
 
 
 def blocks_of(model: Any) -> Any:
     """Return the `ModuleList` of a model's blocks. Raises `ModelError` if there is not exactly one."""
     count = model.config.num_hidden_layers
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    lists = {
-        name: part
-        for name, part in base.named_modules()
-        if isinstance(part, nn.ModuleList)
-    }
-    # A block may have as many experts as the model has blocks.
-    outer = [
-        name
-        for name in lists
-        if not any(name.startswith(f"{other}.") for other in lists)
-    ]
-    matching = [lists[name] for name in outer if len(lists[name]) == count]
+    base = base_of(model)
+    matching = [part for part in outer_lists(base) if len(part) == count]
     if len(matching) != 1:
         raise ModelError(
-            f"`{type(base).__name__}` has {len(matching)} lists of {count} blocks, expected one, to end the "
-            'pass at a layer; read the last layer, `layers = "last"`, or choose another model'
+            f"`{type(base).__name__}` has {len(matching)} lists of {count} blocks, expected one; "
+            'read the last layer, `layers = "last"`, freeze no `layers`, or choose another model'
         )
     return matching[0]
 
@@ -239,7 +211,10 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
     states: list[Tensor] = []
 
     def record(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        states.append(arguments[0] if arguments else named["hidden_states"])
+        if arguments:
+            states.append(arguments[0])
+        else:
+            states.append(named["hidden_states"])
         if len(states) > depth:
             raise ReachedError
 
@@ -289,19 +264,16 @@ class SharedPrefixStates(nn.Module):
             )
             return states
         past, first = self._computed(prefix)
-        rows, shared = len(input_ids), len(prefix)
+        shared = len(prefix)
         behind = self.states(input_ids, attention_mask, past, shared, auxiliary)
-        return TokenStates(
-            _joined(first.last_hidden_state, behind.last_hidden_state),
-            None
-            if attention_mask is None
-            else torch.cat([attention_mask.new_ones(rows, shared), attention_mask], 1),
-            None
-            if behind.layers is None or first.layers is None
-            else tuple(
-                _joined(a, b) for a, b in zip(first.layers, behind.layers, strict=True)
-            ),
-        )
+        if attention_mask is not None:
+            attention_mask = functional.pad(attention_mask, (shared, 0), value=1)
+        layers = None
+        if first.layers is not None:
+            assert behind.layers is not None
+            layers = tuple(map(_joined, first.layers, behind.layers))
+        last = _joined(first.last_hidden_state, behind.last_hidden_state)
+        return TokenStates(last, attention_mask, layers)
 
     def _computed(self, prefix: Tensor) -> tuple[Any, TokenStates]:
         if self._prefix is None or not torch.equal(self._prefix[0], prefix):
@@ -374,24 +346,22 @@ class Read(nn.Module):
             input_ids, attention_mask, *prefix, **auxiliary
         )
         vectors = self.chosen(states, readings)
-        mask_state = None
+        states = states._replace(last_hidden_state=vectors)
         if self.mask_id is not None:
             # A text may contain a mask token itself: the template's is the last one.
+            is_mask = input_ids == self.mask_id
             places = torch.arange(input_ids.shape[1], device=input_ids.device)
-            last = ((input_ids == self.mask_id) * places).argmax(1)
-            mask_state = vectors.gather(
-                1, last[:, None, None].expand(-1, 1, vectors.shape[-1])
-            )[:, 0]
+            last = (is_mask * places).argmax(1)[:, None, None]
+            mask_state = vectors.gather(1, last.expand(-1, 1, vectors.shape[-1]))
+            states = states._replace(mask_state=mask_state[:, 0])
         if hidden is not None:
-            shown, mask = ~hidden, states.attention_mask
-            states = states._replace(
-                attention_mask=shown.long() if mask is None else mask * shown
-            )
-        return states._replace(
-            last_hidden_state=vectors,
-            layers=states.layers if self.keep_layers else None,
-            mask_state=mask_state,
-        )
+            mask = (~hidden).long()
+            if states.attention_mask is not None:
+                mask = states.attention_mask * mask
+            states = states._replace(attention_mask=mask)
+        if not self.keep_layers:
+            states = states._replace(layers=None)
+        return states
 
     def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
         """Raise `ModelError` if a field of the batch is missing that the vectors depend on."""
@@ -468,10 +438,9 @@ class TemplateDenoising(nn.Module):
         template = self.template
         ids = torch.tensor(template.ids, device=lengths.device)
         order = torch.arange(len(template.ids), device=lengths.device)
+        is_behind = order >= template.sentence_place
         sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
-        places = (
-            self.first_position + order + sentence * (order >= template.sentence_place)
-        )
+        places = self.first_position + order + sentence * is_behind
         states: TokenStates = self.read.states(
             ids.expand(len(lengths), -1), None, places
         )

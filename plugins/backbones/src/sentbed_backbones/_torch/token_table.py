@@ -11,18 +11,20 @@ import tokenizers
 import torch
 import transformers
 from safetensors import safe_open
-from sentbed import ModelError, locate
+from sentbed import ModelError
 from sentbed.helpers import foreign, sha256
-from sentbed_common import in_safetensors
 from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import quiet
-from sentbed_backbones._torch.loading import HEADS, name_of_embeddings
+from sentbed_backbones._torch.loading import (
+    HEADS,
+    name_of_embeddings,
+    weight_hashes,
+)
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
-from sentbed_backbones.hub_models import fetch
-from sentbed_backbones.model_file_checks import is_local, problems_of
+from sentbed_backbones.model_files import located_files
 from sentbed_backbones.static_files import (
     TABLE_FILE,
     TOKENIZER_FILE,
@@ -84,44 +86,25 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
     Raises:
         ModelError: if table or tokenizer are missing or damaged.
     """
-    directory, origin = _model_directory(model, revision)
-    table = table_directory(directory)
+    files = located_files(model, revision)
+    table = table_directory(files.directory)
+    origin: dict[str, Any] = {"model": model}
     weights_directory = None
     if table is not None:
         rows = _read_table(table)
         tokenizer = _read_tokenizer(table)
         origin["sha256"] = sha256(table / TABLE_FILE)
     else:
-        rows = _input_embeddings(directory)
-        tokenizer = load_tokenizer(directory, False)
-        origin["sha256"] = _hashes(directory)
-        weights_directory = directory
+        files = files.in_safetensors(model)
+        weights_directory = files.directory
+        rows = _input_embeddings(weights_directory)
+        tokenizer = load_tokenizer(weights_directory, False)
+        origin["sha256"] = weight_hashes(weights_directory)
+    origin |= files.origin
     if random:
         rows = torch.randn_like(rows)
         origin["init"] = "random"
     return TokenTable(rows, tokenizer, origin, weights_directory)
-
-
-def _model_directory(model: str, revision: str | None) -> tuple[Path, dict[str, Any]]:
-    """Return the directory of a model, with weights as safetensors, and what is to be noted of it."""
-    origin: dict[str, Any] = {"model": model}
-    if is_local(model):
-        directory = locate(model)
-    else:
-        directory = fetch(model, revision).directory
-        origin["commit"] = directory.name
-    if table_directory(directory) is not None:
-        return directory, origin
-    for problem in problems_of(directory, True, False):
-        raise ModelError(problem)
-    directory, pickled = in_safetensors(directory, True, f"`{model}`")
-    if pickled:
-        origin["pickled_sha256"] = dict(pickled)
-    return directory, origin
-
-
-def _hashes(directory: Path) -> dict[str, str]:
-    return {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
 
 
 def _read_tokenizer(directory: Path) -> Any:
