@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Literal
 
 import attrs
@@ -10,6 +10,16 @@ from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_common import import_heavy
 
 from sentbed_backbones.transformer_base import CausalTransformer
+
+SIZES: Mapping[str, tuple[int, int, int, int]] = {
+    "tiny": (2, 128, 2, 352),
+    "mini": (4, 256, 4, 704),
+    "7b": (32, 4096, 32, 11008),
+    "13b": (40, 5120, 40, 13824),
+    "30b": (60, 6656, 52, 17920),
+    "65b": (80, 8192, 64, 22016),
+}
+"""Layers, width, heads and inner width (Touvron et al., 2023)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -23,9 +33,7 @@ class Causal(CausalTransformer):
     name = "causal"
     random_positions = 2048
     head_in_files = True
-    blocks = MappingProxyType(
-        {"tiny": 2, "mini": 4, "7b": 32, "13b": 40, "30b": 60, "65b": 80}
-    )
+    sizes = SIZES
 
     size: Literal["tiny", "mini", "7b", "13b", "30b", "65b"] = "tiny"
     """Size of a random LLaMA: 7b to 65b as published, tiny is 2 layers of width 128, mini 4 of 256."""

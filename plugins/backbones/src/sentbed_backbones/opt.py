@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Literal
 
 import attrs
@@ -10,6 +10,20 @@ from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_common import import_heavy
 
 from sentbed_backbones.transformer_base import CausalTransformer
+
+SIZES: Mapping[str, tuple[int, int, int]] = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "125m": (12, 768, 12),
+    "350m": (24, 1024, 16),
+    "1.3b": (24, 2048, 32),
+    "2.7b": (32, 2560, 32),
+    "6.7b": (32, 4096, 32),
+    "13b": (40, 5120, 40),
+    "30b": (48, 7168, 56),
+    "66b": (64, 9216, 72),
+}
+"""Layers, width and heads; the inner layer is four times as wide (Zhang et al., 2022, table 1)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -24,20 +38,7 @@ class Opt(CausalTransformer):
     papers = ("zhang2022opt",)
     random_positions = 2048
     head_in_files = False
-    blocks = MappingProxyType(
-        {
-            "tiny": 2,
-            "mini": 4,
-            "125m": 12,
-            "350m": 24,
-            "1.3b": 24,
-            "2.7b": 32,
-            "6.7b": 32,
-            "13b": 40,
-            "30b": 48,
-            "66b": 64,
-        }
-    )
+    sizes = SIZES
 
     size: Literal[
         "tiny", "mini", "125m", "350m", "1.3b", "2.7b", "6.7b", "13b", "30b", "66b"

@@ -251,8 +251,8 @@ class CausalTransformer(Transformer):
     offered: ClassVar[frozenset[str]] = frozenset(
         {"causal", "layers", "block-input", "attention-heads"}
     )
-    blocks: ClassVar[Mapping[str, int]]
-    """Number of blocks of a random model, by `size`."""
+    sizes: ClassVar[Mapping[str, tuple[int, ...]]]
+    """What a random model of each `size` has: first the number of its blocks."""
 
     attention: Literal["causal", "bidirectional"] | None = None
     """What a token attends to: itself and tokens before it, or the whole text (BehnamGhader et al., 2024);
@@ -322,7 +322,7 @@ class CausalTransformer(Transformer):
         """Return the number of blocks that a size or a local configuration gives, else None."""
         size: str = getattr(self, "size")  # noqa: B009 - a field of every subclass, each with its own values
         if self.model is None:
-            return self.blocks[size]
+            return self.sizes[size][0]
         content = self._local_config()
         count = content.get("num_hidden_layers", content.get("n_layer"))
         return count if isinstance(count, int) else None

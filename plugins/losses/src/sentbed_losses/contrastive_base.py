@@ -64,11 +64,9 @@ class Contrastive(Loss):
     def check(self) -> Iterator[str]:
         """Yield what is wrong with these fields together."""
         threshold = self.false_negative_threshold
-        if (
-            threshold is not None
-            and self.similarity == "cosine"
-            and not -1 < threshold < 1
-        ):
+        if threshold is None or self.similarity != "cosine":
+            return
+        if not -1 < threshold < 1:
             yield (
                 f"`false_negative_threshold` is {threshold!r}, and a cosine lies between -1 and 1; "
                 "choose a number in between, such as 0.9, or take it out"
@@ -85,12 +83,13 @@ class Contrastive(Loss):
     @property
     def traits(self) -> LossTraits:
         """Return the columns the loss takes: pairs, optional hard negatives, text ids to find duplicates."""
+        takes = frozenset(HARD_NEGATIVES)
+        if self.hard_negatives == "none":
+            takes = frozenset()
         return LossTraits(
             cites=self.papers,
             needs=frozenset({"anchor", "positive"}),
-            takes=frozenset()
-            if self.hard_negatives == "none"
-            else frozenset(HARD_NEGATIVES),
+            takes=takes,
             compares_texts=self.mask_duplicates,
             reads=frozenset({"vector", "sparse"}),
         )

@@ -53,7 +53,3 @@ class Distill(Taught):
         from sentbed_losses._torch.distill import DistillLoss
 
         return DistillLoss(width, distance=self.distance, projection=self.projection)
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: each text is compared with itself."""
-        return 0

@@ -14,28 +14,40 @@ VECTORS: tuple[Output, ...] = ("vector", "sparse")
 
 def combined(losses: Sequence[Loss], *cites: str) -> LossTraits:
     """Return the traits of a loss that gives each of `losses` the columns that it is given itself."""
-    traits = [loss.traits for loss in losses]
-    needs = frozenset[str]().union(*(each.needs for each in traits))
-    takes: frozenset[str] | None = frozenset()
-    for each in traits:
-        takes = None if takes is None or each.takes is None else takes | each.takes
+    whole = LossTraits(
+        cites=cites,
+        needs=frozenset(),
+        takes=frozenset(),
+        reads=frozenset[Output](VECTORS),
+    )
+    for loss in losses:
+        whole = _joined(whole, loss.traits)
+    if whole.takes is None:
+        return whole
+    return attrs.evolve(whole, takes=whole.takes - whole.needs)
+
+
+def _joined(first: LossTraits, second: LossTraits) -> LossTraits:
+    """Return the traits of two losses together; where only one can have its way, those of the first."""
+    takes: frozenset[str] | None = None
+    if first.takes is not None and second.takes is not None:
+        takes = first.takes | second.takes
+    momentum = first.momentum
+    if momentum is None:
+        momentum = second.momentum
     return LossTraits(
-        cites=tuple(
-            dict.fromkeys((*cites, *(key for each in traits for key in each.cites)))
-        ),
-        needs=needs,
-        takes=None if takes is None else takes - needs,
-        classes=next((each.classes for each in traits if each.classes), ()),
-        numbers=frozenset[str]().union(*(each.numbers for each in traits)),
-        compares_texts=any(each.compares_texts for each in traits),
-        momentum=next(
-            (each.momentum for each in traits if each.momentum is not None), None
-        ),
-        scheduled=any(each.scheduled for each in traits),
-        stateful=any(each.stateful for each in traits),
-        keys=frozenset[str]().union(*(each.keys for each in traits)),
-        targets=frozenset[str]().union(*(each.targets for each in traits)),
-        reads=frozenset[Output](VECTORS).intersection(*(each.reads for each in traits)),
+        cites=tuple(dict.fromkeys(first.cites + second.cites)),
+        needs=first.needs | second.needs,
+        takes=takes,
+        classes=first.classes or second.classes,
+        numbers=first.numbers | second.numbers,
+        compares_texts=first.compares_texts or second.compares_texts,
+        momentum=momentum,
+        scheduled=first.scheduled or second.scheduled,
+        stateful=first.stateful or second.stateful,
+        keys=first.keys | second.keys,
+        targets=first.targets | second.targets,
+        reads=first.reads & second.reads,
     )
 
 

@@ -64,10 +64,10 @@ class WeightedSum(Nested):
             number = seen[loss.name]
             name = loss.name if number == 1 else f"{loss.name}-{number}"
             losses[name] = inner_module(loss, width)
-            traits = loss.traits
-            columns.append(
-                None if traits.takes is None else traits.needs | traits.takes
-            )
+            taken = loss.traits.takes
+            if taken is not None:
+                taken |= loss.traits.needs
+            columns.append(taken)
         module = StatefulWeightedSumLoss if self.traits.stateful else WeightedSumLoss
         return module(
             losses,

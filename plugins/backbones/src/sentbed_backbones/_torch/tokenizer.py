@@ -58,6 +58,13 @@ class BulkTokenizer(Tokenizer):
     is the number of tokens that the model has embeddings for, by default that of all possible ids.
     """
 
+    pad_id: int = 0
+    """The id of the padding token."""
+    mask_token: str | None = None
+    """The text of the mask token."""
+    placeholder_id: int | None = None
+    """The id of the intervention's placeholder."""
+
     def __init__(
         self,
         original: Any,
@@ -78,14 +85,13 @@ class BulkTokenizer(Tokenizer):
         self._embedded_tokens = min(
             embeddings, LARGEST_ID + 1, _embedded_tokens(original, embeddings)
         )
-        self._pad_id = int(original.pad_token_id or 0)
-        if self._pad_id >= self._embedded_tokens:
-            # Padding is never attended to: any token with an embedding will do.
-            self._pad_id = 0
-        self._mask_token: str | None = original.mask_token
-        self._placeholder_id: int | None = None
+        pad_id = int(original.pad_token_id or 0)
+        if pad_id < self._embedded_tokens:
+            # Padding is never attended to: else any token with an embedding will do.
+            self.pad_id = pad_id
+        self.mask_token = original.mask_token
         if placeholder is not None:
-            self._placeholder_id = int(original.convert_tokens_to_ids(placeholder))
+            self.placeholder_id = int(original.convert_tokens_to_ids(placeholder))
         ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
         self._nothing = [next(int(token) for token in ends if token is not None)]
         self._definition = original.backend_tokenizer
@@ -96,26 +102,11 @@ class BulkTokenizer(Tokenizer):
         self._fast.no_padding()
         self._fingerprint: str | None = None
 
-    @property
-    def pad_id(self) -> int:
-        """The id of the padding token."""
-        return self._pad_id
-
-    @property
-    def mask_token(self) -> str | None:
-        """The text of the mask token."""
-        return self._mask_token
-
-    @property
-    def placeholder_id(self) -> int | None:
-        """The id of the intervention's placeholder."""
-        return self._placeholder_id
-
     def shareable(self, ids: NDArray[np.int32]) -> int:
         """Return the number of ids before the placeholder, or of all."""
-        if self._placeholder_id is None:
+        if self.placeholder_id is None:
             return len(ids)
-        (places,) = np.nonzero(ids == self._placeholder_id)
+        (places,) = np.nonzero(ids == self.placeholder_id)
         return int(places[0]) if len(places) else len(ids)
 
     @property
@@ -229,8 +220,8 @@ class BulkTokenizer(Tokenizer):
     def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
         """Raise `ModelError` if there is an id beyond the model's embeddings."""
         beyond = ids[ids >= self._embedded_tokens]
-        if self._placeholder_id is not None:
-            beyond = beyond[beyond != self._placeholder_id]
+        if self.placeholder_id is not None:
+            beyond = beyond[beyond != self.placeholder_id]
         if not len(beyond):
             return
         number = int(beyond[0])

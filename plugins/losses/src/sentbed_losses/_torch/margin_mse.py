@@ -8,7 +8,7 @@ import torch
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 
-from sentbed_losses._torch.similarity import unit
+from sentbed_losses._torch.similarity import scaled
 from sentbed_losses.columns import SCORE
 
 
@@ -22,7 +22,7 @@ class MarginMSELoss(nn.Module):
     def forward(self, inputs: Mapping[str, Tensor]) -> LossOutput:
         """Return the mean loss of a batch."""
         anchor, positive, negative = (
-            unit(inputs[name]) if self.cosine else inputs[name].to(torch.float32)
+            scaled(inputs[name], self.cosine)
             for name in ("anchor", "positive", "negative")
         )
         margin = (anchor * positive).sum(dim=-1) - (anchor * negative).sum(dim=-1)

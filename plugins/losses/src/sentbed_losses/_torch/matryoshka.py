@@ -37,12 +37,11 @@ class MatryoshkaLoss(Parts):
 
     def cut(self, inputs: Mapping[str, Tensor], size: int) -> dict[str, Tensor]:
         """Return the inputs with the first `size` components of each vector, of length 1."""
-        return {
-            name: unit(value[:, :size])
-            if value.ndim == 2 and name not in self.targets
-            else value
-            for name, value in inputs.items()
-        }
+        columns = dict(inputs)
+        for name, value in inputs.items():
+            if value.ndim == 2 and name not in self.targets:
+                columns[name] = unit(value[:, :size])
+        return columns
 
 
 class StatefulMatryoshkaLoss(StatefulParts, MatryoshkaLoss):

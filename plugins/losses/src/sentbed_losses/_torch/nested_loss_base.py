@@ -46,9 +46,10 @@ class Parts(nn.Module):
             after |= {
                 f"{name}.{key}": value for key, value in (output.state or {}).items()
             }
-        return LossOutput(
-            torch.stack(losses).sum(), metrics, after if state is not None else None
-        )
+        total = torch.stack(losses).sum()
+        if state is None:
+            return LossOutput(total, metrics)
+        return LossOutput(total, metrics, after)
 
     def _output(
         self,

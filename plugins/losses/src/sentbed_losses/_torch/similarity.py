@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -25,6 +27,32 @@ class Products:
 def unit(vectors: Tensor) -> Tensor:
     """Return the vectors in fp32, of length 1."""
     return functional.normalize(vectors.to(torch.float32), dim=-1)
+
+
+def scaled(vectors: Tensor, cosine: bool) -> Tensor:
+    """Return the vectors in fp32, of length 1 where their products are to be cosines."""
+    if cosine:
+        return unit(vectors)
+    return vectors.to(torch.float32)
+
+
+def contrast_metrics(
+    similarity: Tensor, temperature: Tensor | float, counts_negatives: bool
+) -> dict[str, Tensor]:
+    """Return the metrics of anchors `(n, candidates)` whose own positives are on the diagonal.
+
+    `accuracy`; the mean number of `negatives` in a denominator, if they are counted, of which those that are
+    left out have a similarity of -inf; and the `temperature`, if it is learned.
+    """
+    place = torch.arange(len(similarity), device=similarity.device)
+    is_right = similarity.argmax(dim=1) == place
+    metrics = {"accuracy": is_right.to(torch.float32).mean()}
+    if isinstance(temperature, Tensor):
+        metrics["temperature"] = temperature.detach()
+    if counts_negatives:
+        candidates = (similarity > -math.inf).to(torch.float32).sum(dim=1)
+        metrics["negatives"] = candidates.mean() - 1
+    return metrics
 
 
 def pairwise_cosine(u: Tensor, v: Tensor) -> Tensor:

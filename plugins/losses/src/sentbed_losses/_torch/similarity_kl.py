@@ -9,7 +9,7 @@ from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_losses._torch.similarity import unit
+from sentbed_losses._torch.similarity import scaled
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
 
@@ -59,13 +59,10 @@ class SimilarityKLLoss(nn.Module):
     ) -> Tensor:
         """Return the similarities of each anchor with its candidates, `(batch, candidates)`."""
         anchors, *others = (
-            self._scale(vectors[name]) for name in (anchor, *candidates)
+            scaled(vectors[name], self.cosine) for name in (anchor, *candidates)
         )
         if self.by_row:
             return torch.stack(
                 [(anchors * other).sum(dim=-1) for other in others], dim=1
             )
         return anchors @ torch.cat(others).T
-
-    def _scale(self, vectors: Tensor) -> Tensor:
-        return unit(vectors) if self.cosine else vectors.to(torch.float32)
