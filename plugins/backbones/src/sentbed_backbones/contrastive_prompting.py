@@ -51,4 +51,5 @@ class ContrastivePrompting(Intervention):
         """Return the replacement of the last token's heads."""
         from sentbed_backbones._torch.contrastive_prompting import contrast
 
-        return partial(contrast, scale=self.scale if self.rule == "scaled" else None)
+        scale = self.scale if self.rule == "scaled" else None
+        return partial(contrast, scale=scale)

@@ -150,20 +150,17 @@ class Transformer(Backbone):
     @property
     def traits(self) -> BackboneTraits:
         """The architecture's offer to poolers; whether all comes from files; whether a stage can train it."""
-        papers = (
-            (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
-        )
-        intervenes = (
-            InterventionTraits()
-            if self.intervention is None
-            else self.intervention.traits
-        )
+        intervenes = InterventionTraits()
+        if self.intervention is not None:
+            intervenes = self.intervention.traits
+        cites = list(self.papers)
+        if self.quantization is not None:
+            cites.append("dettmers2023qlora")
+        cites += intervenes.cites
+        if self.lora is not None:
+            cites.append("hu2022lora")
         return BackboneTraits(
-            cites=(
-                *papers,
-                *intervenes.cites,
-                *(("hu2022lora",) if self.lora is not None else ()),
-            ),
+            cites=tuple(cites),
             offers=self.offered | {"span"},
             heeds=frozenset(
                 {"decoder", "layers", LOGITS, "mask-token", "span", *TEMPLATE_ALONE}

@@ -96,8 +96,8 @@ class EmbedFilter(Transform):
         ascending = np.linalg.eigh(squares).eigenvectors
         directions = ascending[:, ::-1][:, first:last]
         # The largest entry of each direction is positive: its sign is arbitrary.
-        largest = np.abs(directions).argmax(axis=0)
-        directions = directions * np.sign(directions[largest, np.arange(last - first)])
+        largest = np.abs(directions).argmax(axis=0, keepdims=True)
+        directions = directions * np.sign(np.take_along_axis(directions, largest, 0))
         if self.reduce:
             return np.zeros(width), directions
         return np.zeros(width), directions @ directions.T

@@ -64,8 +64,8 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
     if isinstance(targets, list):
         linear = [
-            n
-            for n, module in model.named_modules()
+            name
+            for name, module in model.named_modules()
             if isinstance(module, nn.Linear | Conv1D)
         ]
         for target in targets:
@@ -167,12 +167,8 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     content = model.peft_config["default"].to_dict()
     content |= {"base_model_name_or_path": base, "inference_mode": True}
-    # The order of a set differs between processes.
-    content = {
-        key: sorted(value) if isinstance(value, set) else value
-        for key, value in content.items()
-    }
-    text = json.dumps(content, indent=2, sort_keys=True)
+    # Sets are sorted: their order differs between processes.
+    text = json.dumps(content, indent=2, sort_keys=True, default=sorted)
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
     weights = {
         key: value.detach().cpu().contiguous() for key, value in _weights(model).items()
@@ -366,10 +362,10 @@ def _require_fit(
     )
     other = sorted(key for key in expected if not PLAIN_KEY.search(key))
     if other or variants:
+        named = "".join(f" (`{key}`)" for key in other[:1])
         raise ModelError(
-            f"the adapter in `{directory}` is more than a product of two matrices beside a weight"
-            f"{f' (`{other[0]}`)' if other else ''}; merge it into its model with peft, "
-            "and name the result as `model`"
+            f"the adapter in `{directory}` is more than a product of two matrices beside a weight{named}; "
+            "merge it into its model with peft, and name the result as `model`"
         )
     missing = sorted(expected.keys() - weights.keys())
     extra = sorted(weights.keys() - expected.keys())
@@ -390,9 +386,8 @@ def _require_fit(
 
 def _is_4bit(layer: nn.Module) -> bool:
     # By name, since bitsandbytes may not be installed; peft's wrapper has the same weight.
-    return type(
-        getattr(layer, "weight", None)
-    ).__name__ == "Params4bit" and not isinstance(layer, LoraLayer)
+    kind = type(getattr(layer, "weight", None)).__name__
+    return kind == "Params4bit" and not isinstance(layer, LoraLayer)
 
 
 def _in_fp32(layer: Any) -> Tensor:

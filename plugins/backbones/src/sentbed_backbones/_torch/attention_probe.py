@@ -6,7 +6,7 @@ A configuration says it under a name of each architecture's own, and not all cod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -15,7 +15,7 @@ from sentbed.protocols import TokenStates
 from torch import Tensor
 from torch.nn import functional
 
-from sentbed_backbones._torch.interventions import ReachedError
+from sentbed_backbones._torch.interventions import ReachedError, with_changed_input
 from sentbed_backbones._torch.token_states import (
     CausalStates,
     SharedPrefixStates,
@@ -246,30 +246,25 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
     inputs: dict[int, Tensor] = {}
 
     def begin(block: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        hidden = arguments[0] if arguments else named["hidden_states"]
-        hidden = hidden.detach().requires_grad_()
-        inputs[id(block)] = hidden
-        if arguments:
-            return (hidden, *arguments[1:]), named
-        return arguments, {**named, "hidden_states": hidden}
+        def detach(hidden: Tensor) -> Tensor:
+            inputs[id(block)] = hidden.detach().requires_grad_()
+            return inputs[id(block)]
+
+        return with_changed_input(detach, block, arguments, named)
 
     def end(block: Any, _: Any, output: Any) -> None:
-        measure(
-            inputs.pop(id(block)),
-            output[0] if isinstance(output, tuple | list) else output,
-        )
+        if isinstance(output, tuple | list):
+            output = output[0]
+        measure(inputs.pop(id(block)), output)
         if block is blocks[-1]:
             raise ReachedError
 
-    hooks = []
-    for block in blocks:
-        hooks.append(block.register_forward_pre_hook(begin, with_kwargs=True))
-        hooks.append(block.register_forward_hook(end))
-    try:
+    with ExitStack() as hooks:
+        for block in blocks:
+            handle = block.register_forward_pre_hook(begin, with_kwargs=True)
+            hooks.enter_context(handle)
+            hooks.enter_context(block.register_forward_hook(end))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager
@@ -281,11 +276,8 @@ def _embeddings_kept(model: Any) -> Iterator[list[Tensor]]:
         kept.append(output.detach().requires_grad_())
         return kept[-1]
 
-    hook = model.get_input_embeddings().register_forward_hook(begin)
-    try:
+    with model.get_input_embeddings().register_forward_hook(begin):
         yield kept
-    finally:
-        hook.remove()
 
 
 @contextmanager

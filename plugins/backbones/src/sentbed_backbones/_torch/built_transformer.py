@@ -221,13 +221,12 @@ class BuiltTransformer(BuiltBackbone):
     def _read(self, states: Module) -> Module:
         readings = self.family.readings
         count = int(self.model.config.num_hidden_layers) + 1
-        if wrong := [
-            number for number in chain(*readings) if not -count <= number < count
-        ]:
-            raise ModelError(
-                f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count - 1}; "
-                "choose among them"
-            )
+        for number in chain(*readings):
+            if not -count <= number < count:
+                raise ModelError(
+                    f"`layers` has {number}, the model has the embedding output 0 and layers 1 to "
+                    f"{count - 1}; choose among them"
+                )
         needs = self.family.needs
         hides = "span" in needs
         if not (
@@ -237,15 +236,19 @@ class BuiltTransformer(BuiltBackbone):
             or self.mask_id is not None
         ):
             return states
-        # A pass that ends early has no last layer to count from.
-        counted = [
-            ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings
-        ]
+        counted = []
+        for numbers in readings:
+            if numbers == (-1,):
+                counted.append(numbers)
+            else:
+                # A pass that ends early has no last layer to count from.
+                counted.append(tuple(number % count for number in numbers))
         read = Read(states, counted, "layers" in needs, self.mask_id, hides)
         if self.empty_template is None:
             return read
-        from_zero = "template-alone-from-0" in needs
-        first = 0 if from_zero else self.family.first_position(self.model)
+        first = 0
+        if "template-alone-from-0" not in needs:
+            first = self.family.first_position(self.model)
         return TemplateDenoising(read, self.empty_template, first)
 
     def inference(
@@ -283,7 +286,9 @@ class BuiltTransformer(BuiltBackbone):
                 model = copy.deepcopy(model)
             model = cast(model, dtype).requires_grad_(False)
         states = self.family.states(model, self.family.reads_layers)
-        return self._read(states if traceable else self.family.encoding(states)).eval()
+        if not traceable:
+            states = self.family.encoding(states)
+        return self._read(states).eval()
 
     def _calibrate(self, products: Int8Products, packed: Module) -> None:
         """Put the products of a packed form into int8, and take note of it for the protocol."""

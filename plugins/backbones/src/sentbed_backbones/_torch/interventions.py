@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -136,20 +136,17 @@ def hooked(
 ) -> Iterator[None]:
     """Let `function` change states at these places of a model's blocks, while the block of code runs."""
 
-    handles = []
-    try:
+    with ExitStack() as hooks:
         for place in places:
             point, block = place
             module = module_at(blocks[block], point)
-            hook = partial(_with_changed_input, partial(function, place))
-            handles.append(module.register_forward_pre_hook(hook, with_kwargs=True))
+            hook = partial(with_changed_input, partial(function, place))
+            handle = module.register_forward_pre_hook(hook, with_kwargs=True)
+            hooks.enter_context(handle)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
-def _with_changed_input(
+def with_changed_input(
     change: Callable[[Tensor], Tensor],
     _: Any,
     arguments: tuple[Any, ...],
@@ -169,12 +166,11 @@ def module_at(block: Any, point: str) -> Any:
     """
     if point == INPUT:
         return block
-    projections = [
-        module
-        for name, module in block.named_modules()
-        if ("attn" in name or "attention" in name)
-        and name.rpartition(".")[2] in PROJECTIONS
-    ]
+    projections = []
+    for name, module in block.named_modules():
+        is_of_attention = "attn" in name or "attention" in name
+        if is_of_attention and name.rpartition(".")[2] in PROJECTIONS:
+            projections.append(module)
     if len(projections) != 1:
         raise ModelError(
             f"`{type(block).__name__}` has {len(projections)} projections of attention heads "

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
 from sentbed import ModelError
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 
+from sentbed_backbones._torch.stored_weights import stored_weights
+
 BLANK = "_"
 """Token that stands for a masked one where a tokenizer has no mask token (LLM2Vec's code)."""
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+"""What old files call the weights of a norm, and what they are called now."""
 LOGITS = 2**24
 """Largest number of logits computed at a time."""
 
@@ -174,25 +178,23 @@ def _weights(
     names: dict[int, list[str]] = {}
     for name, parameter in whole.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    names_of_head = {
-        name
-        for identity, same in names.items()
-        if identity != id(words)
-        for name in same
-    }
-    directory = files() if names_of_head else None
-    weights = {} if directory is None else _read(directory, names_of_head)
+    names_of_head = set(chain(*names.values())) - set(names.get(id(words), ()))
+    directory: Path | None = None
+    weights: dict[str, Tensor] = {}
+    where = "a model with random weights"
+    if names_of_head:
+        directory = files()
+    if directory is not None:
+        where = f"`{directory}`"
+        weights = _read(directory, names_of_head)
     for identity, same in names.items():
         if identity == id(words):
-            value = trained if live else trained.detach().float().cpu().clone()
+            value = trained
+            if not live:
+                value = trained.detach().float().cpu().clone()
         else:
             kept = next((name for name in same if name in weights), None)
             if kept is None:
-                where = (
-                    "a model with random weights"
-                    if directory is None
-                    else f"`{directory}`"
-                )
                 raise ModelError(
                     f"{where} has no `{same[0]}`, a weight of the head with which `{type(whole).__name__}` "
                     "predicts tokens; take files that were saved with it, or leave out what reads predictions"
@@ -207,22 +209,13 @@ def _weights(
         yield from ((name, value) for name in same)
 
 
-def _read(files: Path, names: set[str]) -> dict[str, Tensor]:
-    """Return the weights of these names in fp32; old files call those of a norm `gamma` and `beta`."""
-    old = {
-        name.removesuffix(new) + was: name
-        for name in names
-        for new, was in (
-            ("LayerNorm.weight", "LayerNorm.gamma"),
-            ("LayerNorm.bias", "LayerNorm.beta"),
-        )
-        if name.endswith(new)
-    }
+def _read(directory: Path, names: set[str]) -> dict[str, Tensor]:
+    """Return the weights of these names in fp32."""
     weights = {}
-    for file in sorted(files.glob("*.safetensors")):
-        with safe_open(file, "pt") as tensors:
-            for key in tensors.keys():  # noqa: SIM118 - it is no mapping
-                name = old.get(key, key)
-                if name in names:
-                    weights[name] = tensors.get_tensor(key).float()
+    for _, key, tensors in stored_weights(directory):
+        name = key
+        for was, new in OLD_NAMES.items():
+            name = name.replace(was, new)
+        if name in names:
+            weights[name] = tensors.get_tensor(key).float()
     return weights

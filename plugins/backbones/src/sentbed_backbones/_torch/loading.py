@@ -10,13 +10,17 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import safe_open
 from sentbed import ModelError, locate
-from sentbed.helpers import foreign, physical_memory, read_file, sha256
+from sentbed.helpers import foreign, physical_memory, read_file
 from sentbed.protocols import BuildContext, InterventionTraits
 from sentbed_common import in_safetensors, is_finite_tensor, memory_limit, pickled_files
 
 from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family, quiet
+from sentbed_backbones._torch.stored_weights import (
+    stored_weights,
+    weight_files,
+    weight_hashes,
+)
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
@@ -99,9 +103,8 @@ def load(
         model, tokenizer = _from_directory(parameters, family, directory, with_weights)
         origin = {"model": parameters.model, "init": parameters.init}
         if with_weights:
-            hashes = weight_hashes(
-                directory, context.sums if directory is saved else None
-            )
+            computed = context.sums if directory is saved else {}
+            hashes = weight_hashes(directory, computed)
             origin["sha256"] = hashes
             if directory is not saved:
                 base = hashes
@@ -190,17 +193,8 @@ def _with_adapter(
     directory, pickled = in_safetensors(directory, True, shown, (PICKLED_ADAPTER,))
     if pickled:
         origin["adapter_pickled_sha256"] = dict(pickled)
-    origin["adapter"] = weight_hashes(directory)
+    origin["adapter"] = weight_hashes(directory, {})
     return load_adapter(model, directory)
-
-
-def weight_hashes(
-    directory: Path, hashes: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """Return the hash of each file of weights; those in `hashes` are not computed again."""
-    hashes = hashes or {}
-    files = sorted(directory.glob("*.safetensors"))
-    return {file.name: hashes.get(file.name) or sha256(file) for file in files}
 
 
 def _from_directory(
@@ -208,7 +202,7 @@ def _from_directory(
 ) -> tuple[Any, Any]:
     for problem in problems_of(directory, with_weights, parameters.trust_remote_code):
         raise ModelError(problem)
-    if with_weights and not any(directory.glob("*.safetensors")):
+    if with_weights and not weight_files(directory):
         # A recipe's model has been converted before.
         raise ModelError(only_pickled(directory, pickled_files(directory)[0].name))
     problem = f"the model in `{directory}` cannot be loaded"
@@ -338,31 +332,27 @@ def _read_tied_embeddings(model: Any, directory: Path) -> bool:
     if not getattr(model.config, "tie_word_embeddings", False):
         return False
     embeddings = model.get_input_embeddings().weight
-    for file in sorted(directory.glob("*.safetensors")):
-        with safe_open(file, "pt") as weights:
-            for name in HEADS:
-                if name not in weights.keys():  # noqa: SIM118 - it is no mapping
-                    continue
-                head = weights.get_tensor(name)
-                if head.shape != embeddings.shape:
-                    return False
-                with torch.no_grad():
-                    embeddings.copy_(head)
-                return True
+    for _, name, weights in stored_weights(directory):
+        if name not in HEADS:
+            continue
+        head = weights.get_tensor(name)
+        if head.shape != embeddings.shape:
+            return False
+        with torch.no_grad():
+            embeddings.copy_(head)
+        return True
     return False
 
 
 def _require_numbers(directory: Path) -> None:
     """Raise `ModelError` if weights are whole numbers, which transformers would take as they are."""
-    for file in sorted(directory.glob("*.safetensors")):
-        with safe_open(file, "pt") as weights:
-            for name in weights.keys():  # noqa: SIM118 - it is no mapping
-                kind = weights.get_slice(name).get_dtype()
-                if OF_A_LAYER.search(name) and kind in WHOLE_NUMBERS:
-                    raise ModelError(
-                        f"`{name}` in `{file}` holds whole numbers ({kind}), expected floating point: the "
-                        "file is damaged or quantised; fetch the model again, or take its unquantised weights"
-                    )
+    for file, name, weights in stored_weights(directory):
+        kind = weights.get_slice(name).get_dtype()
+        if OF_A_LAYER.search(name) and kind in WHOLE_NUMBERS:
+            raise ModelError(
+                f"`{name}` in `{file}` holds whole numbers ({kind}), expected floating point: the file is "
+                "damaged or quantised; fetch the model again, or take its unquantised weights"
+            )
 
 
 def initialise(family: Family, config: Any, parameters: Transformer) -> Any:

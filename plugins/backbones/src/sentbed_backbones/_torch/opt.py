@@ -31,13 +31,14 @@ class OptFamily(CausalFamily):
         """Return an OPT of the recipe's size; the 350m has post-norms and a narrower embedding."""
         layers, width, heads = self.parameters.sizes[self.parameters.size]
         odd = self.parameters.size == "350m"
+        embedding_width = 512 if odd else width
         return transformers.OPTConfig(
             vocab_size=len(tokenizer),
             hidden_size=width,
             num_hidden_layers=layers,
             num_attention_heads=heads,
             ffn_dim=4 * width,
-            word_embed_proj_dim=512 if odd else width,
+            word_embed_proj_dim=embedding_width,
             do_layer_norm_before=not odd,
             pad_token_id=tokenizer.pad_token_id,
             bos_token_id=tokenizer.bos_token_id,

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.token_table import ROWS, TokenTable
-from sentbed_backbones._torch.tokenizer import BulkTokenizer, tokenizing
+from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.static_files import TABLE_FILE
 
 LONGEST = 1 << 20
@@ -74,19 +74,6 @@ class StaticTokenizer(BulkTokenizer):
             f"{super().fingerprint} {self.special_tokens} {self.unknown_id} {self.rows}"
         )
         return hashlib.sha256(settings.encode()).hexdigest()
-
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise, truncated to `max_length` tokens.
-
-        Raises:
-            ModelError: if a text has a token for which the table has no row.
-        """
-        with tokenizing():
-            self._fast.enable_truncation(max_length)
-            encodings = self._fast.encode_batch_fast(
-                self._mapped(texts), add_special_tokens=self.special_tokens
-            )
-        return self._token_ids(encodings)
 
     def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
         lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))

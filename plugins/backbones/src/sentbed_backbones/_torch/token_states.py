@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import torch
@@ -73,7 +74,9 @@ class EncoderDecoderStates(nn.Module):
         self.model = model
         self.layers = layers
         start = getattr(model.config, "decoder_start_token_id", None)
-        self.start = int(model.config.pad_token_id if start is None else start)
+        if start is None:
+            start = model.config.pad_token_id
+        self.start = int(start)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states and the decoder's first output."""
@@ -220,18 +223,16 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
 
     # Only a block's input is the same thing in every architecture; a model's own loop cannot be shortened.
     blocks = blocks_of(model)[: depth + 1]
-    # Before those of an intervention, which changes what a block reads and not what the one before it gave.
-    hooks = [
-        block.register_forward_pre_hook(record, with_kwargs=True, prepend=True)
-        for block in blocks
-    ]
-    try:
+    with ExitStack() as hooks, suppress(ReachedError):
+        for block in blocks:
+            # Before an intervention's, which changes what a block reads and not what the one before it gave.
+            handle = block.register_forward_pre_hook(
+                record, with_kwargs=True, prepend=True
+            )
+            hooks.enter_context(handle)
         model(**inputs)
-    except ReachedError:
+    if len(states) > depth:
         return tuple(states)
-    finally:
-        for hook in hooks:
-            hook.remove()
     raise ModelError(
         f"the pass of `{type(model).__name__}` ran {len(states)} of its first {depth + 1} blocks; "
         'read the last layer, `layers = "last"`, or choose another model'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,8 @@ from sentbed.helpers import foreign, sha256
 from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import quiet
-from sentbed_backbones._torch.loading import (
-    HEADS,
-    name_of_embeddings,
-    weight_hashes,
-)
+from sentbed_backbones._torch.loading import HEADS, name_of_embeddings
+from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
@@ -99,7 +96,7 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
         weights_directory = files.directory
         rows = _input_embeddings(weights_directory)
         tokenizer = load_tokenizer(weights_directory, False)
-        origin["sha256"] = weight_hashes(weights_directory)
+        origin["sha256"] = weight_hashes(weights_directory, {})
     origin |= files.origin
     if random:
         rows = torch.randn_like(rows)
@@ -185,30 +182,13 @@ def _input_embeddings(directory: Path) -> Tensor:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             model = transformers.AutoModel.from_config(config)
     name = name_of_embeddings(model)
-    for file, key in _keys(directory):
+    for file, key, weights in stored_weights(directory):
         if name is not None and f".{key}".endswith(f".{name}"):
-            return _read_rows(file, key)
+            return _required(weights.get_tensor(key), file)
     if getattr(config, "tie_word_embeddings", False):
-        for file, key in _keys(directory):
+        for file, key, weights in stored_weights(directory):
             if key in HEADS:
-                return _read_rows(file, key)
+                return _required(weights.get_tensor(key), file)
     raise ModelError(
         f"the weights in `{directory}` have no input embeddings (`{name}`); fetch the model again"
     )
-
-
-def _keys(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Yield file and name of each weight."""
-    for file in sorted(directory.glob("*.safetensors")):
-        with (
-            foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"),
-            safe_open(file, "pt") as weights,
-        ):
-            names = list(weights.keys())
-        for name in names:
-            yield file, name
-
-
-def _read_rows(file: Path, key: str) -> Tensor:
-    with safe_open(file, "pt") as weights:
-        return _required(weights.get_tensor(key), file)

@@ -64,6 +64,8 @@ class BulkTokenizer(Tokenizer):
     """The text of the mask token."""
     placeholder_id: int | None = None
     """The id of the intervention's placeholder."""
+    special_tokens: bool = True
+    """Whether [CLS], </s> and the like are put around a text."""
 
     def __init__(
         self,
@@ -120,8 +122,8 @@ class BulkTokenizer(Tokenizer):
                 self.pad_id,
                 self.mask_token,
                 self._nothing,
+                tokenizers.__version__,
             ]
-            what.append(tokenizers.__version__)
             if self._character_map is not None:
                 what.append("exact character map")
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
@@ -149,7 +151,7 @@ class BulkTokenizer(Tokenizer):
             raise
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with special tokens, truncated to `max_length` tokens.
+        """Tokenise with `special_tokens` or without, truncated to `max_length` tokens.
 
         If the tokenizer adds no special tokens (GPT-2), an empty text becomes its start or end token.
 
@@ -158,7 +160,9 @@ class BulkTokenizer(Tokenizer):
         """
         with tokenizing():
             self._fast.enable_truncation(max_length)
-            encodings = self._fast.encode_batch_fast(self._mapped(texts))
+            encodings = self._fast.encode_batch_fast(
+                self._mapped(texts), add_special_tokens=self.special_tokens
+            )
         return self._token_ids(encodings)
 
     def encode_marked(
@@ -248,16 +252,13 @@ class BulkTokenizer(Tokenizer):
                 encodings = self._definition.encode_batch(
                     [cut[row] for row in rows], add_special_tokens=False
                 )
-            long = {
-                row: e.offsets
-                for row, e in zip(rows, encodings, strict=True)
-                if len(e) > max_length
-            }
-            for row, offsets in long.items():
-                cut[row] = _beginning(cut[row], offsets, max_length)
-            # The beginning may split into more tokens than it did within the text: a byte-level token can
-            # hold one character and a piece of the next. So it is checked again.
-            rows = list(long)
+            tokenized, rows = zip(rows, encodings, strict=True), []
+            for row, encoding in tokenized:
+                if len(encoding) > max_length:
+                    cut[row] = _beginning(cut[row], encoding.offsets, max_length)
+                    # The beginning may split into more tokens than it did within the text: a byte-level
+                    # token can hold one character and a piece of the next. So it is checked again.
+                    rows.append(row)
         return cut
 
 
@@ -269,6 +270,7 @@ def _tokens_before(
     for row, start in enumerate(starts):
         first, last = int(tokens.offsets[row]), int(tokens.offsets[row + 1]) - 1
         ends = [end for _, end in encodings[row].offsets]
+        # Special tokens end at 0.
         behind = next(
             (place for place, end in enumerate(ends) if end > start), len(ends)
         )

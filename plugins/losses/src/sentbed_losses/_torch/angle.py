@@ -20,8 +20,6 @@ class AngleLoss(CoSENTLoss):
 
 
 def _halves(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    vectors = unit(vectors)
-    real, imaginary = functional.pad(vectors, (0, vectors.shape[-1] % 2)).chunk(
-        2, dim=-1
-    )
+    even = functional.pad(unit(vectors), (0, vectors.shape[-1] % 2))
+    real, imaginary = even.chunk(2, dim=-1)
     return real, imaginary

@@ -12,6 +12,7 @@ from sentbed.protocols import Similarity
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import Products, contrast_metrics
 from sentbed_losses.columns import HARD_NEGATIVES
 
@@ -64,7 +65,7 @@ class ContrastiveLoss(nn.Module):
         self.in_batch = True
         """Whether other rows of the batch are in a row's denominator."""
 
-    def columns(self, inputs: Mapping[str, Tensor]) -> dict[str, Texts]:
+    def columns(self, inputs: Columns) -> dict[str, Texts]:
         """Return the columns of a batch, ready to be compared."""
         names = [
             name for name in ("anchor", "positive", *HARD_NEGATIVES) if name in inputs
@@ -79,7 +80,7 @@ class ContrastiveLoss(nn.Module):
             )
         return columns
 
-    def ids(self, inputs: Mapping[str, Tensor], column: str) -> Tensor | None:
+    def ids(self, inputs: Columns, column: str) -> Tensor | None:
         """Return the ids of the texts of a column, or None if texts are not compared."""
         if not self.compares_texts:
             return None

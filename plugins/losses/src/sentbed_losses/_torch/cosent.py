@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import torch
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import correlation, pairwise_cosine
 from sentbed_losses.columns import HARD_NEGATIVES, SCORE
 
@@ -25,7 +25,7 @@ class CoSENTLoss(nn.Module):
         """Return the similarity of each row of `u` and `v`, fp32 `(rows,)`."""
         return pairwise_cosine(u, v)
 
-    def forward(self, inputs: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the loss of a batch with `anchor`, `positive`, and `score` or hard negatives."""
         anchor, positive = inputs["anchor"], inputs["positive"]
         if self.scored:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.errors import RunError
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import pairwise_cosine
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
@@ -26,7 +25,7 @@ class DistillLoss(nn.Module):
             self.projection = nn.Linear(width, projection)
             self.width = projection
 
-    def forward(self, vectors: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
         names = ("anchor", "positive", *HARD_NEGATIVES)
         losses, cosines = [], []

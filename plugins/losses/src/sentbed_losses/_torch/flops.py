@@ -9,6 +9,8 @@ import torch
 from sentbed.protocols import PROGRESS, LossOutput
 from torch import Tensor, nn
 
+from sentbed_losses._torch.batch_columns import Columns
+
 
 class FlopsLoss(nn.Module):
     """See `sentbed_losses.flops.Flops`.
@@ -39,7 +41,7 @@ class FlopsLoss(nn.Module):
 
     def forward(
         self,
-        inputs: Mapping[str, Tensor],
+        inputs: Columns,
         state: Mapping[str, Tensor] | None = None,
     ) -> LossOutput:
         """Return the loss of a batch; the state is that of the inner loss."""
@@ -70,7 +72,7 @@ class FlopsLoss(nn.Module):
             metrics[f"{self.name}.{name}"] = value
         return LossOutput(inner.loss + regulariser, metrics, inner.state)
 
-    def _documents(self, columns: Mapping[str, Tensor]) -> Tensor:
+    def _documents(self, columns: Columns) -> Tensor:
         """Return the vectors of all columns but the queries and a teacher's, `(texts, width)`."""
         documents = []
         for name, vectors in columns.items():

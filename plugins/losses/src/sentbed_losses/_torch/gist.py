@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import torch
 from sentbed.protocols import LossOutput
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import contrast_metrics, unit
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
@@ -35,7 +35,7 @@ class GistLoss(nn.Module):
         if contrast_positives:
             self.contrasts.append(("positive", "positive"))
 
-    def forward(self, vectors: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
         units = {
             name: unit(value) for name, value in vectors.items() if value.ndim == 2

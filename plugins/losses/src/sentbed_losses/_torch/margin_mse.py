@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.protocols import LossOutput
-from torch import Tensor, nn
+from torch import nn
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import scaled
 from sentbed_losses.columns import SCORE
 
@@ -19,7 +18,7 @@ class MarginMSELoss(nn.Module):
         super().__init__()
         self.cosine = similarity == "cosine"
 
-    def forward(self, inputs: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
         anchor, positive, negative = (
             scaled(inputs[name], self.cosine)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 from sentbed_losses._torch.similarity import unit
 
@@ -29,13 +30,13 @@ class MatryoshkaLoss(Parts):
 
     def forward(
         self,
-        inputs: Mapping[str, Tensor],
+        inputs: Columns,
         state: Mapping[str, Tensor] | None = None,
     ) -> LossOutput:
         """Return the weighted sum of the inner loss at each dimension."""
         return self.total([self.cut(inputs, size) for size in self.dimensions], state)
 
-    def cut(self, inputs: Mapping[str, Tensor], size: int) -> dict[str, Tensor]:
+    def cut(self, inputs: Columns, size: int) -> dict[str, Tensor]:
         """Return the inputs with the first `size` components of each vector, of length 1."""
         columns = dict(inputs)
         for name, value in inputs.items():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 from torch.nn import functional
+
+from sentbed_losses._torch.batch_columns import Columns
 
 
 class MNTPLoss(nn.Module):
@@ -31,7 +32,7 @@ class MNTPLoss(nn.Module):
         )
         return torch.where(chosen, read, ids), chosen
 
-    def forward(self, inputs: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean over the predicted tokens; `inputs` has logits `anchor` and ids `anchor.id`."""
         logits, ids = inputs["anchor"].to(torch.float32), inputs["anchor.id"]
         # A small batch of short texts may have no chosen token: its loss is 0, and so is its gradient.

@@ -9,6 +9,8 @@ import torch
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 
+from sentbed_losses._torch.batch_columns import Columns
+
 
 class Parts(nn.Module):
     """Several losses by name, each with its weight and, if it has one, its state."""
@@ -26,7 +28,7 @@ class Parts(nn.Module):
 
     def total(
         self,
-        inputs: Sequence[Mapping[str, Tensor]],
+        inputs: Sequence[Columns],
         state: Mapping[str, Tensor] | None,
     ) -> LossOutput:
         """Return the weighted sum, given the inputs of each loss and the states of all."""
@@ -54,10 +56,10 @@ class Parts(nn.Module):
     def _output(
         self,
         number: int,
-        inputs: Mapping[str, Tensor],
+        inputs: Columns,
         state: Mapping[str, Tensor] | None,
     ) -> LossOutput:
-        arguments: tuple[Mapping[str, Tensor], ...] = (inputs,)
+        arguments: tuple[Columns, ...] = (inputs,)
         if state is not None and self.stateful[number]:
             prefix = f"{self.names[number]}."
             state_of_loss = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.protocols import LABEL, LossOutput
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
+
+from sentbed_losses._torch.batch_columns import Columns
 
 
 class NLISoftmaxLoss(nn.Module):
@@ -19,7 +19,7 @@ class NLISoftmaxLoss(nn.Module):
         features = 4 if product else 3
         self.classifier = nn.Linear(features * width, classes)
 
-    def forward(self, inputs: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch; `inputs` has `premise`, `hypothesis` and `label`."""
         u, v = (inputs[name].to(torch.float32) for name in ("premise", "hypothesis"))
         features = [u, v, (u - v).abs(), *([u * v] if self.product else [])]

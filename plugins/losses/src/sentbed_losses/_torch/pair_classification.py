@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.protocols import LossOutput
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
+
+from sentbed_losses._torch.batch_columns import Columns
 
 
 class PairClassificationLoss(nn.Module):
@@ -17,7 +17,7 @@ class PairClassificationLoss(nn.Module):
         super().__init__()
         self.classifier = nn.Linear(2 * width, 2)
 
-    def forward(self, vectors: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch; `vectors` has `anchor` and `positive`."""
         anchor, positive = (
             vectors[name].to(torch.float32) for name in ("anchor", "positive")

@@ -9,6 +9,7 @@ import torch
 from sentbed.protocols import LossOutput
 from torch import Tensor
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
 
 
@@ -39,9 +40,7 @@ class QueueLoss(ContrastiveLoss):
             state["ids"] = torch.zeros(self.size, dtype=torch.int64)
         return state
 
-    def forward(
-        self, vectors: Mapping[str, Tensor], state: Mapping[str, Tensor]
-    ) -> LossOutput:
+    def forward(self, vectors: Columns, state: Mapping[str, Tensor]) -> LossOutput:
         """Return the mean loss of a batch and the memory with its positives; see `InfoNCELoss`."""
         columns = self.columns(vectors)
         memory = state["memory"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import scaled
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
@@ -29,7 +30,7 @@ class SimilarityKLLoss(nn.Module):
         self.teacher_temperature = teacher_temperature or temperature
         self.cosine = similarity == "cosine"
 
-    def forward(self, vectors: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
         names = [
             name
@@ -53,7 +54,7 @@ class SimilarityKLLoss(nn.Module):
 
     def _similarities(
         self,
-        vectors: Mapping[str, Tensor],
+        vectors: Columns,
         anchor: str,
         candidates: Sequence[str],
     ) -> Tensor:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from sentbed.protocols import LossOutput
 from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import unit
 
 
@@ -30,7 +31,7 @@ class SpreadOutLoss(nn.Module):
         self.excess = excess
         self.aggregation = aggregation
 
-    def forward(self, vectors: Mapping[str, Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the loss of a batch."""
         moments = [_moments(vectors[name]) for name in self.columns]
         first, second = (torch.stack(values) for values in zip(*moments, strict=True))

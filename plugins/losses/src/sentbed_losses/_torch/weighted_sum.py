@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sentbed.protocols import PROGRESS, LossOutput
 from torch import Tensor, nn
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 
 
@@ -32,7 +33,7 @@ class WeightedSumLoss(Parts):
 
     def forward(
         self,
-        inputs: Mapping[str, Tensor],
+        inputs: Columns,
         state: Mapping[str, Tensor] | None = None,
     ) -> LossOutput:
         """Return the weighted sum of the losses, each over the columns that it takes."""
@@ -48,7 +49,7 @@ class WeightedSumLoss(Parts):
 
 
 def _select(
-    inputs: Mapping[str, Tensor], columns: Collection[str] | None, with_ids: bool
+    inputs: Columns, columns: Collection[str] | None, with_ids: bool
 ) -> dict[str, Tensor]:
     """Return the inputs that a loss would have alone: these columns or all, and perhaps the ids of texts."""
     selected = {}
