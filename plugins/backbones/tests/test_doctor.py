@@ -188,7 +188,7 @@ def test_the_hub_is_asked_only_when_tried(
 
 def test_a_hub_that_does_not_answer_is_a_no(hub: http.server.HTTPServer):
     hub.server_close()
-    found = doctor.asked(f"http://127.0.0.1:{hub.server_port}")
+    found = doctor.ask_hub(f"http://127.0.0.1:{hub.server_port}")
     assert found.status == "no"
     assert "does not answer: " in found.detail
     assert "HTTPS_PROXY" in found.remedy

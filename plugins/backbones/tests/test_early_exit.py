@@ -212,10 +212,3 @@ def test_a_layer_that_a_local_model_does_not_have_is_a_problem(
     assert problem.startswith(
         "`layers` has 3, the model has the embedding output 0 and layers 1 to 2; "
     )
-
-
-def test_the_number_of_blocks_of_each_size_is_that_of_its_configuration() -> None:
-    from sentbed_backbones._torch import causal, opt
-
-    for component, sizes in ((Causal, causal.SIZES), (Opt, opt.SIZES)):
-        assert component.blocks == {size: shape[0] for size, shape in sizes.items()}

@@ -749,7 +749,7 @@ def test_hashes_that_were_verified_are_not_computed_again(
     backbone = Opt(model=str(save_model("opt")))
     backbone.build(no_texts).save(tmp_path / "saved")
     monkeypatch.setattr(
-        "sentbed_backbones._torch.loading.sha256",
+        "sentbed_backbones._torch.stored_weights.sha256",
         lambda file: pytest.fail(f"read {file}"),
     )
     sums = {"model.safetensors": "f" * 64}

@@ -89,10 +89,10 @@ def problems_of_adaptation(
                 ("peft", "bitsandbytes", "accelerate"),
                 "qlora",
             )
-    elif lora is not None or adapter is not None:
-        yield from not_installed(
-            "`adapter`" if lora is None else "`lora`", ("peft",), "lora"
-        )
+    elif lora is not None:
+        yield from not_installed("`lora`", ("peft",), "lora")
+    elif adapter is not None:
+        yield from not_installed("`adapter`", ("peft",), "lora")
     if adapter is not None and is_local(adapter):
         try:
             directory = locate(adapter)

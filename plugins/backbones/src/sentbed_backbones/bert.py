@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge
@@ -19,11 +19,11 @@ class Bert(Transformer):
     The tanh layer on [CLS], if the files have one, is left out: pooling is the pooler's job.
     """
 
-    name: ClassVar[str] = "bert"
-    papers: ClassVar[tuple[str, ...]] = ("devlin2019bert",)
-    random_positions: ClassVar[int | None] = 512
-    head_in_files: ClassVar[bool | None] = True
-    offered: ClassVar[frozenset[str]] = frozenset(
+    name = "bert"
+    papers = ("devlin2019bert",)
+    random_positions = 512
+    head_in_files = True
+    offered = frozenset(
         {"bidirectional", "mask-token", "layers", LOGITS, *TEMPLATE_ALONE}
     )
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_common import import_heavy
 
 from sentbed_backbones.transformer_base import CausalTransformer
+
+SIZES: Mapping[str, tuple[int, int, int, int]] = {
+    "tiny": (2, 128, 2, 352),
+    "mini": (4, 256, 4, 704),
+    "7b": (32, 4096, 32, 11008),
+    "13b": (40, 5120, 40, 13824),
+    "30b": (60, 6656, 52, 17920),
+    "65b": (80, 8192, 64, 22016),
+}
+"""Layers, width, heads and inner width (Touvron et al., 2023)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,12 +30,10 @@ class Causal(CausalTransformer):
     `attention` says otherwise.
     """
 
-    name: ClassVar[str] = "causal"
-    random_positions: ClassVar[int | None] = 2048
-    head_in_files: ClassVar[bool | None] = True
-    blocks: ClassVar[Mapping[str, int]] = MappingProxyType(
-        {"tiny": 2, "mini": 4, "7b": 32, "13b": 40, "30b": 60, "65b": 80}
-    )
+    name = "causal"
+    random_positions = 2048
+    head_in_files = True
+    sizes = SIZES
 
     size: Literal["tiny", "mini", "7b", "13b", "30b", "65b"] = "tiny"
     """Size of a random LLaMA: 7b to 65b as published, tiny is 2 layers of width 128, mini 4 of 256."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, gt, min_len
@@ -20,7 +20,7 @@ class ContrastivePrompting(Intervention):
     prompt is run up to that block.
     """
 
-    name: ClassVar[str] = "contrastive-prompting"
+    name = "contrastive-prompting"
 
     block: int = attrs.field(default=4, validator=ge(0))
     """The block, from 0; on LLaMA2-7B the paper's layer 5 for PromptEOL, so 4, and 7, so 6, for Pretended CoT
@@ -51,4 +51,5 @@ class ContrastivePrompting(Intervention):
         """Return the replacement of the last token's heads."""
         from sentbed_backbones._torch.contrastive_prompting import contrast
 
-        return partial(contrast, scale=self.scale if self.rule == "scaled" else None)
+        scale = self.scale if self.rule == "scaled" else None
+        return partial(contrast, scale=scale)

@@ -50,18 +50,25 @@ def four_bits() -> Finding:
         return Finding(
             "adapters", what, "no", f"bitsandbytes does not run on {' '.join(machine)}"
         )
-    found = packages("adapters", what, OWNER, QLORA, "qlora")
-    if found.status == "no":
-        return found
+    finding = packages("adapters", what, OWNER, QLORA, "qlora")
+    if finding.status == "no":
+        return finding
     try:
         product = elsewhere(four_bit_product, PRODUCT_SECONDS)
     except RunError as error:
         remedy = "`pip install --force-reinstall --no-deps bitsandbytes`"
         return Finding(
-            "adapters", what, "no", f"{found.detail}; a product fails: {error}", remedy
+            "adapters",
+            what,
+            "no",
+            f"{finding.detail}; a product fails: {error}",
+            remedy,
         )
-    said = f"a product on {product['device']}, relative error {product['error']:.2f}"
-    return attrs.evolve(found, detail=f"{found.detail}; {said}")
+    detail = (
+        f"{finding.detail}; a product on {product['device']}, relative error "
+        f"{product['error']:.2f}"
+    )
+    return attrs.evolve(finding, detail=detail)
 
 
 def four_bit_product() -> dict[str, Any]:
@@ -77,9 +84,9 @@ def four_bit_product() -> dict[str, Any]:
         SIZE, SIZE, bias=False, quant_type="nf4", compute_dtype=torch.bfloat16
     )
     layer.weight = layers.Params4bit(weights, requires_grad=False, quant_type="nf4")
-    found = layer.to(device)(values).float()
+    computed = layer.to(device)(values).float()
     expected = values.float() @ weights.to(device).T
-    error = ((found - expected).norm() / expected.norm()).item()
+    error = ((computed - expected).norm() / expected.norm()).item()
     if not error < LARGEST_ERROR:
         raise RunError(f"relative error {error:.2f}, expected at most {LARGEST_ERROR}")
     return {"device": device, "error": error}
@@ -104,16 +111,16 @@ def hub() -> Iterator[Finding]:
     else:
         detail = f"{constants.ENDPOINT}, not asked"
         yield Trial(
-            "hub", "model hub", "yes", detail, attempt=lambda: asked(constants.ENDPOINT)
+            "hub",
+            "model hub",
+            "yes",
+            detail,
+            attempt=lambda: ask_hub(constants.ENDPOINT),
         )
     directory = Path(constants.HF_HUB_CACHE)
     models = list(directory.glob("models--*"))
-    size = sum(
-        path.stat().st_size
-        for model in models
-        for path in model.rglob("blobs/*")
-        if path.is_file()
-    )
+    blobs = directory.glob("models--*/**/blobs/*")
+    size = sum(blob.stat().st_size for blob in blobs if blob.is_file())
     yield Finding(
         "hub",
         "hub cache",
@@ -122,7 +129,7 @@ def hub() -> Iterator[Finding]:
     )
 
 
-def asked(endpoint: str) -> Finding:
+def ask_hub(endpoint: str) -> Finding:
     """Return whether the hub answers."""
     import urllib.error
     import urllib.request

@@ -6,6 +6,7 @@ the same weights as safetensors; they are found as transformers finds them, and 
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import hashlib
 import json
@@ -14,7 +15,6 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +67,10 @@ class Listing:
     def files(self, code: bool = False) -> list[str]:
         """Return the files to fetch; with `code`, also the Python files."""
         patterns = (*SMALL_FILES, "*.py") if code else SMALL_FILES
-        small = [
-            name
-            for name in self.sizes
-            if any(fnmatch(name, pattern) for pattern in patterns)
-        ]
-        return [*small, *self.weights]
+        names: list[str] = []
+        for pattern in patterns:
+            names += fnmatch.filter(self.sizes, pattern)
+        return [*names, *self.weights]
 
 
 @attrs.frozen
@@ -99,7 +97,7 @@ def chosen_weights(
     """Return the files of weights that are read of all those in a repository's top folder."""
     names = list(names)
     for pattern in preferred:
-        matching = [name for name in names if fnmatch(name, pattern)]
+        matching = fnmatch.filter(names, pattern)
         if matching:
             return sorted(matching)
     return []
@@ -193,7 +191,8 @@ def ask_for_listing(
     Raises as huggingface-hub does if the hub says that there is no such thing.
     """
     from huggingface_hub import HfApi, is_offline_mode
-    from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
+    from huggingface_hub.errors import HfHubHTTPError
+    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
 
     if is_offline_mode():
         return None
@@ -201,33 +200,19 @@ def ask_for_listing(
         info = HfApi().model_info(
             repository, revision=revision, files_metadata=True, timeout=seconds
         )
-    except OfflineModeIsEnabled:
-        return None
     except HfHubHTTPError as error:
         # A server that is down is no answer; one that says "no such repository" has answered.
         if error.response is not None and error.response.status_code < 500:
             raise
         return None
-    except OSError:
+    except (OSError, httpx.TransportError):
         return None
-    except Exception as error:
-        if _is_no_answer(error):
-            return None
-        raise
     sizes = {
         file.rfilename: int(file.size or 0)
         for file in info.siblings or ()
         if "/" not in file.rfilename
     }
     return Listing(repository, str(info.sha), sizes, bool(info.gated), preferred)
-
-
-def _is_no_answer(error: Exception) -> bool:
-    """Whether the error is of the HTTP library's transport: no connection, no time, a broken answer."""
-    # Which HTTP library that is depends on the version of huggingface-hub.
-    from huggingface_hub.utils import httpx  # type: ignore[attr-defined]
-
-    return isinstance(error, httpx.TransportError)
 
 
 def find_conversion(listing: Listing) -> Conversion | None:

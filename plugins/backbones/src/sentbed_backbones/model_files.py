@@ -22,6 +22,28 @@ class ModelFiles:
     directory: Path
     origin: Mapping[str, Any] = attrs.field(factory=dict)
 
+    def in_safetensors(
+        self, model: str, trust_remote_code: bool = False, may_convert: bool = True
+    ) -> ModelFiles:
+        """Return the files of `model` once its weights are safetensors. Raises `ModelError` as `model_files`."""
+        for problem in problems_of(self.directory, True, trust_remote_code):
+            raise ModelError(problem)
+        directory, pickled = in_safetensors(self.directory, may_convert, f"`{model}`")
+        if not pickled:
+            return ModelFiles(directory, self.origin)
+        return ModelFiles(directory, {**self.origin, "pickled_sha256": dict(pickled)})
+
+
+def located_files(model: str, revision: str | None, **fetching: bool) -> ModelFiles:
+    """Return the files of a model as they are, a hub id downloaded first; `fetching` as in `fetch`."""
+    if is_local(model):
+        return ModelFiles(locate(model))
+    fetched = fetch(model, revision, **fetching)
+    origin = {"commit": fetched.directory.name}
+    if fetched.conversion is not None:
+        origin["conversion"] = fetched.conversion
+    return ModelFiles(fetched.directory, origin)
+
 
 def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles:
     """Return the files of the recipe's `model`, a hub id downloaded first, with weights as safetensors.
@@ -31,31 +53,18 @@ def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles
             converted before.
     """
     assert parameters.model is not None
+    model, trust = parameters.model, parameters.trust_remote_code
     with_weights = parameters.init == "pretrained"
-    origin: dict[str, Any] = {}
-    if is_local(parameters.model):
-        directory = locate(parameters.model)
-    else:
-        fetched = fetch(
-            parameters.model,
-            parameters.revision,
-            code=parameters.trust_remote_code,
-            weights=with_weights,
-            pickles=may_convert,
-        )
-        directory = fetched.directory
-        origin["commit"] = directory.name
-        if fetched.conversion is not None:
-            origin["conversion"] = fetched.conversion
-    if with_weights:
-        for problem in problems_of(directory, True, parameters.trust_remote_code):
-            raise ModelError(problem)
-        directory, pickled = in_safetensors(
-            directory, may_convert, f"`{parameters.model}`"
-        )
-        if pickled:
-            origin["pickled_sha256"] = dict(pickled)
-    return ModelFiles(directory, origin)
+    files = located_files(
+        model,
+        parameters.revision,
+        code=trust,
+        weights=with_weights,
+        pickles=may_convert,
+    )
+    if not with_weights:
+        return files
+    return files.in_safetensors(model, trust, may_convert)
 
 
 def base_files(parameters: Transformer, saved: Path) -> ModelFiles:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_common import import_heavy
 
 from sentbed_backbones.transformer_base import CausalTransformer
+
+SIZES: Mapping[str, tuple[int, int, int]] = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "125m": (12, 768, 12),
+    "350m": (24, 1024, 16),
+    "1.3b": (24, 2048, 32),
+    "2.7b": (32, 2560, 32),
+    "6.7b": (32, 4096, 32),
+    "13b": (40, 5120, 40),
+    "30b": (48, 7168, 56),
+    "66b": (64, 9216, 72),
+}
+"""Layers, width and heads; the inner layer is four times as wide (Zhang et al., 2022, table 1)."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,24 +34,11 @@ class Opt(CausalTransformer):
     512).
     """
 
-    name: ClassVar[str] = "opt"
-    papers: ClassVar[tuple[str, ...]] = ("zhang2022opt",)
-    random_positions: ClassVar[int | None] = 2048
-    head_in_files: ClassVar[bool | None] = False
-    blocks: ClassVar[Mapping[str, int]] = MappingProxyType(
-        {
-            "tiny": 2,
-            "mini": 4,
-            "125m": 12,
-            "350m": 24,
-            "1.3b": 24,
-            "2.7b": 32,
-            "6.7b": 32,
-            "13b": 40,
-            "30b": 48,
-            "66b": 64,
-        }
-    )
+    name = "opt"
+    papers = ("zhang2022opt",)
+    random_positions = 2048
+    head_in_files = False
+    sizes = SIZES
 
     size: Literal[
         "tiny", "mini", "125m", "350m", "1.3b", "2.7b", "6.7b", "13b", "30b", "66b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 from attrs.validators import ge, optional
@@ -26,7 +26,7 @@ class Static(Backbone):
     without a token has the zero vector.
     """
 
-    name: ClassVar[str] = "static"
+    name = "static"
 
     model: ModelId | None = None
     """A model whose input embeddings become the table: a hub id, a local directory (`./my-bert`) or

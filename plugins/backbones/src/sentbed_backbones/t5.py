@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge
@@ -21,11 +21,9 @@ class T5(Transformer):
     states are the encoder's.
     """
 
-    name: ClassVar[str] = "t5"
-    papers: ClassVar[tuple[str, ...]] = ("raffel2020t5",)
-    offered: ClassVar[frozenset[str]] = frozenset(
-        {"bidirectional", "decoder", "layers"}
-    )
+    name = "t5"
+    papers = ("raffel2020t5",)
+    offered = frozenset({"bidirectional", "decoder", "layers"})
 
     size: Literal["tiny", "mini", "small", "base", "large", "3b", "11b"] = "tiny"
     """Size of a random T5: small to 11b as published, tiny is 2 layers of width 128, mini 4 of 256."""

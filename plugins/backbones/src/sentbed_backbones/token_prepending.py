@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, min_len
@@ -19,7 +19,7 @@ class TokenPrepending(Intervention):
     quotation mark.
     """
 
-    name: ClassVar[str] = "token-prepending"
+    name = "token-prepending"
 
     first: int = attrs.field(default=1, validator=ge(0))
     """First block, numbered from 0, whose input gets the last token's state."""

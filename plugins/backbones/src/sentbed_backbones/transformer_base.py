@@ -150,20 +150,17 @@ class Transformer(Backbone):
     @property
     def traits(self) -> BackboneTraits:
         """The architecture's offer to poolers; whether all comes from files; whether a stage can train it."""
-        papers = (
-            (*self.papers, "dettmers2023qlora") if self.quantization else self.papers
-        )
-        intervenes = (
-            InterventionTraits()
-            if self.intervention is None
-            else self.intervention.traits
-        )
+        intervenes = InterventionTraits()
+        if self.intervention is not None:
+            intervenes = self.intervention.traits
+        cites = list(self.papers)
+        if self.quantization is not None:
+            cites.append("dettmers2023qlora")
+        cites += intervenes.cites
+        if self.lora is not None:
+            cites.append("hu2022lora")
         return BackboneTraits(
-            cites=(
-                *papers,
-                *intervenes.cites,
-                *(("hu2022lora",) if self.lora is not None else ()),
-            ),
+            cites=tuple(cites),
             offers=self.offered | {"span"},
             heeds=frozenset(
                 {"decoder", "layers", LOGITS, "mask-token", "span", *TEMPLATE_ALONE}
@@ -251,8 +248,8 @@ class CausalTransformer(Transformer):
     offered: ClassVar[frozenset[str]] = frozenset(
         {"causal", "layers", "block-input", "attention-heads"}
     )
-    blocks: ClassVar[Mapping[str, int]]
-    """Number of blocks of a random model, by `size`."""
+    sizes: ClassVar[Mapping[str, tuple[int, ...]]]
+    """What a random model of each `size` has: first the number of its blocks."""
 
     attention: Literal["causal", "bidirectional"] | None = None
     """What a token attends to: itself and tokens before it, or the whole text (BehnamGhader et al., 2024);
@@ -322,7 +319,7 @@ class CausalTransformer(Transformer):
         """Return the number of blocks that a size or a local configuration gives, else None."""
         size: str = getattr(self, "size")  # noqa: B009 - a field of every subclass, each with its own values
         if self.model is None:
-            return self.blocks[size]
+            return self.sizes[size][0]
         content = self._local_config()
         count = content.get("num_hidden_layers", content.get("n_layer"))
         return count if isinstance(count, int) else None

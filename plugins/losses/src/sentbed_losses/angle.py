@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module
 
@@ -25,8 +23,8 @@ class Angle(Ranking):
     Source: Li and Li 2024 (AnglE).
     """
 
-    name: ClassVar[str] = "angle"
-    papers: ClassVar[tuple[str, ...]] = ("li2024angle", "huang2024cosent")
+    name = "angle"
+    papers = ("li2024angle", "huang2024cosent")
 
     def build(self, width: int) -> Module:
         """Return `module(inputs) -> LossOutput`; see `CoSENT` for its metric."""

@@ -72,12 +72,13 @@ class Contrastive(Loss):
     @property
     def traits(self) -> LossTraits:
         """Return the columns the loss takes: pairs, optional hard negatives, text ids to find duplicates."""
+        takes = frozenset(HARD_NEGATIVES)
+        if self.hard_negatives == "none":
+            takes = frozenset()
         return LossTraits(
             cites=self.papers,
             needs=frozenset({"anchor", "positive"}),
-            takes=frozenset()
-            if self.hard_negatives == "none"
-            else frozenset(HARD_NEGATIVES),
+            takes=takes,
             compares_texts=self.mask_duplicates,
             reads=frozenset({"vector", "sparse"}),
         )

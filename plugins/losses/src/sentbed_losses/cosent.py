@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module
 
@@ -24,8 +22,8 @@ class CoSENT(Ranking):
     Source: Huang et al. 2024 (CoSENT).
     """
 
-    name: ClassVar[str] = "cosent"
-    papers: ClassVar[tuple[str, ...]] = ("huang2024cosent",)
+    name = "cosent"
+    papers = ("huang2024cosent",)
 
     def build(self, width: int) -> Module:
         """Return `module(inputs) -> LossOutput`.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
-from sentbed.protocols import Loss, Module
+from sentbed.protocols import Module
 
-from sentbed_losses.scored_pair_traits import scored_pairs
+from sentbed_losses.scored_pair_base import ScoredPairs
 
 
 @attrs.frozen
-class CosineMSE(Loss):
+class CosineMSE(ScoredPairs):
     """Squared difference of a pair's cosine and its score, averaged over the rows.
 
     Scores are compared as they are: map them to [0, 1] or [-1, 1].
@@ -19,15 +17,11 @@ class CosineMSE(Loss):
     Source: Reimers and Gurevych 2019 (SBERT), section 3, regression objective.
     """
 
-    name: ClassVar[str] = "cosine-mse"
-    traits = scored_pairs("reimers2019sbert")
+    name = "cosine-mse"
+    papers = ("reimers2019sbert",)
 
     def build(self, width: int) -> Module:
         """Return `module(inputs) -> LossOutput`; see `CoSENT` for its metric."""
         from sentbed_losses._torch.cosine_mse import CosineMSELoss
 
         return CosineMSELoss()
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: each pair is scored on its own."""
-        return 0

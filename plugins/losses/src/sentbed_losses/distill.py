@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, optional
@@ -25,7 +25,7 @@ class Distill(Taught):
     Source: Reimers and Gurevych 2020 (`mse`).
     """
 
-    name: ClassVar[str] = "distill"
+    name = "distill"
 
     distance: Literal["mse", "l2", "cosine"] = "mse"
     """`mse`: the mean squared difference of components. `l2`: Euclidean. `cosine`: 1 - cosine."""
@@ -53,7 +53,3 @@ class Distill(Taught):
         from sentbed_losses._torch.distill import DistillLoss
 
         return DistillLoss(width, distance=self.distance, projection=self.projection)
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: each text is compared with itself."""
-        return 0

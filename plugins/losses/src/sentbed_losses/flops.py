@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, ge, le
@@ -27,7 +26,7 @@ class Flops(Nested):
     Source: Paria et al. 2020, equation 4; Formal et al. 2021 (SPLADE v2), section 2.3.
     """
 
-    name: ClassVar[str] = "flops"
+    name = "flops"
 
     loss: Loss
     """The inner loss: `{ use = "info-nce", similarity = "dot", temperature = 1.0 }`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge
@@ -32,7 +32,7 @@ class Gist(Taught):
     Source: Solatorio 2024 (GISTEmbed), section 3; the margins are those of sentence-transformers.
     """
 
-    name: ClassVar[str] = "gist"
+    name = "gist"
 
     temperature: float | LearnableTemperature = attrs.field(
         default=0.01, validator=positive_temperature

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import LossTraits, Module
 
@@ -31,8 +29,8 @@ class InfoNCE(Contrastive):
     Source: Sentence-T5, equations 1 and 2; SimCSE, equations 1 and 5.
     """
 
-    name: ClassVar[str] = "info-nce"
-    papers: ClassVar[tuple[str, ...]] = ("oord2018infonce", "gao2021simcse")
+    name = "info-nce"
+    papers = ("oord2018infonce", "gao2021simcse")
 
     @property
     def traits(self) -> LossTraits:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from sentbed.protocols import Loss, LossTraits, Module
@@ -21,7 +21,7 @@ class MarginMSE(Loss):
     Source: Hofstätter et al. 2020, equation 2.
     """
 
-    name: ClassVar[str] = "margin-mse"
+    name = "margin-mse"
 
     traits = LossTraits(
         cites=("hofstaetter2020marginmse",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len
@@ -33,7 +33,7 @@ class Matryoshka(Nested):
     Source: Kusupati et al. 2022, equation 1.
     """
 
-    name: ClassVar[str] = "matryoshka"
+    name = "matryoshka"
 
     loss: Loss
     """The inner loss: `{ use = "info-nce" }`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, ge, gt, le
@@ -28,7 +27,7 @@ class MNTP(Loss):
     one length; here each row is a text.
     """
 
-    name: ClassVar[str] = "mntp"
+    name = "mntp"
     traits = LossTraits(
         cites=("behnamghader2024llm2vec",),
         needs=frozenset({"anchor"}),

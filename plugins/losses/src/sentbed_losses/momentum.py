@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import attrs
 from attrs.validators import and_, ge, lt
@@ -26,8 +25,8 @@ class Momentum(Queue):
     Source: He et al. 2020 (MoCo), section 3.2 and algorithm 1.
     """
 
-    name: ClassVar[str] = "momentum"
-    papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
+    name = "momentum"
+    papers = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=65_536, validator=ge(0))
     """Number of vectors in the memory; 0 is none. 65,536 in MoCo."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 from sentbed.protocols import LABEL, Loss, LossTraits, Module
@@ -24,7 +24,7 @@ class NLISoftmax(Loss):
     Source: Conneau et al. 2017 (InferSent), section 3.1; Reimers and Gurevych 2019 (SBERT), section 3.
     """
 
-    name: ClassVar[str] = "nli-softmax"
+    name = "nli-softmax"
 
     classes: tuple[str, ...] = attrs.field(
         default=("entailment", "neutral", "contradiction"), validator=_distinct

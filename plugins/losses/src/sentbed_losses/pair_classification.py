@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Loss, LossTraits, Module
 
@@ -22,7 +20,7 @@ class PairClassification(Loss):
     Source: SentBench, the equation of L_CLS.
     """
 
-    name: ClassVar[str] = "classification"
+    name = "classification"
     traits = LossTraits(
         cites=("liu2023sentbench",),
         needs=frozenset({"anchor", "positive"}),

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
-from sentbed.protocols import Loss, LossTraits
+from sentbed.protocols import LossTraits
 
-from sentbed_losses.columns import HARD_NEGATIVES, SCORE
+from sentbed_losses.columns import HARD_NEGATIVES
+from sentbed_losses.scored_pair_base import ScoredPairs
 from sentbed_losses.temperature import fixed_temperature
 
 
 @attrs.frozen
-class Ranking(Loss):
+class Ranking(ScoredPairs):
     """A loss over all pairs of rows whose scores differ; `CoSENT` has the formula."""
-
-    papers: ClassVar[tuple[str, ...]]
-    """Keys of the papers that introduced the loss."""
 
     temperature: float = attrs.field(default=0.05, validator=fixed_temperature)
     """The divisor of the similarities, > 0: 1 / 20 in both papers, where it is a scale of 20."""
@@ -28,18 +26,8 @@ class Ranking(Loss):
     def traits(self) -> LossTraits:
         """Return the columns the loss takes: scored pairs, or rows with hard negatives."""
         if self.rows == "scored":
-            needs = frozenset({"anchor", "positive", SCORE})
-            return LossTraits(
-                cites=self.papers,
-                needs=needs,
-                takes=frozenset(),
-                numbers=frozenset({SCORE}),
-            )
+            return super().traits
         needs = frozenset({"anchor", "positive", "negative"})
         return LossTraits(
             cites=self.papers, needs=needs, takes=frozenset(HARD_NEGATIVES) - needs
         )
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: pairs are compared with pairs, not anchors with candidates."""
-        return 0

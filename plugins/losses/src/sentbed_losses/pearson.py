@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
-from sentbed.protocols import Loss, Module
+from sentbed.protocols import Module
 
-from sentbed_losses.scored_pair_traits import scored_pairs
+from sentbed_losses.scored_pair_base import ScoredPairs
 
 
 @attrs.frozen
-class Pearson(Loss):
+class Pearson(ScoredPairs):
     """1 - Pearson's correlation of the cosines and scores of a batch (Pcc-tuning).
 
     For the cosines x and scores y of a batch of n rows, the loss is
@@ -26,15 +24,11 @@ class Pearson(Loss):
     Source: Zhang and Li 2024 (Pcc-tuning).
     """
 
-    name: ClassVar[str] = "pearson"
-    traits = scored_pairs("zhang2024pcctuning")
+    name = "pearson"
+    papers = ("zhang2024pcctuning",)
 
     def build(self, width: int) -> Module:
         """Return `module(inputs) -> LossOutput`; its metric `correlation` is Pearson's, not scaled."""
         from sentbed_losses._torch.pearson import PearsonLoss
 
         return PearsonLoss()
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: pairs are compared with pairs, not anchors with candidates."""
-        return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 import attrs
 from attrs.validators import ge
@@ -30,8 +29,8 @@ class Queue(Contrastive):
     language's tower is frozen.
     """
 
-    name: ClassVar[str] = "queue"
-    papers: ClassVar[tuple[str, ...]] = ("he2020moco", "oord2018infonce")
+    name = "queue"
+    papers = ("he2020moco", "oord2018infonce")
 
     size: int = attrs.field(default=10_000, validator=ge(0))
     """Number of vectors in the memory; one that is smaller than a batch keeps its last. 0 is none. 10,000 for

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import optional
@@ -28,7 +28,7 @@ class SimilarityKL(Taught):
     Source: Lin et al. 2020, section 4.
     """
 
-    name: ClassVar[str] = "similarity-kl"
+    name = "similarity-kl"
 
     candidates: Literal["batch", "row"] = "batch"
     """`batch`: every positive and hard negative of the batch. `row`: the row's own positive and hard
@@ -45,12 +45,9 @@ class SimilarityKL(Taught):
     @property
     def traits(self) -> LossTraits:
         """Return the columns the loss takes: texts, and the same from a teacher."""
-        columns = {
-            "anchor",
-            "positive",
-            *(("negative",) if self.candidates == "row" else ()),
-        }
-        needs = frozenset(columns)
+        needs = frozenset({"anchor", "positive"})
+        if self.candidates == "row":
+            needs |= {"negative"}
         takes = frozenset(HARD_NEGATIVES) - needs
         return LossTraits(
             cites=("lin2020distilling",),
@@ -72,7 +69,3 @@ class SimilarityKL(Taught):
             teacher_temperature=self.teacher_temperature,
             similarity=self.similarity,
         )
-
-    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
-        """Return 0: candidates have the teacher's probability and are neither right nor wrong."""
-        return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from attrs.validators import ge, min_len
@@ -25,7 +25,7 @@ class SpreadOut(Loss):
     Source: Zhang et al. 2017, section 3.
     """
 
-    name: ClassVar[str] = "spread-out"
+    name = "spread-out"
 
     columns: tuple[str, ...] = attrs.field(
         default=("anchor", "positive"), validator=min_len(1)

@@ -31,6 +31,10 @@ class Taught(Loss):
                     f'`columns = {{ {column} = "..." }}`'
                 )
 
+    def negatives(self, batch_size: int, columns: frozenset[str]) -> int:
+        """Return 0: the teacher's word is a measure, by which nothing is right or wrong."""
+        return 0
+
 
 def teachers(columns: frozenset[str]) -> frozenset[str]:
     """Return the teacher's columns for these columns of texts."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import ClassVar
 
 import attrs
 from attrs.validators import deep_iterable, ge, min_len
@@ -21,7 +20,7 @@ class WeightedSum(Nested):
     average (`momentum`) can only be alone in a sum.
     """
 
-    name: ClassVar[str] = "sum"
+    name = "sum"
 
     losses: tuple[Loss, ...] = attrs.field(validator=min_len(1))
     """The losses: `[{ use = "info-nce" }, { use = "spread-out" }]`."""
@@ -56,10 +55,10 @@ class WeightedSum(Nested):
             number = seen[loss.name]
             name = loss.name if number == 1 else f"{loss.name}-{number}"
             losses[name] = inner_module(loss, width)
-            traits = loss.traits
-            columns.append(
-                None if traits.takes is None else traits.needs | traits.takes
-            )
+            taken = loss.traits.takes
+            if taken is not None:
+                taken |= loss.traits.needs
+            columns.append(taken)
         module = StatefulWeightedSumLoss if self.traits.stateful else WeightedSumLoss
         return module(
             losses,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import attrs
 from attrs.validators import ge, optional
@@ -23,7 +22,7 @@ class ClsMLP(Pooler):
     Source: SimCSE, section 6.3 (pooling methods); the layer is that of BERT's pooler.
     """
 
-    name: ClassVar[str] = "cls-mlp"
+    name = "cls-mlp"
 
     mlp_only_train: bool = False
     """Whether layer and tanh are used in training only; encoding then uses the bare state of [CLS], like

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
-from sentbed.protocols import Similarity, SimilarityTraits, Tensor
+from sentbed.protocols import SimilarityTraits, Tensor
+
+from sentbed_poolers.dot import Dot
 
 
 @attrs.frozen
-class Cosine(Similarity):
+class Cosine(Dot):
     """The cosine of the angle between two vectors.
 
     It is from -1 to 1, and 0 of a vector of zeros. An encoder has it that names no similarity.
     """
 
-    name: ClassVar[str] = "cosine"
+    name = "cosine"
     traits = SimilarityTraits(
         compares=frozenset({"vector", "sparse"}), formula="cosine"
     )
@@ -25,11 +25,3 @@ class Cosine(Similarity):
         from torch.nn import functional
 
         return functional.normalize(vectors, dim=-1)
-
-    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the products of all pairs of vectors, `(n, m)`."""
-        return first @ second.T
-
-    def pairwise(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the product of each pair of vectors, `(n,)`."""
-        return (first * second).sum(dim=-1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
@@ -15,7 +13,7 @@ class Decoder(Pooler):
     Source: Sentence-T5, section 3.1 (EncDec-first).
     """
 
-    name: ClassVar[str] = "decoder"
+    name = "decoder"
     traits = PoolerTraits(cites=("ni2022sentencet5",), needs=frozenset({"decoder"}))
 
     def build(self, width: int) -> Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs.validators import ge, gt, optional
@@ -31,7 +31,7 @@ class EmbedFilter(Transform):
     Source: Wu et al. (2026), arXiv 2606.07502.
     """
 
-    name: ClassVar[str] = "embed-filter"
+    name = "embed-filter"
     traits = ComponentTraits(cites=("wu2026embedfilter",))
 
     tau: float = attrs.field(default=2.0, validator=gt(1))
@@ -96,8 +96,8 @@ class EmbedFilter(Transform):
         ascending = np.linalg.eigh(squares).eigenvectors
         directions = ascending[:, ::-1][:, first:last]
         # The largest entry of each direction is positive: its sign is arbitrary.
-        largest = np.abs(directions).argmax(axis=0)
-        directions = directions * np.sign(directions[largest, np.arange(last - first)])
+        largest = np.abs(directions).argmax(axis=0, keepdims=True)
+        directions = directions * np.sign(np.take_along_axis(directions, largest, 0))
         if self.reduce:
             return np.zeros(width), directions
         return np.zeros(width), directions @ directions.T

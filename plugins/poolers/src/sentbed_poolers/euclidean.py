@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Similarity, SimilarityTraits, Tensor
 
@@ -12,7 +10,7 @@ from sentbed.protocols import Similarity, SimilarityTraits, Tensor
 class Euclidean(Similarity):
     """Minus the Euclidean distance of two vectors."""
 
-    name: ClassVar[str] = "euclidean"
+    name = "euclidean"
     traits = SimilarityTraits(compares=frozenset({"vector", "sparse"}))
 
     def similarity(self, first: Tensor, second: Tensor) -> Tensor:

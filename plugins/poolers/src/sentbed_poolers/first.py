@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
@@ -15,7 +13,7 @@ class First(Pooler):
     Source: Sentence-T5, section 3.1; SimCSE's [CLS] at test time without its MLP.
     """
 
-    name: ClassVar[str] = "first"
+    name = "first"
     traits = PoolerTraits(
         cites=("ni2022sentencet5",), needs=frozenset({"bidirectional"}), pooling="cls"
     )

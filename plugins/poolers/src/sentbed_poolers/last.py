@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
@@ -15,7 +13,7 @@ class Last(Pooler):
     Source: PromptEOL, section 3.1 (last token, without a prompt).
     """
 
-    name: ClassVar[str] = "last"
+    name = "last"
     traits = PoolerTraits(cites=("jiang2023prompteol",), pooling="lasttoken")
 
     def build(self, width: int) -> Module:

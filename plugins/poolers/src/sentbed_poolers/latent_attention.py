@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from attrs.validators import ge, optional
 from sentbed.protocols import Module, Pooler, PoolerTraits
@@ -23,7 +21,7 @@ class LatentAttention(Pooler):
     the mean and normalises the vector (`head = { normalize = true }`).
     """
 
-    name: ClassVar[str] = "latent-attention"
+    name = "latent-attention"
     traits = PoolerTraits(cites=("lee2024nvembed",))
 
     latents: int = attrs.field(default=512, validator=ge(1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
@@ -17,7 +17,7 @@ class Mask(Pooler):
     Source: PromptBERT (Jiang et al., 2022), section 4.1, equation 1; template denoising is its section 4.3.
     """
 
-    name: ClassVar[str] = "mask"
+    name = "mask"
 
     denoise: bool = False
     """Whether the state of the mask token in the template without a sentence is subtracted, in training and

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import attrs
 from sentbed import FilePath
@@ -24,7 +23,7 @@ class MaskMLP(Mask):
     Source: the released code of PromptBERT (Jiang et al., 2022), whose PromptRoBERTa is trained on NLI so.
     """
 
-    name: ClassVar[str] = "mask-mlp"
+    name = "mask-mlp"
 
     mlp_only_train: bool = False
     """Whether layer and tanh are used in training only, as in PromptBERT's unsupervised runs."""

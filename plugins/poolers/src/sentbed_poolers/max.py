@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
@@ -15,7 +13,7 @@ class Max(Pooler):
     Source: Sentence-BERT (Reimers and Gurevych, 2019), section 3 (MAX).
     """
 
-    name: ClassVar[str] = "max"
+    name = "max"
     traits = PoolerTraits(cites=("reimers2019sbert",), pooling="max")
 
     def build(self, width: int) -> Module:

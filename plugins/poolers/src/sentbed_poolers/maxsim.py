@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Similarity, SimilarityTraits, Tensor, TokenVectors
 
@@ -19,7 +17,7 @@ class MaxSim(Similarity):
     Source: Khattab and Zaharia (2020), section 3.3.
     """
 
-    name: ClassVar[str] = "maxsim"
+    name = "maxsim"
     traits = SimilarityTraits(
         cites=("khattab2020colbert",), compares=frozenset({"tokens"})
     )

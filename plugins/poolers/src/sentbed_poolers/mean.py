@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
@@ -15,7 +13,7 @@ class Mean(Pooler):
     Source: Sentence-T5, section 3.1 (Enc-mean); Sentence-BERT's default.
     """
 
-    name: ClassVar[str] = "mean"
+    name = "mean"
     traits = PoolerTraits(
         cites=("ni2022sentencet5", "reimers2019sbert"), pooling="mean"
     )

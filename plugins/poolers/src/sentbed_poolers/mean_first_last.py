@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
@@ -15,7 +15,7 @@ class MeanFirstLast(Pooler):
     Source: SimCSE, table 5 (first-last avg.); BERT-whitening (Su et al., 2021).
     """
 
-    name: ClassVar[str] = "mean-first-last"
+    name = "mean-first-last"
     traits = PoolerTraits(
         cites=("gao2021simcse", "su2021whitening"), needs=frozenset({"layers"})
     )

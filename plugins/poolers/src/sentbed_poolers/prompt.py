@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import PoolerTraits
 
@@ -19,7 +17,7 @@ class Prompt(Last):
     Source: PromptEOL, section 3.1 (PromptBERT's idea for a causal model).
     """
 
-    name: ClassVar[str] = "prompt"
+    name = "prompt"
     traits = PoolerTraits(
         cites=("jiang2023prompteol", "jiang2022promptbert"),
         needs=frozenset({"causal", "template"}),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import PoolerTraits
 
@@ -19,7 +17,7 @@ class PromptEOL(Last):
     Source: PromptEOL, section 3.1; equation 1 for training.
     """
 
-    name: ClassVar[str] = "prompt-eol"
+    name = "prompt-eol"
     traits = PoolerTraits(
         cites=("jiang2023prompteol",),
         needs=frozenset({"causal", "template"}),

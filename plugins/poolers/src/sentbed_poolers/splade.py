@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
@@ -20,7 +18,7 @@ class Splade(Pooler):
     Source: Formal et al. 2021 (SPLADE v2), equations 1 and 6.
     """
 
-    name: ClassVar[str] = "splade"
+    name = "splade"
     traits = PoolerTraits(cites=("formal2021splade",), needs=frozenset({"logits"}))
 
     def build(self, width: int) -> Module:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
@@ -18,7 +16,7 @@ class Tokens(Pooler):
     Source: Khattab and Zaharia (2020), section 3.2.
     """
 
-    name: ClassVar[str] = "tokens"
+    name = "tokens"
     traits = PoolerTraits(cites=("khattab2020colbert",), output="tokens")
 
     def build(self, width: int) -> Module:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import attrs
 from sentbed.protocols import Module, Pooler, PoolerTraits
 
@@ -18,7 +16,7 @@ class WeightedMean(Pooler):
     Source: SGPT (Muennighoff, 2022), position-weighted mean pooling of a bi-encoder.
     """
 
-    name: ClassVar[str] = "weighted-mean"
+    name = "weighted-mean"
     traits = PoolerTraits(cites=("muennighoff2022sgpt",), pooling="weightedmean")
 
     def build(self, width: int) -> Module:

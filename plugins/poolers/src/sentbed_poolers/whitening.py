@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from attrs.validators import ge, optional
@@ -35,7 +35,7 @@ class Whitening(Transform):
     Source: Su et al. (2021), algorithm 1.
     """
 
-    name: ClassVar[str] = "whitening"
+    name = "whitening"
     traits = ComponentTraits(cites=("su2021whitening",))
 
     data: DataSource

@@ -1,6 +1,7 @@
 """Whether a study's evaluators can decide between its cells, as far as that is known before it runs.
 
-The traits of an evaluator say on which data it scores, and so does the protocol of each score once it has run. What is
+The traits of an evaluator say on which data it scores, and so does the protocol of each score once it has run.
+What is
 known before, and cannot work, is refused; what may work is not.
 """
 

@@ -20,8 +20,10 @@ from sentbed import ModelError
 from sentbed.errors import NotFiniteError, suggest
 from sentbed.helpers import foreign, read_file
 from sentbed_common import is_finite_tensor
+from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
+from sentbed_backbones._torch.token_states import base_of, blocks_of
 from sentbed_backbones._torch.weight_dtypes import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_WEIGHTS,
@@ -50,17 +52,6 @@ PLAIN_KEY = re.compile(r"\.lora_[AB]\.weight$")
 LEAVES_THE_BASE = (True, False, "gaussian", "eva", "orthogonal")
 """Initialisations of peft that leave the base weights as in the model's files."""
 
-LAYERS = (
-    "encoder.layer",
-    "encoder.block",
-    "decoder.layers",
-    "layers",
-    "encoder.layers",
-    "transformer.layer",
-    "h",
-)
-"""Paths of the transformer layers in the architectures: BERT, T5, OPT, LLaMA, BART, DistilBERT, GPT-2."""
-
 
 def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     """Add a new adapter to a transformers model in place and freeze everything else.
@@ -73,9 +64,9 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
     if isinstance(targets, list):
         linear = [
-            n
-            for n, module in model.named_modules()
-            if isinstance(module, torch.nn.Linear | Conv1D)
+            name
+            for name, module in model.named_modules()
+            if isinstance(module, nn.Linear | Conv1D)
         ]
         for target in targets:
             if not any(f".{name}".endswith(f".{target}") for name in linear):
@@ -148,7 +139,7 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
                 weight = weights[f"{name}.{part}.weight"].to(
                     base.weight.device, torch.float32
                 )
-                getattr(layer, part)["default"].weight = torch.nn.Parameter(
+                getattr(layer, part)["default"].weight = nn.Parameter(
                     weight, requires_grad=trainable
                 )
     return adapted
@@ -176,12 +167,8 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     content = model.peft_config["default"].to_dict()
     content |= {"base_model_name_or_path": base, "inference_mode": True}
-    # The order of a set differs between processes.
-    content = {
-        key: sorted(value) if isinstance(value, set) else value
-        for key, value in content.items()
-    }
-    text = json.dumps(content, indent=2, sort_keys=True)
+    # Sets are sorted: their order differs between processes.
+    text = json.dumps(content, indent=2, sort_keys=True, default=sorted)
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
     weights = {
         key: value.detach().cpu().contiguous() for key, value in _weights(model).items()
@@ -263,13 +250,11 @@ def freeze(model: Any, what: Freeze) -> None:
     Raises:
         ModelError: if the model has fewer layers, or its layers cannot be found.
     """
-    base: Any = model.get_base_model() if isinstance(model, peft.PeftModel) else model
+    base = base_of(model)
     if what.embeddings:
-        embeddings = (
-            [base.embeddings]
-            if hasattr(base, "embeddings")
-            else list(_embeddings(base))
-        )
+        embeddings = list(_embeddings(base))
+        if hasattr(base, "embeddings"):
+            embeddings = [base.embeddings]
         if not embeddings:
             raise ModelError(
                 f"a `{base.config.model_type}` has no embeddings that can be found; leave out `embeddings`"
@@ -277,7 +262,10 @@ def freeze(model: Any, what: Freeze) -> None:
         for embedding in embeddings:
             embedding.requires_grad_(False)
     if what.layers:
-        layers = _layers(base)
+        stack = base
+        if base.config.is_encoder_decoder:
+            stack = base.encoder
+        layers = blocks_of(stack)
         if what.layers > len(layers):
             raise ModelError(
                 f"`layers` is {what.layers}, the model has {len(layers)} layers; freeze at most so many"
@@ -297,7 +285,7 @@ def _wrap(
         )
 
 
-def _weights(model: Any) -> dict[str, torch.Tensor]:
+def _weights(model: Any) -> dict[str, Tensor]:
     # Otherwise peft would ask the hub for the size of the vocabulary.
     return dict(peft.get_peft_model_state_dict(model, save_embedding_layers=False))
 
@@ -348,8 +336,8 @@ def _with_layers(
 
 
 def _without_head(
-    model: Any, config: peft.LoraConfig, weights: Mapping[str, torch.Tensor]
-) -> dict[str, torch.Tensor]:
+    model: Any, config: peft.LoraConfig, weights: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
     """Rename the weights of an adapter trained on the model with a head, whose layer names have a prefix."""
     inner = f"{model.base_model_prefix}."
     start = "base_model.model."
@@ -366,7 +354,7 @@ def _without_head(
 
 
 def _require_fit(
-    model: peft.PeftModel, weights: Mapping[str, torch.Tensor], directory: Path
+    model: peft.PeftModel, weights: Mapping[str, Tensor], directory: Path
 ) -> None:
     expected = _weights(model)
     variants = any(
@@ -374,10 +362,10 @@ def _require_fit(
     )
     other = sorted(key for key in expected if not PLAIN_KEY.search(key))
     if other or variants:
+        named = "".join(f" (`{key}`)" for key in other[:1])
         raise ModelError(
-            f"the adapter in `{directory}` is more than a product of two matrices beside a weight"
-            f"{f' (`{other[0]}`)' if other else ''}; merge it into its model with peft, "
-            "and name the result as `model`"
+            f"the adapter in `{directory}` is more than a product of two matrices beside a weight{named}; "
+            "merge it into its model with peft, and name the result as `model`"
         )
     missing = sorted(expected.keys() - weights.keys())
     extra = sorted(weights.keys() - expected.keys())
@@ -396,14 +384,13 @@ def _require_fit(
         )
 
 
-def _is_4bit(layer: torch.nn.Module) -> bool:
+def _is_4bit(layer: nn.Module) -> bool:
     # By name, since bitsandbytes may not be installed; peft's wrapper has the same weight.
-    return type(
-        getattr(layer, "weight", None)
-    ).__name__ == "Params4bit" and not isinstance(layer, LoraLayer)
+    kind = type(getattr(layer, "weight", None)).__name__
+    return kind == "Params4bit" and not isinstance(layer, LoraLayer)
 
 
-def _in_fp32(layer: Any) -> torch.Tensor:
+def _in_fp32(layer: Any) -> Tensor:
     if not _is_4bit(layer):
         return layer.weight.float()  # type: ignore[no-any-return]
     import bitsandbytes
@@ -413,13 +400,13 @@ def _in_fp32(layer: Any) -> torch.Tensor:
         "call `prepare_4bit` before the first pass"
     )
     state.dtype = torch.float32
-    dequantised: torch.Tensor = bitsandbytes.functional.dequantize_4bit(
+    dequantised: Tensor = bitsandbytes.functional.dequantize_4bit(
         layer.weight.data, state
     )
     return dequantised
 
 
-def _with_weight(layer: Any, weight: torch.Tensor) -> Any:
+def _with_weight(layer: Any, weight: Tensor) -> Any:
     """Return an unquantised layer of the same kind with this weight."""
     if _is_4bit(layer):
         bias, turned = layer.bias, issubclass(layer.source_cls, Conv1D)
@@ -427,33 +414,20 @@ def _with_weight(layer: Any, weight: torch.Tensor) -> Any:
             layer = (
                 Conv1D(layer.out_features, layer.in_features)
                 if turned
-                else torch.nn.Linear(layer.in_features, layer.out_features)
+                else nn.Linear(layer.in_features, layer.out_features)
             )
         layer.bias = bias
         weight = weight.T.contiguous() if turned else weight
-    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    layer.weight = nn.Parameter(weight, requires_grad=False)
     return layer
 
 
-def _layers(model: Any) -> torch.nn.ModuleList:
-    for path in LAYERS:
-        module = model
-        for name in path.split("."):
-            module = getattr(module, name, None)
-        if isinstance(module, torch.nn.ModuleList):
-            return module
-    raise ModelError(
-        f"the layers of a `{model.config.model_type}` cannot be found (looked for "
-        f"{', '.join(f'`{path}`' for path in LAYERS)}); leave out `layers`"
-    )
-
-
-def _embeddings(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+def _embeddings(module: nn.Module) -> Iterator[nn.Module]:
     """Yield the embeddings outside the layers."""
     for child in module.children():
-        if isinstance(child, torch.nn.Embedding):
+        if isinstance(child, nn.Embedding):
             yield child
-        elif not isinstance(child, torch.nn.ModuleList):
+        elif not isinstance(child, nn.ModuleList):
             yield from _embeddings(child)
 
 

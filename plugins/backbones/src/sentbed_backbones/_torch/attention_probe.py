@@ -6,15 +6,16 @@ A configuration says it under a name of each architecture's own, and not all cod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import torch
 from sentbed import ModelError
 from sentbed.protocols import TokenStates
+from torch import Tensor
 from torch.nn import functional
 
-from sentbed_backbones._torch.interventions import ReachedError
+from sentbed_backbones._torch.interventions import ReachedError, with_changed_input
 from sentbed_backbones._torch.token_states import (
     CausalStates,
     SharedPrefixStates,
@@ -55,7 +56,7 @@ CACHE_ERRORS = (
 )
 """What a model's code raises of a cache of another kind than its own."""
 
-Measure = Callable[[torch.Tensor, torch.Tensor], None]
+Measure = Callable[[Tensor, Tensor], None]
 
 
 class Reach(NamedTuple):
@@ -139,7 +140,7 @@ def block_reaches(
     middle = length // 2
     reaches: list[Reach] = []
 
-    def measure(inputs: torch.Tensor, output: torch.Tensor) -> None:
+    def measure(inputs: Tensor, output: Tensor) -> None:
         # The sum of a normalised vector is constant: components need weights that differ.
         weights = torch.linspace(-1, 1, output.shape[-1], device=output.device)
         state = output[..., middle, :].float()
@@ -192,8 +193,8 @@ def prefix_can_be_shared(model: Any) -> bool:
     return bool(error <= largest_error * effect)
 
 
-def _last_state(states: TokenStates) -> torch.Tensor:
-    state: torch.Tensor = states.last_hidden_state[0, -1]
+def _last_state(states: TokenStates) -> Tensor:
+    state: Tensor = states.last_hidden_state[0, -1]
     return state.float()
 
 
@@ -242,49 +243,41 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
 
     Behind the last of them, `ReachedError` ends the pass.
     """
-    inputs: dict[int, torch.Tensor] = {}
+    inputs: dict[int, Tensor] = {}
 
     def begin(block: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        hidden = arguments[0] if arguments else named["hidden_states"]
-        hidden = hidden.detach().requires_grad_()
-        inputs[id(block)] = hidden
-        if arguments:
-            return (hidden, *arguments[1:]), named
-        return arguments, {**named, "hidden_states": hidden}
+        def detach(hidden: Tensor) -> Tensor:
+            inputs[id(block)] = hidden.detach().requires_grad_()
+            return inputs[id(block)]
+
+        return with_changed_input(detach, block, arguments, named)
 
     def end(block: Any, _: Any, output: Any) -> None:
-        measure(
-            inputs.pop(id(block)),
-            output[0] if isinstance(output, tuple | list) else output,
-        )
+        if isinstance(output, tuple | list):
+            output = output[0]
+        measure(inputs.pop(id(block)), output)
         if block is blocks[-1]:
             raise ReachedError
 
-    hooks = []
-    for block in blocks:
-        hooks.append(block.register_forward_pre_hook(begin, with_kwargs=True))
-        hooks.append(block.register_forward_hook(end))
-    try:
+    with ExitStack() as hooks:
+        for block in blocks:
+            handle = block.register_forward_pre_hook(begin, with_kwargs=True)
+            hooks.enter_context(handle)
+            hooks.enter_context(block.register_forward_hook(end))
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager
-def _embeddings_kept(model: Any) -> Iterator[list[torch.Tensor]]:
+def _embeddings_kept(model: Any) -> Iterator[list[Tensor]]:
     """Let the graph begin at the word embeddings, which are appended to the list."""
-    kept: list[torch.Tensor] = []
+    kept: list[Tensor] = []
 
-    def begin(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
+    def begin(_: Any, __: Any, output: Tensor) -> Tensor:
         kept.append(output.detach().requires_grad_())
         return kept[-1]
 
-    hook = model.get_input_embeddings().register_forward_hook(begin)
-    try:
+    with model.get_input_embeddings().register_forward_hook(begin):
         yield kept
-    finally:
-        hook.remove()
 
 
 @contextmanager

@@ -10,10 +10,10 @@ import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
 
-from sentbed_backbones._torch.built_transformer import Family, base_of
+from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.fast_bert import FastBert
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import EncoderStates, VocabularyStates
+from sentbed_backbones._torch.token_states import EncoderStates, base_of
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones.transformer_base import LOGITS
 
@@ -68,8 +68,6 @@ class BertFamily(Family):
     def states(self, model: Any, layers: bool) -> Module:
         """Return transformers' own forward pass, with the head if the pooler reads logits."""
         counts = _takes_positions(model) and _counts_from(model) == 0
-        if self.gives_logits:
-            return VocabularyStates(model, counts)
         return EncoderStates(model, layers, counts)
 
     def first_position(self, model: Any) -> int:

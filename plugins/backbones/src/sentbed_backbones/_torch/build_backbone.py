@@ -6,14 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from sentbed import ModelError, SentbedError, locate
 from sentbed.protocols import BuildContext, BuiltBackbone
 from sentbed_common import hub_errors
+from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from sentbed_backbones._torch.built_transformer import Family, base_of, quiet
-from sentbed_backbones._torch.loading import _adapt, _initialise, _set_dropout, load
+from sentbed_backbones._torch.built_transformer import Family, quiet
+from sentbed_backbones._torch.loading import (
+    adapt,
+    initialise,
+    load,
+    read_config,
+    set_dropout,
+)
+from sentbed_backbones._torch.token_states import base_of
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
 from sentbed_backbones.hub_models import directory_fetched_before, hub_answers
@@ -51,6 +58,7 @@ class BuiltShapes(BuiltBackbone):
         if parameters.model is None:
             size = parameters.vocab_size  # type: ignore[attr-defined]  # every one of them has it
             config = family.config(_Vocabulary(size))
+            set_dropout(config, parameters.dropout)
             self.origin = {
                 "init": "random",
                 "size": parameters.size,  # type: ignore[attr-defined]  # every one of them has it
@@ -58,21 +66,15 @@ class BuiltShapes(BuiltBackbone):
             }
         else:
             directory, place = _configuration(parameters)
-            config = _read_config(parameters, family, directory)
+            config = _checked_config(parameters, family, directory)
             self.tokenizer = _read_tokenizer(parameters, directory)
             self.origin = {"model": parameters.model, "config.json": place}
-        _set_dropout(config, parameters.dropout)
 
-        model = _initialise(
-            family.loader(), config, parameters.trust_remote_code, parameters
-        )
+        model = initialise(family, config, parameters)
         if parameters.quantization is not None:
             _mark_four_bits(model)
-        model = _adapt(model, parameters, None, {})
-        every_layer = "layers" in family.needs or any(
-            numbers != (-1,) for numbers in family.readings
-        )
-        self.module = family.states(model, every_layer)
+        model = adapt(model, parameters, None, {})
+        self.module = family.states(model, family.reads_layers)
         self.width = family.width(config)
         self.max_length = family.max_length(base_of(model))
         self.dispatched = parameters.device_map is not None
@@ -94,7 +96,7 @@ def _mark_four_bits(model: Any) -> None:
     """Freeze a model, and note the bytes that the weights of its linear layers take in NF4."""
     model.requires_grad_(False)
     for layer in model.modules():
-        if not isinstance(layer, torch.nn.Linear | Conv1D):
+        if not isinstance(layer, nn.Linear | Conv1D):
             continue
         count = layer.weight.numel()
         scales = -(-count // QUANTISED_BLOCK)
@@ -104,25 +106,17 @@ def _mark_four_bits(model: Any) -> None:
         weight.held_bytes = packed + scales + 4 * second_scales + TABLES
 
 
-def _read_config(parameters: Transformer, family: Family, directory: Path) -> Any:
+def _checked_config(parameters: Transformer, family: Family, directory: Path) -> Any:
     """Return the configuration of a model; raises `ModelError` if it is another architecture's."""
-    trust = parameters.trust_remote_code
-    for problem in problems_of(directory, False, trust):
+    for problem in problems_of(directory, False, parameters.trust_remote_code):
         if "no tokenizer" not in problem:
             raise ModelError(problem)
     try:
-        config = transformers.AutoConfig.from_pretrained(
-            directory, trust_remote_code=trust
-        )
+        return read_config(parameters, family, directory)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
             f"the configuration in `{directory}` cannot be read: {error}"
         ) from error
-    if misfit := family.problem(config):
-        raise ModelError(
-            f"the model in `{directory}` is a `{config.model_type}`; {misfit}"
-        )
-    return config
 
 
 def _read_tokenizer(parameters: Transformer, directory: Path) -> BulkTokenizer | None:

@@ -26,6 +26,7 @@ from sentbed.protocols import (
     Module,
     TokenStates,
 )
+from torch import Tensor
 
 from sentbed_backbones._torch.int8_products import Int8Products
 from sentbed_backbones._torch.interventions import Acting, acting
@@ -35,7 +36,12 @@ from sentbed_backbones._torch.language_head import (
     Vocabulary,
 )
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
-from sentbed_backbones._torch.token_states import EmptyTemplate, Read, TemplateDenoising
+from sentbed_backbones._torch.token_states import (
+    EmptyTemplate,
+    Read,
+    TemplateDenoising,
+    base_of,
+)
 from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones._torch.tokenizer_loading import spacing_of_placeholder
 from sentbed_backbones._torch.weight_dtypes import DTYPES, cast
@@ -93,6 +99,11 @@ class Family:
         Raises:
             ModelError: if it does not compute what the recipe says.
         """
+
+    @property
+    def reads_layers(self) -> bool:
+        """Whether other layers than the last are read."""
+        return "layers" in self.needs or set(self.readings) != {(-1,)}
 
     @property
     def denoises(self) -> bool:
@@ -205,39 +216,39 @@ class BuiltTransformer(BuiltBackbone):
         if family.denoises:
             assert family.template is not None
             self.empty_template = EmptyTemplate.of(family.template, tokenizer)
-        self.module = self._read(family.states(model, self._all_layers))
-
-    @property
-    def _all_layers(self) -> bool:
-        return "layers" in self.family.needs or any(
-            numbers != (-1,) for numbers in self.family.readings
-        )
+        self.module = self._read(family.states(model, family.reads_layers))
 
     def _read(self, states: Module) -> Module:
         readings = self.family.readings
         count = int(self.model.config.num_hidden_layers) + 1
-        if wrong := [
-            number for number in chain(*readings) if not -count <= number < count
-        ]:
-            raise ModelError(
-                f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count - 1}; "
-                "choose among them"
-            )
+        for number in chain(*readings):
+            if not -count <= number < count:
+                raise ModelError(
+                    f"`layers` has {number}, the model has the embedding output 0 and layers 1 to "
+                    f"{count - 1}; choose among them"
+                )
         needs = self.family.needs
         hides = "span" in needs
         if not (
-            self._all_layers or hides or len(readings) > 1 or self.mask_id is not None
+            self.family.reads_layers
+            or hides
+            or len(readings) > 1
+            or self.mask_id is not None
         ):
             return states
-        # A pass that ends early has no last layer to count from.
-        counted = [
-            ns if ns == (-1,) else tuple(n % count for n in ns) for ns in readings
-        ]
+        counted = []
+        for numbers in readings:
+            if numbers == (-1,):
+                counted.append(numbers)
+            else:
+                # A pass that ends early has no last layer to count from.
+                counted.append(tuple(number % count for number in numbers))
         read = Read(states, counted, "layers" in needs, self.mask_id, hides)
         if self.empty_template is None:
             return read
-        from_zero = "template-alone-from-0" in needs
-        first = 0 if from_zero else self.family.first_position(self.model)
+        first = 0
+        if "template-alone-from-0" not in needs:
+            first = self.family.first_position(self.model)
         return TemplateDenoising(read, self.empty_template, first)
 
     def inference(
@@ -259,7 +270,7 @@ class BuiltTransformer(BuiltBackbone):
             fast = (
                 None
                 if traceable
-                else self.family.packed(model, products, self._all_layers)
+                else self.family.packed(model, products, self.family.reads_layers)
             )
             if fast is not None:
                 if isinstance(products, Int8Products):
@@ -274,8 +285,10 @@ class BuiltTransformer(BuiltBackbone):
             if model is self.model:
                 model = copy.deepcopy(model)
             model = cast(model, dtype).requires_grad_(False)
-        states = self.family.states(model, self._all_layers)
-        return self._read(states if traceable else self.family.encoding(states)).eval()
+        states = self.family.states(model, self.family.reads_layers)
+        if not traceable:
+            states = self.family.encoding(states)
+        return self._read(states).eval()
 
     def _calibrate(self, products: Int8Products, packed: Module) -> None:
         """Put the products of a packed form into int8, and take note of it for the protocol."""
@@ -304,7 +317,7 @@ class BuiltTransformer(BuiltBackbone):
             by_length.setdefault(len(ids), []).append(np.where(replaced, drawn, ids))
         batches = [torch.from_numpy(np.stack(rows)) for rows in by_length.values()]
 
-        def encode() -> torch.Tensor:
+        def encode() -> Tensor:
             with torch.inference_mode():
                 return torch.cat(
                     [self._vectors_of(packed(batch, None)) for batch in batches]
@@ -318,9 +331,9 @@ class BuiltTransformer(BuiltBackbone):
             "texts": digest,
         }
 
-    def _vectors_of(self, states: TokenStates) -> torch.Tensor:
+    def _vectors_of(self, states: TokenStates) -> Tensor:
         """Return the last token's states of a causal model, the decoder's or the mean of all tokens'."""
-        vectors: torch.Tensor
+        vectors: Tensor
         if states.decoder_state is not None:
             vectors = states.decoder_state
         elif self.family.predicts_next:
@@ -463,11 +476,6 @@ class BuiltTransformer(BuiltBackbone):
 def has_adapter(model: Any) -> bool:
     """Whether a model has an adapter."""
     return hasattr(model, "peft_config")
-
-
-def base_of(model: Any) -> Any:
-    """Return the model under an adapter, or the model itself."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _plain_base(model: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -16,26 +15,17 @@ from sentbed_backbones._torch.attention_probe import (
     prefix_can_be_shared,
     windowed_blocks,
 )
-from sentbed_backbones._torch.built_transformer import Family, base_of
+from sentbed_backbones._torch.built_transformer import Family
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.token_states import (
     CausalStates,
     SharedPrefixStates,
+    base_of,
     blocks_of,
 )
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
 from sentbed_backbones.attention_settings import attends_both_ways
-
-SIZES: Mapping[str, tuple[int, int, int, int]] = {
-    "tiny": (2, 128, 2, 352),
-    "mini": (4, 256, 4, 704),
-    "7b": (32, 4096, 32, 11008),
-    "13b": (40, 5120, 40, 13824),
-    "30b": (60, 6656, 52, 17920),
-    "65b": (80, 8192, 64, 22016),
-}
-"""Layers, width, heads and inner width (Touvron et al., 2023)."""
 
 
 class CausalFamily(Family):
@@ -63,7 +53,7 @@ class CausalFamily(Family):
 
     def config(self, tokenizer: Any) -> Any:
         """Return a LLaMA of the recipe's size."""
-        layers, width, heads, inner = SIZES[self.parameters.size]
+        layers, width, heads, inner = self.parameters.sizes[self.parameters.size]
         return transformers.LlamaConfig(
             vocab_size=len(tokenizer),
             hidden_size=width,

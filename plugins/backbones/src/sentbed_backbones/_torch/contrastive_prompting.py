@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 from sentbed.protocols import BlockStates
+from torch import Tensor
 
 
-def contrast(seen: BlockStates, scale: float | None) -> torch.Tensor:
+def contrast(seen: BlockStates, scale: float | None) -> Tensor:
     """Return the states with the last token's replaced by its difference to the auxiliary prompt's.
 
     The difference is multiplied by `scale`; if None, it gets the norm of the state that it replaces.

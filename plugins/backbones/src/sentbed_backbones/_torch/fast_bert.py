@@ -11,8 +11,14 @@ from typing import Any
 import torch
 import transformers
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_backbones._torch.packed_parts import (
+    in_whole_groups,
+    layer_norm,
+    projections,
+)
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
 from sentbed_backbones._torch.short_attention import has_amx, short_attention, suits
 from sentbed_backbones._torch.token_states import positions
@@ -21,7 +27,7 @@ ATTENTION_TOKENS = 64
 """Smallest number of tokens in one attention product, in bf16 on a processor with AMX."""
 
 
-class FastBert(torch.nn.Module):
+class FastBert(nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a plain BERT or RoBERTa, eval mode."""
 
     reentrant = True
@@ -51,83 +57,66 @@ class FastBert(torch.nn.Module):
         cast = products.copied
         embeddings = model.embeddings
         # RoBERTa counts positions from after the padding id, and skips padding ids in a text.
-        self.padding = (
-            None if type(model) is transformers.BertModel else embeddings.padding_idx
-        )
-        self.eps = model.config.layer_norm_eps
+        self.padding: int | None = None
+        if type(model) is not transformers.BertModel:
+            self.padding = embeddings.padding_idx
         self.heads = model.config.num_attention_heads
         self.words = cast(embeddings.word_embeddings.weight)
         positions = embeddings.position_embeddings.weight
         self.positions = cast(positions + embeddings.token_type_embeddings.weight[0])
-        self.norm = (cast(embeddings.LayerNorm.weight), cast(embeddings.LayerNorm.bias))
+        self.norm = layer_norm(embeddings.LayerNorm, cast)
         self.layers = []
         for layer in model.encoder.layer:
-            attention = layer.attention.self
-            parts = (attention.query, attention.key, attention.value)
-            weight, bias = (
-                torch.cat([getattr(p, name) for p in parts])
-                for name in ("weight", "bias")
+            parts, output = layer.attention.self, layer.attention.output
+            attend = projections(
+                products, parts.query, parts.key, parts.value, attends=True
             )
-            self.layers.append(
-                (
-                    products.linear(weight, bias, attends=True),
-                    products.linear_of(layer.attention.output.dense),
-                    [cast(p) for p in layer.attention.output.LayerNorm.parameters()],
-                    products.inner_of(
-                        layer.intermediate.dense, "gelu", layer.output.dense
-                    ),
-                    [cast(p) for p in layer.output.LayerNorm.parameters()],
-                )
+            join = products.linear_of(output.dense)
+            joined_norm = layer_norm(output.LayerNorm, cast)
+            inner = products.inner_of(
+                layer.intermediate.dense, "gelu", layer.output.dense
             )
+            inner_norm = layer_norm(layer.output.LayerNorm, cast)
+            self.layers.append((attend, join, joined_norm, inner, inner_norm))
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the last layer's states."""
         rows = len(input_ids)
         group = self.group(input_ids, attention_mask)
-        if rows % group:
-            input_ids = torch.cat(
-                [input_ids, input_ids[-1:].expand(group - rows % group, -1)]
-            )
+        input_ids = in_whole_groups(input_ids, group)
         batch, length = input_ids.shape
-        hidden = functional.embedding(input_ids, self.words) + self.position(
-            input_ids, attention_mask
-        )
+        words = functional.embedding(input_ids, self.words)
+        hidden = self.norm(words + self.position(input_ids, attention_mask))
         width = hidden.shape[-1]
-        hidden = self.normalize(hidden, self.norm).view(batch * length, width)
-        kept = [hidden] if self.keep_layers else []
+        hidden = hidden.view(batch * length, width)
+        kept = [hidden]
         short = suits(self.attention, input_ids.device, group * length)
         attended = short_attention if short else functional.scaled_dot_product_attention
         bias = None
         if attention_mask is not None:
             # Plain products want whole squares: rows of so few tokens are too short to be added one by one.
-            seen = attention_mask.bool()[:, None, None, :].expand(
-                -1, 1, length if short else 1, -1
-            )
-            bias = self.blind(seen)
+            queries = length if short else 1
+            seen = attention_mask.bool()[:, None, None, :]
+            bias = self.blind(seen.expand(-1, 1, queries, -1))
         if group > 1:
             sentence = torch.arange(group * length, device=input_ids.device) // length
             bias = self.blind((sentence[:, None] == sentence)[None, None])
-        for attend, join, norm1, inner, norm2 in self.layers:
-            shape = (batch // group, group * length, 3, self.heads, width // self.heads)
+        shape = (batch // group, group * length, 3, self.heads, width // self.heads)
+        for attend, join, joined_norm, inner, inner_norm in self.layers:
             query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)
             context = attended(query, key, value, attn_mask=bias)
-            joined = join(
-                context.transpose(1, 2).reshape(batch * length, width), hidden
-            )
-            hidden = self.normalize(joined, norm1)
-            hidden = self.normalize(inner(hidden, hidden), norm2)
+            context = context.transpose(1, 2).reshape(batch * length, width)
+            hidden = joined_norm(join(context, hidden))
+            hidden = inner_norm(inner(hidden, hidden))
             if self.keep_layers:
                 kept.append(hidden)
-        states = [state.view(batch, length, width)[:rows] for state in (*kept, hidden)]
-        return TokenStates(
-            states[-1], attention_mask, tuple(states[:-1]) if self.keep_layers else None
-        )
+        layers = None
+        if self.keep_layers:
+            layers = tuple(state.view(batch, length, width)[:rows] for state in kept)
+        last = hidden.view(batch, length, width)[:rows]
+        return TokenStates(last, attention_mask, layers)
 
-    def position(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> torch.Tensor:
+    def position(self, input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return the position embeddings, `(length, width)` or `(batch, length, width)`."""
         if self.padding is None:
             if attention_mask is None:
@@ -138,13 +127,11 @@ class FastBert(torch.nn.Module):
             counted.cumsum(1) * counted + self.padding, self.positions
         )
 
-    def blind(self, seen: torch.Tensor) -> torch.Tensor:
+    def blind(self, seen: Tensor) -> Tensor:
         """Return what is added to scores: -inf where not `seen`."""
         return torch.where(seen, 0.0, -torch.inf).to(self.attention)
 
-    def group(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> int:
+    def group(self, input_ids: Tensor, attention_mask: Tensor | None) -> int:
         """Return how many sentences share one attention product, masked from each other.
 
         Attention over 14 tokens is too small a product for AMX: several sentences at a time are 20 to 50 %
@@ -155,16 +142,6 @@ class FastBert(torch.nn.Module):
             and input_ids.device.type == "cpu"
             and has_amx()
         )
-        length = input_ids.shape[1]
-        return (
-            max(1, round(ATTENTION_TOKENS / length))
-            if small and attention_mask is None
-            else 1
-        )
-
-    def normalize(self, hidden: torch.Tensor, norm: Any) -> torch.Tensor:
-        """Apply layer normalisation."""
-        weight, bias = norm
-        return functional.layer_norm(
-            hidden, (hidden.shape[-1],), weight, bias, self.eps
-        )
+        if attention_mask is not None or not small:
+            return 1
+        return max(1, round(ATTENTION_TOKENS / input_ids.shape[1]))

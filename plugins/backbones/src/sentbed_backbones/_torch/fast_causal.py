@@ -8,13 +8,14 @@ checks that it equals transformers' own forward pass.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 import torch
 import transformers
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_backbones._torch.interventions import (
@@ -25,11 +26,16 @@ from sentbed_backbones._torch.interventions import (
     Function,
     Place,
 )
+from sentbed_backbones._torch.packed_parts import (
+    Norm,
+    in_whole_groups,
+    layer_norm,
+    projections,
+    rms_norm,
+)
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 
-Norm: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-Cast: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-Pair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+Pair: TypeAlias = tuple[Tensor, Tensor]
 
 TOKENS_BEHIND_A_PREFIX = 48
 """Approximate number of tokens in one attention product after a shared prefix, on a processor."""
@@ -60,14 +66,23 @@ class Layer(NamedTuple):
 class Past(NamedTuple):
     """The cached states of a prefix, for the rows that follow it."""
 
-    ids: torch.Tensor
+    ids: Tensor
     """Token ids of the prefix, `(shared,)`."""
     turns: Pair | None
-    """RoPE's rotations of the prefix; with some kinds of scaling they depend on the total length."""
+    """RoPE's rotations of prefix and rows; with some kinds of scaling they depend on the total length."""
     attended: list[Pair]
     """Keys and values of each layer, each `(1, shared, heads, width of a head)`."""
-    states: list[torch.Tensor]
+    states: list[Tensor]
     """The states to return for the prefix, each `(1, shared, width)`."""
+
+    def holds(self, prefix: Tensor, turns: Pair | None) -> bool:
+        """Whether it is the past of this prefix, under rotations that are the same for its tokens."""
+        if not torch.equal(self.ids, prefix):
+            return False
+        if self.turns is None or turns is None:
+            return True
+        shared = len(prefix)
+        return torch.equal(self.turns[0][:shared], turns[0][:shared])
 
 
 @attrs.frozen(eq=False)
@@ -78,18 +93,19 @@ class Change:
     places: Collection[Place]
     act: Function
 
-    def __call__(self, place: Place, states: torch.Tensor, length: int) -> torch.Tensor:
+    def __call__(self, place: Place, states: Tensor, length: int) -> Tensor:
         """Return the states at a place, `(batch * length, width)`."""
         if place not in self.places:
             return states
         first = self.rows * length
-        changed = self.act(place, states[:first].view(self.rows, length, -1)).reshape(
-            first, -1
-        )
-        return changed if len(states) == first else torch.cat([changed, states[first:]])
+        changed = self.act(place, states[:first].view(self.rows, length, -1))
+        changed = changed.reshape(first, -1)
+        if len(states) == first:
+            return changed
+        return torch.cat([changed, states[first:]])
 
 
-class FastCausal(torch.nn.Module):
+class FastCausal(nn.Module):
     """`module(input_ids, attention_mask | None, prefix | None) -> TokenStates` of an OPT or LLaMA, eval mode.
 
     Attention is causal, unless the configuration says `is_causal` = false; then there must be no prefix.
@@ -121,10 +137,12 @@ class FastCausal(torch.nn.Module):
         self.acting = acting
         self.past: Past | None = None
         self.norm_before = True
-        self.positions: torch.Tensor | None = None
+        self.positions: Tensor | None = None
         self.project_in: Linear | None = None
         self.project_out: Linear | None = None
-        self.rotary: torch.nn.Module | None = None
+        self.rotary: nn.Module | None = None
+        self.final_norm: Norm | None = None
+        self.layers: list[Layer] = []
         self.heads = self.key_heads = model.config.num_attention_heads
         if type(model) is transformers.OPTModel:
             self._take_opt(model.decoder, products)
@@ -137,31 +155,30 @@ class FastCausal(torch.nn.Module):
         )
 
     def _take_opt(self, model: Any, products: Products) -> None:
-        config, cast = model.config, products.copied
+        cast = products.copied
         self.words = cast(model.embed_tokens.weight)
         self.positions = cast(
             model.embed_positions.weight[model.embed_positions.offset :]
         )
-        self.head_width = config.hidden_size // self.heads
-        self.norm_before = config.do_layer_norm_before
-        self.final_norm = (
-            None
-            if model.final_layer_norm is None
-            else _layer_norm(model.final_layer_norm, cast)
-        )
+        self.head_width = model.config.hidden_size // self.heads
+        self.norm_before = model.config.do_layer_norm_before
+        if model.final_layer_norm is not None:
+            self.final_norm = layer_norm(model.final_layer_norm, cast)
         if model.project_in is not None:
             self.project_in = products.linear_of(model.project_in)
             self.project_out = products.linear_of(model.project_out)
-        self.layers = [
-            Layer(
-                _attend(layer.self_attn, products),
-                products.linear_of(layer.self_attn.out_proj),
-                _layer_norm(layer.self_attn_layer_norm, cast),
-                products.inner_of(layer.fc1, config.activation_function, layer.fc2),
-                _layer_norm(layer.final_layer_norm, cast),
+        activation = model.config.activation_function
+        for layer in model.layers[: self.depth]:
+            parts = layer.self_attn
+            self.layers.append(
+                Layer(
+                    projections(products, parts.q_proj, parts.k_proj, parts.v_proj),
+                    products.linear_of(parts.out_proj),
+                    layer_norm(layer.self_attn_layer_norm, cast),
+                    products.inner_of(layer.fc1, activation, layer.fc2),
+                    layer_norm(layer.final_layer_norm, cast),
+                )
             )
-            for layer in model.layers[: self.depth]
-        ]
 
     def _take_llama(self, model: Any, products: Products) -> None:
         cast = products.copied
@@ -169,23 +186,24 @@ class FastCausal(torch.nn.Module):
         self.rotary = copy.deepcopy(model.rotary_emb)
         self.key_heads = model.config.num_key_value_heads
         self.head_width = model.config.head_dim
-        self.final_norm = _rms_norm(model.norm, cast)
-        self.layers = [
-            Layer(
-                _attend(layer.self_attn, products),
-                products.linear_of(layer.self_attn.o_proj),
-                _rms_norm(layer.input_layernorm, cast),
-                _gated(layer.mlp, products),
-                _rms_norm(layer.post_attention_layernorm, cast),
+        self.final_norm = rms_norm(model.norm, cast)
+        for layer in model.layers[: self.depth]:
+            parts = layer.self_attn
+            self.layers.append(
+                Layer(
+                    projections(products, parts.q_proj, parts.k_proj, parts.v_proj),
+                    products.linear_of(parts.o_proj),
+                    rms_norm(layer.input_layernorm, cast),
+                    _gated(layer.mlp, products),
+                    rms_norm(layer.post_attention_layernorm, cast),
+                )
             )
-            for layer in model.layers[: self.depth]
-        ]
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        prefix: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        prefix: Tensor | None = None,
         auxiliary: Batch | None = None,
     ) -> TokenStates:
         """Return the last layer's states; each row begins with those of `prefix`, `(shared,)`.
@@ -204,34 +222,29 @@ class FastCausal(torch.nn.Module):
 
     def states(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        prefix: torch.Tensor | None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        prefix: Tensor | None,
         act: Function | None,
     ) -> TokenStates:
         """Return the states of prefix and rows; `act` changes those of the rows on the way."""
         rows, length = input_ids.shape
         shared = 0 if prefix is None else len(prefix)
         turns = self.turns(shared + length)
-        past = self.remember(prefix, turns) if prefix is not None and shared else None
-        mask: torch.Tensor | None
-        if attention_mask is not None and not (
-            self.causal and attention_mask[:, 0].all()
-        ):
-            group = 1
-            places, mask = self.padded(attention_mask.bool(), shared)
-        else:
+        past: Past | None = None
+        if prefix is not None and shared:
+            past = self.remember(prefix, turns)
+        mask: Tensor | None = None
+        if attention_mask is None or (self.causal and attention_mask[:, 0].all()):
+            # Padding on the right is behind all that a token attends to.
             group = self.group(rows, length, shared)
             places = torch.arange(shared, shared + length, device=input_ids.device)
-            mask = (
-                None
-                if past is None and group == 1
-                else self.grouped(group, length, shared)
-            )
-        if rows % group:
-            input_ids = torch.cat(
-                [input_ids, input_ids[-1:].expand(group - rows % group, -1)]
-            )
+            if past is not None or group > 1:
+                mask = self.grouped(group, length, shared)
+        else:
+            group = 1
+            places, mask = self.padded(attention_mask.bool(), shared)
+        input_ids = in_whole_groups(input_ids, group)
         change = None
         if act is not None and self.acting is not None:
             change = Change(rows, self.acting.places, act)
@@ -247,43 +260,31 @@ class FastCausal(torch.nn.Module):
             ]
             if attention_mask is not None:
                 attention_mask = functional.pad(attention_mask, (shared, 0), value=1)
-        return TokenStates(
-            states[-1], attention_mask, tuple(states) if self.keeps_layers else None
-        )
+        layers = tuple(states) if self.keeps_layers else None
+        return TokenStates(states[-1], attention_mask, layers)
 
-    def remember(self, prefix: torch.Tensor, turns: Pair | None) -> Past:
+    def remember(self, prefix: Tensor, turns: Pair | None) -> Past:
         """Return the cached states of the prefix, computed again unless it is the previous one."""
-        shared = len(prefix)
-        turns_of_prefix = (
-            None if turns is None else (turns[0][:shared], turns[1][:shared])
-        )
         past = self.past
-        if (
-            past is None
-            or not torch.equal(past.ids, prefix)
-            or (
-                past.turns is not None
-                and turns_of_prefix is not None
-                and not torch.equal(past.turns[0], turns_of_prefix[0])
-            )
-        ):
-            places = torch.arange(shared, device=prefix.device)
-            attended: list[Pair] = []
-            states = self.run(prefix[None], places, turns, None, 1, None, attended)
-            self.past = past = Past(prefix.clone(), turns_of_prefix, attended, states)
-        return past
+        if past is not None and past.holds(prefix, turns):
+            return past
+        places = torch.arange(len(prefix), device=prefix.device)
+        attended: list[Pair] = []
+        states = self.run(prefix[None], places, turns, None, 1, None, attended)
+        self.past = Past(prefix.clone(), turns, attended, states)
+        return self.past
 
     def run(
         self,
-        input_ids: torch.Tensor,
-        places: torch.Tensor,
+        input_ids: Tensor,
+        places: Tensor,
         turns: Pair | None,
-        mask: torch.Tensor | None,
+        mask: Tensor | None,
         group: int,
         past: Past | None,
         attended: list[Pair] | None = None,
         change: Change | None = None,
-    ) -> list[torch.Tensor]:
+    ) -> list[Tensor]:
         """Return the requested states, the last layer's last.
 
         `group` rows attend jointly to `past` and to themselves, under `mask` or, without one, causally or to
@@ -305,10 +306,8 @@ class FastCausal(torch.nn.Module):
         for number, layer in enumerate(self.layers):
             if change is not None:
                 hidden = change((INPUT, number), hidden, length)
-            mixed = layer.attend(
-                layer.attention_norm(hidden) if self.norm_before else hidden
-            )
-            heads = mixed.view(batch, length, -1, self.head_width)
+            normed = layer.attention_norm(hidden) if self.norm_before else hidden
+            heads = layer.attend(normed).view(batch, length, -1, self.head_width)
             query, key, value = heads.split(
                 [self.heads, self.key_heads, self.key_heads], 2
             )
@@ -322,14 +321,9 @@ class FastCausal(torch.nn.Module):
             if attended is not None:
                 attended.append((key, value))
             if past is not None:
-                before = (
-                    part.expand(len(query), -1, -1, -1)
-                    for part in past.attended[number]
-                )
-                key, value = (
-                    torch.cat(both, 1)
-                    for both in zip(before, (key, value), strict=True)
-                )
+                past_key, past_value = past.attended[number]
+                key = torch.cat([past_key.expand(len(key), -1, -1, -1), key], 1)
+                value = torch.cat([past_value.expand(len(value), -1, -1, -1), value], 1)
             context = functional.scaled_dot_product_attention(
                 query.transpose(1, 2),
                 key.transpose(1, 2),
@@ -358,7 +352,9 @@ class FastCausal(torch.nn.Module):
         if self.project_out is not None:
             hidden = self.project_out(hidden)
         last = hidden.view(batch, length, -1)
-        return [*states, last] if self.keeps_layers else [last]
+        if not self.keeps_layers:
+            return [last]
+        return [*states, last]
 
     def group(self, rows: int, length: int, shared: int) -> int:
         """Return how many rows share one attention product, masked from each other.
@@ -370,31 +366,31 @@ class FastCausal(torch.nn.Module):
             return 1
         if shared:
             group = round(TOKENS_BEHIND_A_PREFIX / length)
+        elif self.words.dtype == torch.bfloat16:
+            group = TOKENS_ALONE // length
         else:
-            group = TOKENS_ALONE // length if self.words.dtype == torch.bfloat16 else 1
+            return 1
         return max(1, min(group, rows))
 
-    def grouped(self, group: int, length: int, shared: int) -> torch.Tensor:
+    def grouped(self, group: int, length: int, shared: int) -> Tensor:
         """Return the mask of rows that share one attention product after a prefix."""
         place = torch.arange(group * length, device=self.words.device)
-        same_row = place[:, None] // length == place // length
-        return self.additive(
-            same_row & (place[:, None] >= place) if self.causal else same_row, shared
-        )
+        seen = place[:, None] // length == place // length
+        if self.causal:
+            seen = seen & (place[:, None] >= place)
+        return self.additive(seen, shared)
 
-    def padded(
-        self, real: torch.Tensor, shared: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def padded(self, real: Tensor, shared: int) -> tuple[Tensor, Tensor]:
         """Return the positions, `(batch, length)`, and the mask of rows padded on either side."""
         itself = torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
-        seen = (
-            torch.ones_like(itself).tril() if self.causal else torch.ones_like(itself)
-        )
+        seen = torch.ones_like(itself)
+        if self.causal:
+            seen = seen.tril()
         places = (real.cumsum(1) - 1).clamp(min=0) + shared
         # A padded position attends to itself: some attention kernels fail if a position attends to nothing.
         return places, self.additive(seen & real[:, None, None, :] | itself, shared)
 
-    def additive(self, seen: torch.Tensor, shared: int) -> torch.Tensor:
+    def additive(self, seen: Tensor, shared: int) -> Tensor:
         """Return the additive mask that leaves visible what `seen` keeps, and the whole prefix."""
         mask = self.words.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
         return functional.pad(mask, (shared, 0))
@@ -409,16 +405,8 @@ class FastCausal(torch.nn.Module):
         return cosine[0], torch.cat([-sine[0, :, :half], sine[0, :, half:]], 1)
 
 
-def _turn(
-    heads: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor
-) -> torch.Tensor:
+def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     return (heads * cosine).addcmul_(heads.roll(heads.shape[-1] // 2, -1), sine)
-
-
-def _attend(attention: Any, products: Products) -> Linear:
-    parts = (attention.q_proj, attention.k_proj, attention.v_proj)
-    bias = None if parts[0].bias is None else torch.cat([part.bias for part in parts])
-    return products.linear(torch.cat([part.weight for part in parts]), bias)
 
 
 def _gated(inner: Any, products: Products) -> Linear:
@@ -426,30 +414,3 @@ def _gated(inner: Any, products: Products) -> Linear:
     widen = products.linear_of(inner.up_proj, join="mul")
     narrow = products.linear_of(inner.down_proj)
     return lambda x, other: narrow(widen(x, gate(x)), other)
-
-
-def _layer_norm(norm: Any, cast: Cast) -> Norm:
-    weight = None if norm.weight is None else cast(norm.weight)
-    bias = None if norm.bias is None else cast(norm.bias)
-    eps = norm.eps
-    return lambda x: functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
-
-
-def _rms_norm(norm: Any, cast: Cast) -> Norm:
-    weight = cast(norm.weight)
-    eps = norm.variance_epsilon
-
-    def normalize(x: torch.Tensor) -> torch.Tensor:
-        if x.device.type != "cpu":
-            return functional.rms_norm(x, x.shape[-1:], weight, eps)
-        # Three times as fast in bf16 as `rms_norm`, which makes fp32 copies: batch normalisation with each
-        # token as a channel divides in one pass, in fp32.
-        square = (
-            torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32).square()
-            / x.shape[-1]
-        )
-        return functional.batch_norm(
-            x[None], torch.zeros_like(square), square, eps=eps
-        )[0].mul_(weight)
-
-    return normalize

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_backbones._torch.packed_parts import in_whole_groups
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 from sentbed_backbones._torch.short_attention import short_attention, suits
 from sentbed_backbones._torch.token_states import EncoderDecoderStates
@@ -49,15 +51,15 @@ class DecoderLayer(NamedTuple):
     itself: Linear
     """Self-attention of a single token: value and output in one product."""
     query: Linear
-    key: torch.Tensor
+    key: Tensor
     """Key weights, `(heads, width of a head, width)`."""
-    value: torch.Tensor
+    value: Tensor
     """Value weights, `(heads, width, width of a head)`."""
     join: Linear
     inner: Linear
 
 
-class FastT5(torch.nn.Module):
+class FastT5(nn.Module):
     """`module(input_ids, attention_mask | None) -> TokenStates` of a T5 or mT5, eval mode.
 
     With `layers`, `TokenStates.layers` is set: the embeddings, then every layer of the encoder, the last
@@ -102,13 +104,14 @@ class FastT5(torch.nn.Module):
             num_buckets=first.relative_attention_num_buckets,
             max_distance=first.relative_attention_max_distance,
         )
-        self.last_bias: tuple[tuple[int, int], torch.Tensor] | None = None
+        self.last_bias: tuple[tuple[int, int], Tensor] | None = None
         self.layers = [self.layer(products, block.layer) for block in encoder.block]
         self.decoder: list[DecoderLayer] = []
         if decodes:
             # One token a text: what there is to gain is small.
             exact = Products(products.dtype)
-            decoder, start = model.decoder, EncoderDecoderStates(model, False).start
+            decoder = model.decoder
+            start = EncoderDecoderStates(model, False).start
             self.start = self.copied(decoder.embed_tokens.weight[start])
             self.decoder_norm = self.copied(decoder.final_layer_norm.weight)
             self.decoder = [
@@ -125,15 +128,15 @@ class FastT5(torch.nn.Module):
     def decoder_layer(self, products: Products, parts: Any) -> DecoderLayer:
         """Pack a layer of the decoder."""
         self_attention, cross = parts[0].SelfAttention, parts[1].EncDecAttention
-        itself = self_attention.o.weight.detach().float() @ _behind(
-            parts[0].layer_norm, self_attention.v
-        )
+        value = _behind(parts[0].layer_norm, self_attention.v)
+        itself = self_attention.o.weight.detach().float() @ value
         shape = (self.heads, -1, len(itself))
+        cross_value = self.copied(cross.v.weight).view(shape)
         return DecoderLayer(
             products.linear(itself),
             products.linear(_behind(parts[1].layer_norm, cross.q)),
             self.copied(cross.k.weight).view(shape),
-            self.copied(cross.v.weight).view(shape).transpose(1, 2).contiguous(),
+            cross_value.transpose(1, 2).contiguous(),
             products.linear(cross.o.weight),
             self.inner(products, parts[-1]),
         )
@@ -152,21 +155,18 @@ class FastT5(torch.nn.Module):
         narrow = products.linear(dense.wo.weight)
         return lambda x, other: narrow(widen(x, gate(x)), other)
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states, and the decoder's first output if the decoder is packed."""
         rows, length = input_ids.shape
-        seen = (
-            None if attention_mask is None else attention_mask.bool()[:, None, None, :]
-        )
+        seen: Tensor | None = None
+        if attention_mask is not None:
+            seen = attention_mask.bool()[:, None, None, :]
         short = suits(self.dtype, input_ids.device, length)
         attended = short_attention if short else functional.scaled_dot_product_attention
-        group = self.group(rows, length) if seen is None and not short else 1
-        if rows % group:
-            input_ids = torch.cat(
-                [input_ids, input_ids[-1:].expand(group - rows % group, -1)]
-            )
+        group = 1
+        if seen is None and not short:
+            group = self.group(rows, length)
+        input_ids = in_whole_groups(input_ids, group)
         batch = len(input_ids)
         bias = self.bias(length, group)
         if seen is not None:
@@ -174,28 +174,25 @@ class FastT5(torch.nn.Module):
         embedded = functional.embedding(input_ids, self.words)
         states = [embedded]
         hidden = embedded.view(batch * length, -1)
+        shape = (batch // group, group * length, 3, self.heads, -1)
         for number, layer in enumerate(self.layers):
-            shape = (batch // group, group * length, 3, self.heads, -1)
-            query, key, value = (
-                layer.attend(self.normalize(hidden)).view(shape).permute(2, 0, 3, 1, 4)
-            )
+            mixed = layer.attend(self.normalize(hidden)).view(shape)
+            query, key, value = mixed.permute(2, 0, 3, 1, 4)
             context = attended(query, key, value, attn_mask=bias, scale=1.0)
-            hidden = self.bounded(
-                layer.join(context.transpose(1, 2).reshape(batch * length, -1), hidden)
-            )
+            context = context.transpose(1, 2).reshape(batch * length, -1)
+            hidden = self.bounded(layer.join(context, hidden))
             hidden = self.feed_forward(layer.inner, hidden)
             if self.keeps_layers and number < len(self.layers) - 1:
                 states.append(hidden.view(embedded.shape))
         states.append((self.normalize(hidden) * self.final_norm).view(embedded.shape))
-        states = [state[:rows] for state in states]
-        return TokenStates(
-            states[-1],
-            attention_mask,
-            tuple(states) if self.keeps_layers else None,
-            self.decode(states[-1], seen) if self.decoder else None,
-        )
+        layers = tuple(state[:rows] for state in states)
+        decoder_state: Tensor | None = None
+        if self.decoder:
+            decoder_state = self.decode(layers[-1], seen)
+        kept = layers if self.keeps_layers else None
+        return TokenStates(layers[-1], attention_mask, kept, decoder_state)
 
-    def decode(self, encoded: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+    def decode(self, encoded: Tensor, seen: Tensor | None) -> Tensor:
         """Return the decoder's first output, `(rows, width)`.
 
         There is only one query, so projecting it onto the encoder's states, and the result onto the values,
@@ -203,31 +200,24 @@ class FastT5(torch.nn.Module):
         """
         rows, length = encoded.shape[:2]
         encoded = encoded[:, None]
-        bias = (
-            None
-            if seen is None
-            else self.blind(encoded.new_zeros(rows, 1, 1, length), seen)
-        )
+        bias: Tensor | None = None
+        if seen is not None:
+            bias = self.blind(encoded.new_zeros(rows, 1, 1, length), seen)
         hidden = self.start.repeat(rows, 1)
         for layer in self.decoder:
             hidden = self.bounded(layer.itself(self.normalize(hidden), hidden))
-            query = (
-                layer.query(self.normalize(hidden))
-                .view(rows, self.heads, -1)
-                .transpose(0, 1)
-            )
-            scaled_query = (query @ layer.key).transpose(0, 1)[:, None]
+            query = layer.query(self.normalize(hidden)).view(rows, self.heads, -1)
+            key_query = (query.transpose(0, 1) @ layer.key).transpose(0, 1)
             read = functional.scaled_dot_product_attention(
-                scaled_query, encoded, encoded, attn_mask=bias, scale=1.0
+                key_query[:, None], encoded, encoded, attn_mask=bias, scale=1.0
             )[:, 0]
-            context = (
-                (read.transpose(0, 1) @ layer.value).transpose(0, 1).reshape(rows, -1)
-            )
+            values = read.transpose(0, 1) @ layer.value
+            context = values.transpose(0, 1).reshape(rows, -1)
             hidden = self.bounded(layer.join(context, hidden))
             hidden = self.feed_forward(layer.inner, hidden)
         return self.normalize(hidden) * self.decoder_norm
 
-    def feed_forward(self, inner: Linear, hidden: torch.Tensor) -> torch.Tensor:
+    def feed_forward(self, inner: Linear, hidden: Tensor) -> Tensor:
         """Return the states after a feed-forward part."""
         return self.bounded(inner(self.normalize(hidden), hidden))
 
@@ -237,58 +227,51 @@ class FastT5(torch.nn.Module):
         Attention over few tokens is too small a product for a processor's bf16 matrix unit: several rows at a
         time are faster although part of the product is discarded. In fp32 they are not.
         """
-        small = self.dtype == torch.bfloat16 and self.words.device.type == "cpu"
-        return max(1, min(ATTENTION_TOKENS // length, rows)) if small else 1
+        if self.dtype != torch.bfloat16 or self.words.device.type != "cpu":
+            return 1
+        return max(1, min(ATTENTION_TOKENS // length, rows))
 
-    def bias(self, length: int, group: int) -> torch.Tensor:
+    def bias(self, length: int, group: int) -> Tensor:
         """Return the position bias of `group` rows, `(1, heads, group * length, group * length)`.
 
         The last one is cached, since batches come in order of length.
         """
         cached = self.last_bias
-        if cached is None or cached[0] != (length, group):
-            device = self.words.device
-            distances = torch.arange(1 - length, length, device=device)
-            values = functional.embedding(
-                self.bucket(distances), self.bias_of_buckets
-            ).T
-            # Row `i` of the scores reads the distances `-i` to `length - 1 - i`.
-            of_a_row = values.unfold(1, length, 1).flip(1)[:, None, :, None, :]
-            same_row = torch.eye(group, dtype=torch.bool, device=device)[
-                :, None, :, None
-            ]
-            bias = self.blind(of_a_row, same_row)
-            side = group * length
-            self.last_bias = cached = (
-                (length, group),
-                bias.reshape(1, self.heads, side, side),
-            )
-        return cached[1]
+        if cached is not None and cached[0] == (length, group):
+            return cached[1]
+        device = self.words.device
+        distances = torch.arange(1 - length, length, device=device)
+        values = functional.embedding(self.bucket(distances), self.bias_of_buckets).T
+        # Row `i` of the scores reads the distances `-i` to `length - 1 - i`.
+        of_a_row = values.unfold(1, length, 1).flip(1)[:, None, :, None, :]
+        same_row = torch.eye(group, dtype=torch.bool, device=device)
+        side = group * length
+        bias = self.blind(of_a_row, same_row[:, None, :, None])
+        bias = bias.reshape(1, self.heads, side, side)
+        self.last_bias = ((length, group), bias)
+        return bias
 
-    def blind(self, bias: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    def blind(self, bias: Tensor, seen: Tensor) -> Tensor:
         """Mask `bias` where not `seen`; a row of padding only weighs all tokens alike, as in transformers."""
         return torch.where(seen, bias, torch.finfo(self.dtype).min)
 
-    def normalize(self, hidden: torch.Tensor) -> torch.Tensor:
+    def normalize(self, hidden: Tensor) -> Tensor:
         """Divide by the root mean square, computed in fp32; the norm's weights are in the next product."""
         length = torch.linalg.vector_norm(
             hidden, dim=-1, keepdim=True, dtype=torch.float32
         )
-        return hidden * torch.rsqrt(length.square() / hidden.shape[-1] + self.eps).to(
-            self.dtype
-        )
+        mean_square = length.square() / hidden.shape[-1]
+        return hidden * torch.rsqrt(mean_square + self.eps).to(self.dtype)
 
-    def bounded(self, hidden: torch.Tensor) -> torch.Tensor:
+    def bounded(self, hidden: Tensor) -> Tensor:
         """Clamp the states in fp16."""
-        return (
-            hidden.clamp(-LARGEST_FP16, LARGEST_FP16)
-            if self.dtype == torch.float16
-            else hidden
-        )
+        if self.dtype != torch.float16:
+            return hidden
+        return hidden.clamp(-LARGEST_FP16, LARGEST_FP16)
 
 
-def _behind(norm: Any, *parts: Any) -> torch.Tensor:
+def _behind(norm: Any, *parts: Any) -> Tensor:
     """Return the weights of linear layers after a norm, multiplied by the norm's weights, in fp32."""
     weight = torch.cat([part.weight.detach().float() for part in parts])
-    folded: torch.Tensor = weight * norm.weight.detach().float()
+    folded: Tensor = weight * norm.weight.detach().float()
     return folded

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 import attrs
@@ -11,12 +12,13 @@ import torch
 from sentbed import ModelError
 from sentbed.helpers import fault, returned
 from sentbed.protocols import BlockStates, Intervention
+from torch import Tensor
 
 Place: TypeAlias = tuple[str, int]
 """Point and block; see `sentbed.protocols.Intervention.places`."""
-Batch: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
+Batch: TypeAlias = tuple[Tensor, Tensor | None]
 """Token ids and mask, each `(batch, length)`."""
-Function: TypeAlias = Callable[[Place, torch.Tensor], torch.Tensor]
+Function: TypeAlias = Callable[[Place, Tensor], Tensor]
 """States `(batch, length, width)` at a place -> those that the pass goes on with."""
 
 INPUT, HEADS = "block-input", "attention-heads"
@@ -34,17 +36,17 @@ class Acting:
     """An intervention of a built backbone."""
 
     component: Intervention
-    function: Callable[[BlockStates], torch.Tensor]
+    function: Callable[[BlockStates], Tensor]
     places: Collection[Place]
     placeholder_id: int | None
     has_auxiliary: bool
 
     def on(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
         auxiliary: Batch | None,
-        run: Callable[[torch.Tensor, torch.Tensor | None, Function], object],
+        run: Callable[[Tensor, Tensor | None, Function], object],
     ) -> Function:
         """Return what changes the states of these rows, given the auxiliary prompt of each.
 
@@ -59,7 +61,7 @@ class Acting:
                 f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "
                 "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
             )
-        recorded: dict[Place, torch.Tensor] = {}
+        recorded: dict[Place, Tensor] = {}
         if auxiliary is not None:
             recorder = Recorder(self.places, last_tokens(*auxiliary))
             with suppress(ReachedError):
@@ -71,7 +73,7 @@ class Acting:
             # The template's is the first one, a text may hold the same token.
             placeholder = (input_ids == self.placeholder_id).int().argmax(1)
 
-        def act(place: Place, states: torch.Tensor) -> torch.Tensor:
+        def act(place: Place, states: Tensor) -> Tensor:
             seen = BlockStates(
                 *place,
                 states,
@@ -104,9 +106,7 @@ def acting(
     )
 
 
-def last_tokens(
-    input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-) -> torch.Tensor:
+def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     """Return the index of the last token of each row, `(batch,)`, whichever side is padded."""
     rows, length = input_ids.shape
     if attention_mask is None:
@@ -117,12 +117,12 @@ def last_tokens(
 class Recorder:
     """Records the state of the last token at each place; raises `ReachedError` when it has them all."""
 
-    def __init__(self, places: Collection[Place], last: torch.Tensor) -> None:
+    def __init__(self, places: Collection[Place], last: Tensor) -> None:
         self.places = frozenset(places)
         self.rows, self.last = torch.arange(len(last), device=last.device), last
-        self.states: dict[Place, torch.Tensor] = {}
+        self.states: dict[Place, Tensor] = {}
 
-    def __call__(self, place: Place, states: torch.Tensor) -> torch.Tensor:
+    def __call__(self, place: Place, states: Tensor) -> Tensor:
         """Record one place."""
         self.states[place] = states[self.rows, self.last]
         if self.states.keys() == self.places:
@@ -136,27 +136,26 @@ def hooked(
 ) -> Iterator[None]:
     """Let `function` change states at these places of a model's blocks, while the block of code runs."""
 
-    def hook(place: Place) -> Callable[..., Any]:
-        def change(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-            if arguments:
-                return (function(place, arguments[0]), *arguments[1:]), named
-            return arguments, {
-                **named,
-                "hidden_states": function(place, named["hidden_states"]),
-            }
-
-        return change
-
-    modules = {place: module_at(blocks[place[1]], place[0]) for place in places}
-    handles = [
-        module.register_forward_pre_hook(hook(place), with_kwargs=True)
-        for place, module in modules.items()
-    ]
-    try:
+    with ExitStack() as hooks:
+        for place in places:
+            point, block = place
+            module = module_at(blocks[block], point)
+            hook = partial(with_changed_input, partial(function, place))
+            handle = module.register_forward_pre_hook(hook, with_kwargs=True)
+            hooks.enter_context(handle)
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
+
+
+def with_changed_input(
+    change: Callable[[Tensor], Tensor],
+    _: Any,
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+) -> Any:
+    """Return the arguments of a module with its input changed."""
+    if arguments:
+        return (change(arguments[0]), *arguments[1:]), named
+    return arguments, {**named, "hidden_states": change(named["hidden_states"])}
 
 
 def module_at(block: Any, point: str) -> Any:
@@ -167,12 +166,11 @@ def module_at(block: Any, point: str) -> Any:
     """
     if point == INPUT:
         return block
-    projections = [
-        module
-        for name, module in block.named_modules()
-        if ("attn" in name or "attention" in name)
-        and name.rpartition(".")[2] in PROJECTIONS
-    ]
+    projections = []
+    for name, module in block.named_modules():
+        is_of_attention = "attn" in name or "attention" in name
+        if is_of_attention and name.rpartition(".")[2] in PROJECTIONS:
+            projections.append(module)
     if len(projections) != 1:
         raise ModelError(
             f"`{type(block).__name__}` has {len(projections)} projections of attention heads "

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
 from sentbed import ModelError
+from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+
+from sentbed_backbones._torch.stored_weights import stored_weights
 
 BLANK = "_"
 """Token that stands for a masked one where a tokenizer has no mask token (LLM2Vec's code)."""
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+"""What old files call the weights of a norm, and what they are called now."""
 LOGITS = 2**24
 """Largest number of logits computed at a time."""
 
 
-class GivenStates(torch.nn.Module):
+class GivenStates(nn.Module):
     """Stands for the transformer under a head: whatever it is called with, it returns `states`."""
 
-    states: torch.Tensor
+    states: Tensor
 
     @property
     def decoder(self) -> GivenStates:
@@ -69,8 +74,8 @@ class LanguageHead:
         live = live and trained.dtype == torch.float32
         for name, value in dict(_weights(whole, words, trained, files, live)).items():
             owner, _, attribute = name.rpartition(".")
-            shared = isinstance(value, torch.nn.Parameter)
-            weight = value if shared else torch.nn.Parameter(value, requires_grad=False)
+            shared = isinstance(value, nn.Parameter)
+            weight = value if shared else nn.Parameter(value, requires_grad=False)
             setattr(whole.get_submodule(owner), attribute, weight)
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
@@ -108,7 +113,7 @@ class LanguageHead:
         return weights
 
 
-class TrainableHead(torch.nn.Module):
+class TrainableHead(nn.Module):
     """`module(states) -> logits` of a `LanguageHead`, with gradient; see `BuiltBackbone.prediction_head`."""
 
     def __init__(self, head: LanguageHead, tokenizer: Any, shift: int) -> None:
@@ -119,11 +124,11 @@ class TrainableHead(torch.nn.Module):
         self.mask_id = mask_id_of(tokenizer)
         self.special_ids = sorted(set(tokenizer.all_special_ids))
 
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: Tensor) -> Tensor:
         """Return the fp32 logits `(n, tokens)` of states `(n, width)`."""
         self.given.states = states[:, None]
         ids = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
-        logits: torch.Tensor = self.model(input_ids=ids).logits[:, 0].float()
+        logits: Tensor = self.model(input_ids=ids).logits[:, 0].float()
         return logits
 
 
@@ -161,11 +166,11 @@ class Vocabulary(Sequence[str]):
 
 def _weights(
     whole: Any,
-    words: torch.Tensor,
-    trained: torch.Tensor,
+    words: Tensor,
+    trained: Tensor,
     files: Callable[[], Path | None],
     live: bool,
-) -> Iterator[tuple[str, torch.Tensor]]:
+) -> Iterator[tuple[str, Tensor]]:
     """Yield name and value of each weight of the head; raises `ModelError` if one is nowhere.
 
     With `live`, the weight that is shared with the input embedding is that parameter itself.
@@ -173,25 +178,23 @@ def _weights(
     names: dict[int, list[str]] = {}
     for name, parameter in whole.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    names_of_head = {
-        name
-        for identity, same in names.items()
-        if identity != id(words)
-        for name in same
-    }
-    directory = files() if names_of_head else None
-    weights = {} if directory is None else _read(directory, names_of_head)
+    names_of_head = set(chain(*names.values())) - set(names.get(id(words), ()))
+    directory: Path | None = None
+    weights: dict[str, Tensor] = {}
+    where = "a model with random weights"
+    if names_of_head:
+        directory = files()
+    if directory is not None:
+        where = f"`{directory}`"
+        weights = _read(directory, names_of_head)
     for identity, same in names.items():
         if identity == id(words):
-            value = trained if live else trained.detach().float().cpu().clone()
+            value = trained
+            if not live:
+                value = trained.detach().float().cpu().clone()
         else:
             kept = next((name for name in same if name in weights), None)
             if kept is None:
-                where = (
-                    "a model with random weights"
-                    if directory is None
-                    else f"`{directory}`"
-                )
                 raise ModelError(
                     f"{where} has no `{same[0]}`, a weight of the head with which `{type(whole).__name__}` "
                     "predicts tokens; take files that were saved with it, or leave out what reads predictions"
@@ -206,22 +209,13 @@ def _weights(
         yield from ((name, value) for name in same)
 
 
-def _read(files: Path, names: set[str]) -> dict[str, torch.Tensor]:
-    """Return the weights of these names in fp32; old files call those of a norm `gamma` and `beta`."""
-    old = {
-        name.removesuffix(new) + was: name
-        for name in names
-        for new, was in (
-            ("LayerNorm.weight", "LayerNorm.gamma"),
-            ("LayerNorm.bias", "LayerNorm.beta"),
-        )
-        if name.endswith(new)
-    }
+def _read(directory: Path, names: set[str]) -> dict[str, Tensor]:
+    """Return the weights of these names in fp32."""
     weights = {}
-    for file in sorted(files.glob("*.safetensors")):
-        with safe_open(file, "pt") as tensors:
-            for key in tensors.keys():  # noqa: SIM118 - it is no mapping
-                name = old.get(key, key)
-                if name in names:
-                    weights[name] = tensors.get_tensor(key).float()
+    for _, key, tensors in stored_weights(directory):
+        name = key
+        for was, new in OLD_NAMES.items():
+            name = name.replace(was, new)
+        if name in names:
+            weights[name] = tensors.get_tensor(key).float()
     return weights

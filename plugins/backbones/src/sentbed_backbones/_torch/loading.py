@@ -10,13 +10,17 @@ from typing import Any
 
 import torch
 import transformers
-from safetensors import safe_open
 from sentbed import ModelError, locate
-from sentbed.helpers import foreign, physical_memory, read_file, sha256
+from sentbed.helpers import foreign, physical_memory, read_file
 from sentbed.protocols import BuildContext, InterventionTraits
 from sentbed_common import in_safetensors, is_finite_tensor, memory_limit, pickled_files
 
 from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family, quiet
+from sentbed_backbones._torch.stored_weights import (
+    stored_weights,
+    weight_files,
+    weight_hashes,
+)
 from sentbed_backbones._torch.tokenizer_loading import (
     add_placeholder,
     load_tokenizer,
@@ -89,36 +93,32 @@ def load(
     if source is None:
         tokenizer = family.tokenizer(context)
         config = family.config(tokenizer)
-        _set_dropout(config, parameters.dropout)
-        model = _spread(
-            _initialise(family.loader(), config, False, parameters), parameters
-        )
-        origin: dict[str, Any] = {
-            "init": "random",
-            "size": getattr(parameters, "size", None),
-        }
+        set_dropout(config, parameters.dropout)
+        model = _spread(initialise(family, config, parameters), parameters)
+        size = getattr(parameters, "size", None)
+        origin: dict[str, Any] = {"init": "random", "size": size}
     else:
         directory = source.directory
         with_weights = directory is saved or parameters.init == "pretrained"
         model, tokenizer = _from_directory(parameters, family, directory, with_weights)
         origin = {"model": parameters.model, "init": parameters.init}
         if with_weights:
-            hashes = _hashes(directory, context.sums if directory is saved else None)
+            computed = context.sums if directory is saved else {}
+            hashes = weight_hashes(directory, computed)
             origin["sha256"] = hashes
             if directory is not saved:
                 base = hashes
                 origin |= source.origin
                 if saved is not None:
                     _require_same_base(saved / BASE_FILE, origin)
-    origin |= {
-        key: value
-        for key in ("dtype", "quantization")
-        if (value := getattr(parameters, key)) not in (None, "fp32")
-    }
+    if parameters.dtype != "fp32":
+        origin["dtype"] = parameters.dtype
+    if parameters.quantization is not None:
+        origin["quantization"] = parameters.quantization
     if parameters.intervention is not None:
         _add_placeholder(parameters.intervention.traits, tokenizer, model)
     _require_blocks(parameters, family, model)
-    model = _adapt(model, parameters, saved, origin)
+    model = adapt(model, parameters, saved, origin)
     family.require(model)
     built = BuiltTransformer(parameters, family, model, tokenizer, origin, base)
     if saved is None and parameters.init == "pretrained":
@@ -144,7 +144,8 @@ def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> 
 
 def _require_blocks(parameters: Transformer, family: Family, model: Any) -> None:
     """Raise `ModelError` if an intervention acts at a block that is not run."""
-    if (intervention := parameters.intervention) is None:
+    intervention = parameters.intervention
+    if intervention is None:
         return
     count = family.depth(model) or int(model.config.num_hidden_layers)
     last = max((block for _, block in intervention.places), default=-1)
@@ -155,7 +156,7 @@ def _require_blocks(parameters: Transformer, family: Family, model: Any) -> None
         )
 
 
-def _adapt(
+def adapt(
     model: Any, parameters: Transformer, saved: Path | None, origin: dict[str, Any]
 ) -> Any:
     """Add a new or a trained adapter, and freeze what the recipe does not train."""
@@ -192,15 +193,8 @@ def _with_adapter(
     directory, pickled = in_safetensors(directory, True, shown, (PICKLED_ADAPTER,))
     if pickled:
         origin["adapter_pickled_sha256"] = dict(pickled)
-    origin["adapter"] = _hashes(directory)
+    origin["adapter"] = weight_hashes(directory, {})
     return load_adapter(model, directory)
-
-
-def _hashes(directory: Path, hashes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the hash of each file of weights; those in `known` are not computed again."""
-    hashes = hashes or {}
-    files = sorted(directory.glob("*.safetensors"))
-    return {file.name: hashes.get(file.name) or sha256(file) for file in files}
 
 
 def _from_directory(
@@ -208,39 +202,41 @@ def _from_directory(
 ) -> tuple[Any, Any]:
     for problem in problems_of(directory, with_weights, parameters.trust_remote_code):
         raise ModelError(problem)
-    if with_weights and not any(directory.glob("*.safetensors")):
+    if with_weights and not weight_files(directory):
         # A recipe's model has been converted before.
         raise ModelError(only_pickled(directory, pickled_files(directory)[0].name))
-    trust = parameters.trust_remote_code
-    loader = family.loader()
-    with (
-        quiet(),
-        foreign(
-            ModelError,
-            f"the model in `{directory}` cannot be loaded",
-            "check that its files are complete",
-        ),
-    ):
-        tokenizer = load_tokenizer(directory, trust)
-        config = transformers.AutoConfig.from_pretrained(
-            directory, trust_remote_code=trust
-        )
-        if misfit := family.problem(config):
-            raise ModelError(
-                f"the model in `{directory}` is a `{config.model_type}`; {misfit}"
-            )
-        _set_dropout(config, parameters.dropout)
-        _require_memory(directory, loader, config, parameters)
+    problem = f"the model in `{directory}` cannot be loaded"
+    with quiet(), foreign(ModelError, problem, "check that its files are complete"):
+        tokenizer = load_tokenizer(directory, parameters.trust_remote_code)
+        config = read_config(parameters, family, directory)
+        _require_memory(directory, config, parameters, family)
         if with_weights:
-            model = _load(directory, loader, config, parameters, family)
+            model = _load(directory, config, parameters, family)
         else:
-            model = _initialise(loader, config, trust, parameters)
+            model = initialise(family, config, parameters)
     note_tokens_without_embeddings(tokenizer, int(config.vocab_size))
     return model, tokenizer
 
 
+def read_config(parameters: Transformer, family: Family, directory: Path) -> Any:
+    """Return the configuration of a model with the recipe's dropout.
+
+    Raises:
+        ModelError: if it is another architecture's.
+    """
+    config = transformers.AutoConfig.from_pretrained(
+        directory, trust_remote_code=parameters.trust_remote_code
+    )
+    if misfit := family.problem(config):
+        raise ModelError(
+            f"the model in `{directory}` is a `{config.model_type}`; {misfit}"
+        )
+    set_dropout(config, parameters.dropout)
+    return config
+
+
 def _require_memory(
-    directory: Path, loader: Any, config: Any, parameters: Transformer
+    directory: Path, config: Any, parameters: Transformer, family: Family
 ) -> None:
     """Raise `ModelError` if the weights of this configuration are larger than the machine's memory.
 
@@ -250,31 +246,21 @@ def _require_memory(
         return
     # On the device meta, without memory; no random number of the run is drawn.
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
-        model = _initialise(loader, config, parameters.trust_remote_code, parameters)
-    count = sum(weight.numel() for weight in model.parameters())
-    needed = (
-        count // 2
-        if parameters.quantization is not None
-        else count * DTYPES[parameters.dtype].itemsize
-    )
-    limits = [
-        limit for limit in (physical_memory(), memory_limit()) if limit is not None
-    ]
-    if limits and needed > min(limits):
+        model = initialise(family, config, parameters)
+    count = model.num_parameters()
+    needed = count * DTYPES[parameters.dtype].itemsize
+    if parameters.quantization is not None:
+        needed = count // 2
+    memory = min(filter(None, (physical_memory(), memory_limit())), default=needed)
+    if needed > memory:
         raise ModelError(
             f"the model in `{directory}` has {count:,} weights by its `config.json`, which need "
-            f"{needed / 1e9:,.0f} GB of memory, and this machine has {min(limits) / 1e9:,.0f} GB; "
+            f"{needed / 1e9:,.0f} GB of memory, and this machine has {memory / 1e9:,.0f} GB; "
             "take a smaller model, `dtype` or `quantization`"
         )
 
 
-def _load(
-    directory: Path,
-    loader: Any,
-    config: Any,
-    parameters: Transformer,
-    family: Family,
-) -> Any:
+def _load(directory: Path, config: Any, parameters: Transformer, family: Family) -> Any:
     _require_numbers(directory)
     options: dict[str, Any] = {}
     if parameters.device_map is not None:
@@ -284,7 +270,7 @@ def _load(
 
         options.setdefault("device_map", {"": "cpu"})
         options["quantization_config"] = nf4_config(DTYPES[parameters.dtype])
-    model, info = loader.from_pretrained(
+    model, info = family.loader().from_pretrained(
         directory,
         config=config,
         use_safetensors=True,
@@ -331,14 +317,10 @@ def _load(
 def name_of_embeddings(model: Any) -> str | None:
     """Return the name of the input embeddings among the model's parameters."""
     embeddings = model.get_input_embeddings().weight
-    return next(
-        (
-            name
-            for name, parameter in model.named_parameters()
-            if parameter is embeddings
-        ),
-        None,
-    )
+    for name, parameter in model.named_parameters():
+        if parameter is embeddings:
+            return str(name)
+    return None
 
 
 def _read_tied_embeddings(model: Any, directory: Path) -> bool:
@@ -350,40 +332,37 @@ def _read_tied_embeddings(model: Any, directory: Path) -> bool:
     if not getattr(model.config, "tie_word_embeddings", False):
         return False
     embeddings = model.get_input_embeddings().weight
-    for file in sorted(directory.glob("*.safetensors")):
-        with safe_open(file, "pt") as weights:
-            for name in HEADS:
-                if name not in weights.keys():  # noqa: SIM118 - it is no mapping
-                    continue
-                head = weights.get_tensor(name)
-                if head.shape != embeddings.shape:
-                    return False
-                with torch.no_grad():
-                    embeddings.copy_(head)
-                return True
+    for _, name, weights in stored_weights(directory):
+        if name not in HEADS:
+            continue
+        head = weights.get_tensor(name)
+        if head.shape != embeddings.shape:
+            return False
+        with torch.no_grad():
+            embeddings.copy_(head)
+        return True
     return False
 
 
 def _require_numbers(directory: Path) -> None:
     """Raise `ModelError` if weights are whole numbers, which transformers would take as they are."""
-    for file in sorted(directory.glob("*.safetensors")):
-        with safe_open(file, "pt") as weights:
-            for name in weights.keys():  # noqa: SIM118 - it is no mapping
-                kind = weights.get_slice(name).get_dtype()
-                if OF_A_LAYER.search(name) and kind in WHOLE_NUMBERS:
-                    raise ModelError(
-                        f"`{name}` in `{file}` holds whole numbers ({kind}), expected floating point: the "
-                        "file is damaged or quantised; fetch the model again, or take its unquantised weights"
-                    )
+    for file, name, weights in stored_weights(directory):
+        kind = weights.get_slice(name).get_dtype()
+        if OF_A_LAYER.search(name) and kind in WHOLE_NUMBERS:
+            raise ModelError(
+                f"`{name}` in `{file}` holds whole numbers ({kind}), expected floating point: the file is "
+                "damaged or quantised; fetch the model again, or take its unquantised weights"
+            )
 
 
-def _initialise(
-    loader: Any, config: Any, trust_remote_code: bool, parameters: Transformer
-) -> Any:
-    dtype = DTYPES[parameters.dtype]
-    return _without_pooler(
-        loader.from_config(config, dtype=dtype, trust_remote_code=trust_remote_code)
+def initialise(family: Family, config: Any, parameters: Transformer) -> Any:
+    """Return a model of this configuration with random weights."""
+    model = family.loader().from_config(
+        config,
+        dtype=DTYPES[parameters.dtype],
+        trust_remote_code=parameters.trust_remote_code,
     )
+    return _without_pooler(model)
 
 
 def _spread(model: Any, parameters: Transformer) -> Any:
@@ -414,7 +393,8 @@ def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
         )
 
 
-def _set_dropout(config: Any, dropout: float | None) -> None:
+def set_dropout(config: Any, dropout: float | None) -> None:
+    """Set the dropout of states and attention, if there is one to set."""
     if dropout is None:
         return
     names = [name for name in DROPOUTS if hasattr(config, name)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import transformers
@@ -11,20 +10,6 @@ from sentbed.protocols import BuildContext, Module
 
 from sentbed_backbones._torch.causal import CausalFamily
 from sentbed_backbones._torch.train_tokenizer import train_byte_bpe
-
-SIZES: Mapping[str, tuple[int, int, int]] = {
-    "tiny": (2, 128, 2),
-    "mini": (4, 256, 4),
-    "125m": (12, 768, 12),
-    "350m": (24, 1024, 16),
-    "1.3b": (24, 2048, 32),
-    "2.7b": (32, 2560, 32),
-    "6.7b": (32, 4096, 32),
-    "13b": (40, 5120, 40),
-    "30b": (48, 7168, 56),
-    "66b": (64, 9216, 72),
-}
-"""Layers, width and heads; the inner layer is four times as wide (Zhang et al., 2022, table 1)."""
 
 
 class OptFamily(CausalFamily):
@@ -44,15 +29,16 @@ class OptFamily(CausalFamily):
 
     def config(self, tokenizer: Any) -> Any:
         """Return an OPT of the recipe's size; the 350m has post-norms and a narrower embedding."""
-        layers, width, heads = SIZES[self.parameters.size]
+        layers, width, heads = self.parameters.sizes[self.parameters.size]
         odd = self.parameters.size == "350m"
+        embedding_width = 512 if odd else width
         return transformers.OPTConfig(
             vocab_size=len(tokenizer),
             hidden_size=width,
             num_hidden_layers=layers,
             num_attention_heads=heads,
             ffn_dim=4 * width,
-            word_embed_proj_dim=512 if odd else width,
+            word_embed_proj_dim=embedding_width,
             do_layer_norm_before=not odd,
             pad_token_id=tokenizer.pad_token_id,
             bos_token_id=tokenizer.bos_token_id,

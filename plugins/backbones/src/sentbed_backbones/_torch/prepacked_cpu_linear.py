@@ -7,18 +7,19 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
-Linear: TypeAlias = Callable[..., torch.Tensor]
+Linear: TypeAlias = Callable[..., Tensor]
 """`linear(x)` or `linear(x, other)`: the product, then the activation, then the join with `other`."""
 
-Weights: TypeAlias = tuple[torch.Tensor, torch.Tensor | None]
+Weights: TypeAlias = tuple[Tensor, Tensor | None]
 """Weights `(out, width)` and bias `(out,)`."""
 
 ROWS_TO_PACK_FOR = 2048
 """The number of tokens per batch for which oneDNN chooses the layout of the weights; any number works."""
 
-ACTIVATIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str, str]] = {
+ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
     "none": (lambda x: x, "none", ""),
     "gelu": (functional.gelu, "gelu", "none"),
     "gelu_new": (partial(functional.gelu, approximate="tanh"), "gelu", "tanh"),
@@ -37,14 +38,14 @@ class Products:
         self.attention = dtype
         """The type in which a form that has a choice attends."""
 
-    def copied(self, tensor: torch.Tensor) -> torch.Tensor:
+    def copied(self, tensor: Tensor) -> Tensor:
         """Return a copy in the type of the states."""
         return tensor.detach().to(self.dtype, copy=True)
 
     def linear(
         self,
-        weight: torch.Tensor,
-        bias: torch.Tensor | None = None,
+        weight: Tensor,
+        bias: Tensor | None = None,
         activation: str = "none",
         join: str = "add",
         *,
@@ -54,12 +55,9 @@ class Products:
 
         The result is in the type of the states, or, if it `attends`, in that of attention.
         """
-        return linear(
-            self.copied(weight),
-            None if bias is None else self.copied(bias),
-            activation,
-            join,
-        )
+        if bias is not None:
+            bias = self.copied(bias)
+        return linear(self.copied(weight), bias, activation, join)
 
     def inner(self, widen: Weights, activation: str, narrow: Weights) -> Linear:
         """Return the packed form of an inner layer: two products, and the join with `other`."""
@@ -67,7 +65,7 @@ class Products:
         return lambda x, other=None: second(first(x), other)
 
     def inner_of(self, widen: Any, activation: str, narrow: Any) -> Linear:
-        """Return the packed form of an inner layer of two `torch.nn.Linear`."""
+        """Return the packed form of an inner layer of two `nn.Linear`."""
         return self.inner(
             (widen.weight, widen.bias), activation, (narrow.weight, narrow.bias)
         )
@@ -75,7 +73,7 @@ class Products:
     def linear_of(
         self, layer: Any, activation: str = "none", join: str = "add"
     ) -> Linear:
-        """Return the packed form of a `torch.nn.Linear`."""
+        """Return the packed form of a `nn.Linear`."""
         return self.linear(layer.weight, layer.bias, activation, join)
 
 
@@ -85,9 +83,7 @@ def is_plain(model: Any) -> bool:
     return all(type(part).__module__.startswith(packages) for part in model.modules())
 
 
-def joined(
-    y: torch.Tensor, other: torch.Tensor | None, join: str = "add"
-) -> torch.Tensor:
+def joined(y: Tensor, other: Tensor | None, join: str = "add") -> Tensor:
     """Return the join of a product with `other`, if there is one."""
     if other is None:
         return y
@@ -95,8 +91,8 @@ def joined(
 
 
 def linear(
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    weight: Tensor,
+    bias: Tensor | None,
     activation: str = "none",
     join: str = "add",
 ) -> Linear:
@@ -117,20 +113,19 @@ def linear(
     ):
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
 
-        def with_packed(
-            x: torch.Tensor, other: torch.Tensor | None = None
-        ) -> torch.Tensor:
-            product = torch.ops.mkldnn._linear_pointwise
-            y: torch.Tensor = (
-                product(x, packed, bias, post, [], variant)
-                if other is None
-                else product.binary(x, other, packed, bias, join)
-            )
+        product = torch.ops.mkldnn._linear_pointwise
+
+        def with_packed(x: Tensor, other: Tensor | None = None) -> Tensor:
+            y: Tensor
+            if other is None:
+                y = product(x, packed, bias, post, [], variant)
+            else:
+                y = product.binary(x, other, packed, bias, join)
             return y
 
         return with_packed
 
-    def plain(x: torch.Tensor, other: torch.Tensor | None = None) -> torch.Tensor:
+    def plain(x: Tensor, other: Tensor | None = None) -> Tensor:
         return joined(activate(functional.linear(x, weight, bias)), other, join)
 
     return plain

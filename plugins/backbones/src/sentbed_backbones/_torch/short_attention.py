@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 LONGEST = {torch.bfloat16: 128, torch.float32: 32}
@@ -27,12 +28,12 @@ def suits(dtype: torch.dtype, device: torch.device, length: int) -> bool:
 
 
 def short_attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
     scale: float | None = None,
-) -> torch.Tensor:
+) -> Tensor:
     """Return softmax(scale * query key' + mask) value; the scale is 1 / sqrt(width) by default.
 
     The others are `(batch, heads, length, width)`, the mask, of four dimensions, is added to
@@ -50,7 +51,7 @@ def short_attention(
         scores.unflatten(0, (-1, heads)).add_(attn_mask)
     weights = scores.exp_()
     sums = weights.sum(-1, keepdim=True)
-    context: torch.Tensor = (
+    context: Tensor = (
         torch.bmm(weights, value.flatten(0, 1)).div_(sums).unflatten(0, (-1, heads))
     )
     least, largest = sums.aminmax()

@@ -15,39 +15,38 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from sentbed import ModelError
 from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
+from torch import Tensor, nn
 
 from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.token_table import ROWS, TokenTable
-from sentbed_backbones._torch.tokenizer import BulkTokenizer, tokenizing
+from sentbed_backbones._torch.tokenizer import BulkTokenizer
 from sentbed_backbones.static_files import TABLE_FILE
 
 LONGEST = 1 << 20
 """Tokens of the longest text, where nothing limits them."""
 
 
-class Table(torch.nn.Module):
+class Table(nn.Module):
     """Ids `(batch, length)` -> their rows of the table, `(batch, length, width)`.
 
     The number behind the last row stands for a text without a token; its row is zero and is not trained.
     """
 
-    def __init__(self, rows: torch.Tensor) -> None:
+    def __init__(self, rows: Tensor) -> None:
         super().__init__()
         count, width = rows.shape
-        self.embedding = torch.nn.Embedding(
+        self.embedding = nn.Embedding(
             count + 1, width, padding_idx=count, _weight=torch.zeros(count + 1, width)
         )
         with torch.no_grad():
             self.embedding.weight[:count] = rows
 
     @property
-    def rows(self) -> torch.Tensor:
+    def rows(self) -> Tensor:
         """The table without its last row."""
         return self.embedding.weight.detach()[:-1]
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the rows of the tokens."""
         return TokenStates(self.embedding(input_ids), attention_mask)
 
@@ -75,19 +74,6 @@ class StaticTokenizer(BulkTokenizer):
             f"{super().fingerprint} {self.special_tokens} {self.unknown_id} {self.rows}"
         )
         return hashlib.sha256(settings.encode()).hexdigest()
-
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise, truncated to `max_length` tokens.
-
-        Raises:
-            ModelError: if a text has a token for which the table has no row.
-        """
-        with tokenizing():
-            self._fast.enable_truncation(max_length)
-            encodings = self._fast.encode_batch_fast(
-                self._mapped(texts), add_special_tokens=self.special_tokens
-            )
-        return self._token_ids(encodings)
 
     def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
         lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))

@@ -36,6 +36,8 @@ SIZES: Mapping[str, Mapping[str, tuple[int, int, int, int, int]]] = {
 }
 """Layers of encoder and decoder each, width, inner width, heads and head width, as published."""
 
+FEED_FORWARDS = {"1.0": "relu", "1.1": "gated-gelu"}
+
 UNLIMITED = 2**20
 """Tokens; relative positions impose no limit."""
 
@@ -61,7 +63,7 @@ class T5Family(Family):
             d_kv=head_width,
             num_layers=layers,
             num_heads=heads,
-            feed_forward_proj="relu" if version == "1.0" else "gated-gelu",
+            feed_forward_proj=FEED_FORWARDS[version],
             pad_token_id=tokenizer.pad_token_id,
             eos_token_id=tokenizer.eos_token_id,
         )
@@ -74,11 +76,9 @@ class T5Family(Family):
 
     def loader(self) -> Any:
         """Return the class with a decoder only if the pooler needs one."""
-        return (
-            transformers.AutoModel
-            if self.decodes
-            else transformers.AutoModelForTextEncoding
-        )
+        if self.decodes:
+            return transformers.AutoModel
+        return transformers.AutoModelForTextEncoding
 
     @property
     def decodes(self) -> bool:
@@ -97,19 +97,15 @@ class T5Family(Family):
 
     def states(self, model: Any, layers: bool) -> Module:
         """Return the encoder, or encoder and decoder."""
-        return (
-            EncoderDecoderStates(model, layers)
-            if self.decodes
-            else EncoderStates(model, layers)
-        )
+        if self.decodes:
+            return EncoderDecoderStates(model, layers)
+        return EncoderStates(model, layers)
 
     def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
         """Return the packed form of a T5 or an mT5, else None."""
-        return (
-            FastT5(model, products, layers, self.decodes)
-            if FastT5.fits(model)
-            else None
-        )
+        if not FastT5.fits(model):
+            return None
+        return FastT5(model, products, layers, self.decodes)
 
     def max_length(self, model: Any) -> int:
         """Return a number that no text reaches."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import torch
 from sentbed.protocols import BlockStates
+from torch import Tensor
 
 
-def prepend(seen: BlockStates) -> torch.Tensor:
+def prepend(seen: BlockStates) -> Tensor:
     """Return the states with the last token's state also in the placeholder's place."""
     assert seen.placeholder is not None
     states = seen.states

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any, NamedTuple
 
 import torch
 from sentbed import ModelError
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
+from torch.nn import functional
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
@@ -20,8 +23,8 @@ from sentbed_backbones._torch.interventions import (
 )
 
 
-class EncoderStates(torch.nn.Module):
-    """A bidirectional model.
+class EncoderStates(nn.Module):
+    """A bidirectional model; of one with a head for masked tokens, logits stand in the place of states.
 
     With `counts`, positions are counted from the mask and passed to the model, so that padding may be on
     either side; for models with absolute positions that do not count them themselves.
@@ -35,9 +38,9 @@ class EncoderStates(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        position_ids: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        position_ids: Tensor | None = None,
     ) -> TokenStates:
         """Return the last layer's states, and every layer's if requested.
 
@@ -54,43 +57,16 @@ class EncoderStates(torch.nn.Module):
             output_hidden_states=self.layers,
             **places,
         )
-        return TokenStates(
-            output.last_hidden_state,
-            attention_mask,
-            tuple(output.hidden_states) if self.layers else None,
-        )
+        # The first field is `last_hidden_state`, or `logits` of a model with a head.
+        return TokenStates(output[0], attention_mask, output.hidden_states)
 
 
-class VocabularyStates(torch.nn.Module):
-    """A masked language model: logits of the vocabulary in the place of each token's state.
-
-    `counts` as in `EncoderStates`.
-    """
-
-    def __init__(self, model: Any, counts: bool = False) -> None:
-        super().__init__()
-        self.model = model
-        self.counts = counts
-
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
-        """Return the logits of every token, `(batch, length, vocabulary)`."""
-        places = {}
-        if self.counts and attention_mask is not None:
-            places["position_ids"] = positions(attention_mask)
-        output = self.model(
-            input_ids=input_ids, attention_mask=attention_mask, **places
-        )
-        return TokenStates(output.logits, attention_mask)
-
-
-def positions(attention_mask: torch.Tensor) -> torch.Tensor:
+def positions(attention_mask: Tensor) -> Tensor:
     """Return the position of each token in its text, `(batch, length)`, whichever side is padded."""
     return (attention_mask.cumsum(1) - 1).clamp(min=0)
 
 
-class EncoderDecoderStates(torch.nn.Module):
+class EncoderDecoderStates(nn.Module):
     """T5's encoder and decoder, with the start token as the only decoder input (Sentence-T5, section 3.1)."""
 
     def __init__(self, model: Any, layers: bool) -> None:
@@ -98,11 +74,11 @@ class EncoderDecoderStates(torch.nn.Module):
         self.model = model
         self.layers = layers
         start = getattr(model.config, "decoder_start_token_id", None)
-        self.start = int(model.config.pad_token_id if start is None else start)
+        if start is None:
+            start = model.config.pad_token_id
+        self.start = int(start)
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
-    ) -> TokenStates:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states and the decoder's first output."""
         shape = (input_ids.shape[0], 1)
         # Exporters of graphs take a fill without a type for fp32.
@@ -119,12 +95,12 @@ class EncoderDecoderStates(torch.nn.Module):
         return TokenStates(
             output.encoder_last_hidden_state,
             attention_mask,
-            tuple(output.encoder_hidden_states) if self.layers else None,
+            output.encoder_hidden_states,
             decoder_state=output.last_hidden_state[:, 0],
         )
 
 
-class CausalStates(torch.nn.Module):
+class CausalStates(nn.Module):
     """A decoder; positions are counted from the mask, so that padding may be on either side.
 
     With `depth`, the pass ends before block `depth` (from 0): `TokenStates.layers` are the embeddings and the
@@ -147,8 +123,8 @@ class CausalStates(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
         past: Any = None,
         shared: int = 0,
         auxiliary: Batch | None = None,
@@ -164,9 +140,7 @@ class CausalStates(torch.nn.Module):
             return self.unchanged(input_ids, attention_mask, past, shared)
         blocks, places = blocks_of(self.model), self.acting.places
 
-        def run(
-            ids: torch.Tensor, mask: torch.Tensor | None, function: Function
-        ) -> None:
+        def run(ids: Tensor, mask: Tensor | None, function: Function) -> None:
             with hooked(blocks, places, function):
                 self.unchanged(ids, mask)
 
@@ -176,8 +150,8 @@ class CausalStates(torch.nn.Module):
 
     def unchanged(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
         past: Any = None,
         shared: int = 0,
     ) -> TokenStates:
@@ -190,13 +164,7 @@ class CausalStates(torch.nn.Module):
             )[None]
         else:
             places = positions(attention_mask) + shared
-            seen = torch.cat(
-                [
-                    attention_mask.new_ones(attention_mask.shape[0], shared),
-                    attention_mask,
-                ],
-                1,
-            )
+            seen = functional.pad(attention_mask, (shared, 0), value=1)
         inputs = {
             "input_ids": input_ids,
             "attention_mask": seen,
@@ -209,68 +177,69 @@ class CausalStates(torch.nn.Module):
             return TokenStates(states[-1], attention_mask, states)
         output = self.model(**inputs, output_hidden_states=self.layers)
         return TokenStates(
-            output.last_hidden_state,
-            attention_mask,
-            tuple(output.hidden_states) if self.layers else None,
+            output.last_hidden_state, attention_mask, output.hidden_states
         )
+
+
+def base_of(model: Any) -> Any:
+    """Return the model under an adapter, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def outer_lists(module: nn.Module) -> Iterator[nn.ModuleList]:
+    """Yield the lists of modules within a module that are in no other list."""
+    for part in module.children():
+        if isinstance(part, nn.ModuleList):
+            # Not what is in it: a block may have as many experts as the model has blocks.
+            yield part
+        else:
+            yield from outer_lists(part)
 
 
 def blocks_of(model: Any) -> Any:
     """Return the `ModuleList` of a model's blocks. Raises `ModelError` if there is not exactly one."""
     count = model.config.num_hidden_layers
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    lists = {
-        name: part
-        for name, part in base.named_modules()
-        if isinstance(part, torch.nn.ModuleList)
-    }
-    # A block may have as many experts as the model has blocks.
-    outer = [
-        name
-        for name in lists
-        if not any(name.startswith(f"{other}.") for other in lists)
-    ]
-    matching = [lists[name] for name in outer if len(lists[name]) == count]
+    base = base_of(model)
+    matching = [part for part in outer_lists(base) if len(part) == count]
     if len(matching) != 1:
         raise ModelError(
-            f"`{type(base).__name__}` has {len(matching)} lists of {count} blocks, expected one, to end the "
-            'pass at a layer; read the last layer, `layers = "last"`, or choose another model'
+            f"`{type(base).__name__}` has {len(matching)} lists of {count} blocks, expected one; "
+            'read the last layer, `layers = "last"`, freeze no `layers`, or choose another model'
         )
     return matching[0]
 
 
-def first_states(
-    model: Any, depth: int, inputs: dict[str, Any]
-) -> tuple[torch.Tensor, ...]:
+def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor, ...]:
     """Return the embeddings and the outputs of blocks 0 to `depth` - 1; no later block is run."""
-    states: list[torch.Tensor] = []
+    states: list[Tensor] = []
 
     def record(_: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
-        states.append(arguments[0] if arguments else named["hidden_states"])
+        if arguments:
+            states.append(arguments[0])
+        else:
+            states.append(named["hidden_states"])
         if len(states) > depth:
             raise ReachedError
 
     # Only a block's input is the same thing in every architecture; a model's own loop cannot be shortened.
     blocks = blocks_of(model)[: depth + 1]
-    # Before those of an intervention, which changes what a block reads and not what the one before it gave.
-    hooks = [
-        block.register_forward_pre_hook(record, with_kwargs=True, prepend=True)
-        for block in blocks
-    ]
-    try:
+    with ExitStack() as hooks, suppress(ReachedError):
+        for block in blocks:
+            # Before an intervention's, which changes what a block reads and not what the one before it gave.
+            handle = block.register_forward_pre_hook(
+                record, with_kwargs=True, prepend=True
+            )
+            hooks.enter_context(handle)
         model(**inputs)
-    except ReachedError:
+    if len(states) > depth:
         return tuple(states)
-    finally:
-        for hook in hooks:
-            hook.remove()
     raise ModelError(
         f"the pass of `{type(model).__name__}` ran {len(states)} of its first {depth + 1} blocks; "
         'read the last layer, `layers = "last"`, or choose another model'
     )
 
 
-class SharedPrefixStates(torch.nn.Module):
+class SharedPrefixStates(nn.Module):
     """A causal model for encoding that computes a shared prefix once and caches it.
 
     `module(input_ids, attention_mask | None, prefix | None)`; the states and mask that it returns begin with
@@ -280,13 +249,13 @@ class SharedPrefixStates(torch.nn.Module):
     def __init__(self, states: CausalStates) -> None:
         super().__init__()
         self.states = states
-        self._prefix: tuple[torch.Tensor, Any, TokenStates] | None = None
+        self._prefix: tuple[Tensor, Any, TokenStates] | None = None
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        prefix: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        prefix: Tensor | None = None,
         auxiliary: Batch | None = None,
     ) -> TokenStates:
         """Return the states of prefix and rows."""
@@ -296,21 +265,18 @@ class SharedPrefixStates(torch.nn.Module):
             )
             return states
         past, first = self._computed(prefix)
-        rows, shared = len(input_ids), len(prefix)
+        shared = len(prefix)
         behind = self.states(input_ids, attention_mask, past, shared, auxiliary)
-        return TokenStates(
-            _joined(first.last_hidden_state, behind.last_hidden_state),
-            None
-            if attention_mask is None
-            else torch.cat([attention_mask.new_ones(rows, shared), attention_mask], 1),
-            None
-            if behind.layers is None or first.layers is None
-            else tuple(
-                _joined(a, b) for a, b in zip(first.layers, behind.layers, strict=True)
-            ),
-        )
+        if attention_mask is not None:
+            attention_mask = functional.pad(attention_mask, (shared, 0), value=1)
+        layers = None
+        if first.layers is not None:
+            assert behind.layers is not None
+            layers = tuple(map(_joined, first.layers, behind.layers))
+        last = _joined(first.last_hidden_state, behind.last_hidden_state)
+        return TokenStates(last, attention_mask, layers)
 
-    def _computed(self, prefix: torch.Tensor) -> tuple[Any, TokenStates]:
+    def _computed(self, prefix: Tensor) -> tuple[Any, TokenStates]:
         if self._prefix is None or not torch.equal(self._prefix[0], prefix):
             past = DynamicCache()
             states = self.states.unchanged(prefix[None], None, past)
@@ -324,19 +290,19 @@ class SharedLayer(DynamicLayer):
     """The cached keys and values of the prefix; those of the rows are not kept."""
 
     def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
         """Return the prefix's keys and values followed by each row's."""
         assert self.keys is not None
         assert self.values is not None
         return _joined(self.keys, key_states, 2), _joined(self.values, value_states, 2)
 
 
-def _joined(first: torch.Tensor, behind: torch.Tensor, dim: int = 1) -> torch.Tensor:
+def _joined(first: Tensor, behind: Tensor, dim: int = 1) -> Tensor:
     return torch.cat([first.expand(len(behind), *first.shape[1:]), behind], dim)
 
 
-class Read(torch.nn.Module):
+class Read(nn.Module):
     """The states that a pooler gets from a module: chosen layers averaged, the mask token's state.
 
     `readings` has the numbers of the layers to average: the backbone's own, then those that a text may
@@ -362,11 +328,11 @@ class Read(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        *prefix: torch.Tensor,
-        hidden: torch.Tensor | None = None,
-        readings: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        *prefix: Tensor,
+        hidden: Tensor | None = None,
+        readings: Tensor | None = None,
         **auxiliary: Batch,
     ) -> TokenStates:
         """Return the token states for the pooler.
@@ -381,28 +347,24 @@ class Read(torch.nn.Module):
             input_ids, attention_mask, *prefix, **auxiliary
         )
         vectors = self.chosen(states, readings)
-        mask_state = None
+        states = states._replace(last_hidden_state=vectors)
         if self.mask_id is not None:
             # A text may contain a mask token itself: the template's is the last one.
+            is_mask = input_ids == self.mask_id
             places = torch.arange(input_ids.shape[1], device=input_ids.device)
-            last = ((input_ids == self.mask_id) * places).argmax(1)
-            mask_state = vectors.gather(
-                1, last[:, None, None].expand(-1, 1, vectors.shape[-1])
-            )[:, 0]
+            last = (is_mask * places).argmax(1)[:, None, None]
+            mask_state = vectors.gather(1, last.expand(-1, 1, vectors.shape[-1]))
+            states = states._replace(mask_state=mask_state[:, 0])
         if hidden is not None:
-            shown, mask = ~hidden, states.attention_mask
-            states = states._replace(
-                attention_mask=shown.long() if mask is None else mask * shown
-            )
-        return states._replace(
-            last_hidden_state=vectors,
-            layers=states.layers if self.keep_layers else None,
-            mask_state=mask_state,
-        )
+            mask = (~hidden).long()
+            if states.attention_mask is not None:
+                mask = states.attention_mask * mask
+            states = states._replace(attention_mask=mask)
+        if not self.keep_layers:
+            states = states._replace(layers=None)
+        return states
 
-    def _require_fields(
-        self, hidden: torch.Tensor | None, readings: torch.Tensor | None
-    ) -> None:
+    def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
         """Raise `ModelError` if a field of the batch is missing that the vectors depend on."""
         missing = []
         if self.hides and hidden is None:
@@ -415,9 +377,7 @@ class Read(torch.nn.Module):
                 f"`{'` and `'.join(missing)}`; an engine hands over `TokenBatch.keywords` (docs/engines.md)"
             )
 
-    def chosen(
-        self, states: TokenStates, readings: torch.Tensor | None
-    ) -> torch.Tensor:
+    def chosen(self, states: TokenStates, readings: Tensor | None) -> Tensor:
         """Return each row's states in the layers that it reads, `(batch, length, width)`."""
         vectors = self.mean_of_layers(states, self.readings[0])
         for place, numbers in enumerate(self.readings[1:], 1):
@@ -430,10 +390,10 @@ class Read(torch.nn.Module):
         return vectors
 
     @staticmethod
-    def mean_of_layers(states: TokenStates, numbers: tuple[int, ...]) -> torch.Tensor:
+    def mean_of_layers(states: TokenStates, numbers: tuple[int, ...]) -> Tensor:
         """Return the mean of these layers' states, `(batch, length, width)`."""
         if numbers == (-1,):
-            last: torch.Tensor = states.last_hidden_state
+            last: Tensor = states.last_hidden_state
             return last
         assert states.layers is not None
         return (
@@ -441,7 +401,7 @@ class Read(torch.nn.Module):
         )
 
 
-class TemplateDenoising(torch.nn.Module):
+class TemplateDenoising(nn.Module):
     """The states that a pooler gets, with the template's own part taken out of the mask token's.
 
     From the state of each text's mask token it subtracts that of the template without a sentence. What stands
@@ -459,9 +419,9 @@ class TemplateDenoising(torch.nn.Module):
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        readings: torch.Tensor | None = None,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        readings: Tensor | None = None,
     ) -> TokenStates:
         """Return the token states for the pooler; `readings` are as in `Read`."""
         states: TokenStates = self.read(input_ids, attention_mask, readings=readings)
@@ -474,21 +434,18 @@ class TemplateDenoising(torch.nn.Module):
             mask_state=states.mask_state - self._noise(lengths, readings)
         )
 
-    def _noise(
-        self, lengths: torch.Tensor, readings: torch.Tensor | None
-    ) -> torch.Tensor:
+    def _noise(self, lengths: Tensor, readings: Tensor | None) -> Tensor:
         """Return the empty template's mask state for texts of these lengths, `(batch, width)`."""
         template = self.template
         ids = torch.tensor(template.ids, device=lengths.device)
         order = torch.arange(len(template.ids), device=lengths.device)
+        is_behind = order >= template.sentence_place
         sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
-        places = (
-            self.first_position + order + sentence * (order >= template.sentence_place)
-        )
+        places = self.first_position + order + sentence * is_behind
         states: TokenStates = self.read.states(
             ids.expand(len(lengths), -1), None, places
         )
-        chosen: torch.Tensor = self.read.chosen(states, readings)
+        chosen: Tensor = self.read.chosen(states, readings)
         return chosen[:, template.mask_place]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +11,17 @@ import tokenizers
 import torch
 import transformers
 from safetensors import safe_open
-from sentbed import ModelError, locate
+from sentbed import ModelError
 from sentbed.helpers import foreign, sha256
-from sentbed_common import in_safetensors
+from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import quiet
 from sentbed_backbones._torch.loading import HEADS, name_of_embeddings
+from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
-from sentbed_backbones.hub_models import fetch
-from sentbed_backbones.model_file_checks import is_local, problems_of
+from sentbed_backbones.model_files import located_files
 from sentbed_backbones.static_files import (
     TABLE_FILE,
     TOKENIZER_FILE,
@@ -40,7 +40,7 @@ beside it."""
 class TokenTable:
     """Rows of tokens, fp32 `(tokens, width)`, with the tokenizer of transformers that numbers them."""
 
-    rows: torch.Tensor
+    rows: Tensor
     tokenizer: Any
     origin: Mapping[str, Any]
     """What the manifest says of where they are from."""
@@ -83,44 +83,25 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
     Raises:
         ModelError: if table or tokenizer are missing or damaged.
     """
-    directory, origin = _model_directory(model, revision)
-    table = table_directory(directory)
+    files = located_files(model, revision)
+    table = table_directory(files.directory)
+    origin: dict[str, Any] = {"model": model}
     weights_directory = None
     if table is not None:
         rows = _read_table(table)
         tokenizer = _read_tokenizer(table)
         origin["sha256"] = sha256(table / TABLE_FILE)
     else:
-        rows = _input_embeddings(directory)
-        tokenizer = load_tokenizer(directory, False)
-        origin["sha256"] = _hashes(directory)
-        weights_directory = directory
+        files = files.in_safetensors(model)
+        weights_directory = files.directory
+        rows = _input_embeddings(weights_directory)
+        tokenizer = load_tokenizer(weights_directory, False)
+        origin["sha256"] = weight_hashes(weights_directory, {})
+    origin |= files.origin
     if random:
         rows = torch.randn_like(rows)
         origin["init"] = "random"
     return TokenTable(rows, tokenizer, origin, weights_directory)
-
-
-def _model_directory(model: str, revision: str | None) -> tuple[Path, dict[str, Any]]:
-    """Return the directory of a model, with weights as safetensors, and what is to be noted of it."""
-    origin: dict[str, Any] = {"model": model}
-    if is_local(model):
-        directory = locate(model)
-    else:
-        directory = fetch(model, revision).directory
-        origin["commit"] = directory.name
-    if table_directory(directory) is not None:
-        return directory, origin
-    for problem in problems_of(directory, True, False):
-        raise ModelError(problem)
-    directory, pickled = in_safetensors(directory, True, f"`{model}`")
-    if pickled:
-        origin["pickled_sha256"] = dict(pickled)
-    return directory, origin
-
-
-def _hashes(directory: Path) -> dict[str, str]:
-    return {file.name: sha256(file) for file in sorted(directory.glob("*.safetensors"))}
 
 
 def _read_tokenizer(directory: Path) -> Any:
@@ -136,7 +117,7 @@ def _read_tokenizer(directory: Path) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=written)
 
 
-def _read_table(directory: Path) -> torch.Tensor:
+def _read_table(directory: Path) -> Tensor:
     """Return the table of a folder of StaticEmbedding or model2vec, fp32 `(tokens, width)`."""
     file = directory / TABLE_FILE
     if not file.is_file():
@@ -170,7 +151,7 @@ def _read_table(directory: Path) -> torch.Tensor:
     return _required(rows, file)
 
 
-def _mapped_rows(rows: torch.Tensor, mapping: torch.Tensor, file: Path) -> torch.Tensor:
+def _mapped_rows(rows: Tensor, mapping: Tensor, file: Path) -> Tensor:
     """Return the row of each token, by `mapping` `(tokens,)`."""
     if len(mapping) and not 0 <= int(mapping.min()) <= int(mapping.max()) < len(rows):
         raise ModelError(
@@ -179,7 +160,7 @@ def _mapped_rows(rows: torch.Tensor, mapping: torch.Tensor, file: Path) -> torch
     return rows[mapping]
 
 
-def _required(rows: torch.Tensor, file: Path) -> torch.Tensor:
+def _required(rows: Tensor, file: Path) -> Tensor:
     """Return a table in fp32. Raises `ModelError` if it is not one of finite numbers."""
     if rows.ndim != 2 or not rows.is_floating_point() or not len(rows):
         raise ModelError(
@@ -193,7 +174,7 @@ def _required(rows: torch.Tensor, file: Path) -> torch.Tensor:
     return rows.float()
 
 
-def _input_embeddings(directory: Path) -> torch.Tensor:
+def _input_embeddings(directory: Path) -> Tensor:
     """Return the input embeddings of a model of transformers, fp32; no other weight is read."""
     advice = "check that its files are complete"
     with quiet(), foreign(ModelError, f"`{directory}` cannot be loaded", advice):
@@ -201,30 +182,13 @@ def _input_embeddings(directory: Path) -> torch.Tensor:
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             model = transformers.AutoModel.from_config(config)
     name = name_of_embeddings(model)
-    for file, key in _keys(directory):
+    for file, key, weights in stored_weights(directory):
         if name is not None and f".{key}".endswith(f".{name}"):
-            return _read_rows(file, key)
+            return _required(weights.get_tensor(key), file)
     if getattr(config, "tie_word_embeddings", False):
-        for file, key in _keys(directory):
+        for file, key, weights in stored_weights(directory):
             if key in HEADS:
-                return _read_rows(file, key)
+                return _required(weights.get_tensor(key), file)
     raise ModelError(
         f"the weights in `{directory}` have no input embeddings (`{name}`); fetch the model again"
     )
-
-
-def _keys(directory: Path) -> Iterator[tuple[Path, str]]:
-    """Yield file and name of each weight."""
-    for file in sorted(directory.glob("*.safetensors")):
-        with (
-            foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"),
-            safe_open(file, "pt") as weights,
-        ):
-            names = list(weights.keys())
-        for name in names:
-            yield file, name
-
-
-def _read_rows(file: Path, key: str) -> torch.Tensor:
-    with safe_open(file, "pt") as weights:
-        return _required(weights.get_tensor(key), file)

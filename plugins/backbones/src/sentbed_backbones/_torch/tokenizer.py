@@ -58,6 +58,15 @@ class BulkTokenizer(Tokenizer):
     is the number of tokens that the model has embeddings for, by default that of all possible ids.
     """
 
+    pad_id: int = 0
+    """The id of the padding token."""
+    mask_token: str | None = None
+    """The text of the mask token."""
+    placeholder_id: int | None = None
+    """The id of the intervention's placeholder."""
+    special_tokens: bool = True
+    """Whether [CLS], </s> and the like are put around a text."""
+
     def __init__(
         self,
         original: Any,
@@ -78,14 +87,13 @@ class BulkTokenizer(Tokenizer):
         self._embedded_tokens = min(
             embeddings, LARGEST_ID + 1, _embedded_tokens(original, embeddings)
         )
-        self._pad_id = int(original.pad_token_id or 0)
-        if self._pad_id >= self._embedded_tokens:
-            # Padding is never attended to: any token with an embedding will do.
-            self._pad_id = 0
-        self._mask_token: str | None = original.mask_token
-        self._placeholder_id: int | None = None
+        pad_id = int(original.pad_token_id or 0)
+        if pad_id < self._embedded_tokens:
+            # Padding is never attended to: else any token with an embedding will do.
+            self.pad_id = pad_id
+        self.mask_token = original.mask_token
         if placeholder is not None:
-            self._placeholder_id = int(original.convert_tokens_to_ids(placeholder))
+            self.placeholder_id = int(original.convert_tokens_to_ids(placeholder))
         ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
         self._nothing = [next(int(token) for token in ends if token is not None)]
         self._definition = original.backend_tokenizer
@@ -96,26 +104,11 @@ class BulkTokenizer(Tokenizer):
         self._fast.no_padding()
         self._fingerprint: str | None = None
 
-    @property
-    def pad_id(self) -> int:
-        """The id of the padding token."""
-        return self._pad_id
-
-    @property
-    def mask_token(self) -> str | None:
-        """The text of the mask token."""
-        return self._mask_token
-
-    @property
-    def placeholder_id(self) -> int | None:
-        """The id of the intervention's placeholder."""
-        return self._placeholder_id
-
     def shareable(self, ids: NDArray[np.int32]) -> int:
         """Return the number of ids before the placeholder, or of all."""
-        if self._placeholder_id is None:
+        if self.placeholder_id is None:
             return len(ids)
-        (places,) = np.nonzero(ids == self._placeholder_id)
+        (places,) = np.nonzero(ids == self.placeholder_id)
         return int(places[0]) if len(places) else len(ids)
 
     @property
@@ -129,8 +122,8 @@ class BulkTokenizer(Tokenizer):
                 self.pad_id,
                 self.mask_token,
                 self._nothing,
+                tokenizers.__version__,
             ]
-            what.append(tokenizers.__version__)
             if self._character_map is not None:
                 what.append("exact character map")
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
@@ -158,7 +151,7 @@ class BulkTokenizer(Tokenizer):
             raise
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with special tokens, truncated to `max_length` tokens.
+        """Tokenise with `special_tokens` or without, truncated to `max_length` tokens.
 
         If the tokenizer adds no special tokens (GPT-2), an empty text becomes its start or end token.
 
@@ -167,7 +160,9 @@ class BulkTokenizer(Tokenizer):
         """
         with tokenizing():
             self._fast.enable_truncation(max_length)
-            encodings = self._fast.encode_batch_fast(self._mapped(texts))
+            encodings = self._fast.encode_batch_fast(
+                self._mapped(texts), add_special_tokens=self.special_tokens
+            )
         return self._token_ids(encodings)
 
     def encode_marked(
@@ -229,8 +224,8 @@ class BulkTokenizer(Tokenizer):
     def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
         """Raise `ModelError` if there is an id beyond the model's embeddings."""
         beyond = ids[ids >= self._embedded_tokens]
-        if self._placeholder_id is not None:
-            beyond = beyond[beyond != self._placeholder_id]
+        if self.placeholder_id is not None:
+            beyond = beyond[beyond != self.placeholder_id]
         if not len(beyond):
             return
         number = int(beyond[0])
@@ -257,16 +252,13 @@ class BulkTokenizer(Tokenizer):
                 encodings = self._definition.encode_batch(
                     [cut[row] for row in rows], add_special_tokens=False
                 )
-            long = {
-                row: e.offsets
-                for row, e in zip(rows, encodings, strict=True)
-                if len(e) > max_length
-            }
-            for row, offsets in long.items():
-                cut[row] = _beginning(cut[row], offsets, max_length)
-            # The beginning may split into more tokens than it did within the text: a byte-level token can
-            # hold one character and a piece of the next. So it is checked again.
-            rows = list(long)
+            tokenized, rows = zip(rows, encodings, strict=True), []
+            for row, encoding in tokenized:
+                if len(encoding) > max_length:
+                    cut[row] = _beginning(cut[row], encoding.offsets, max_length)
+                    # The beginning may split into more tokens than it did within the text: a byte-level
+                    # token can hold one character and a piece of the next. So it is checked again.
+                    rows.append(row)
         return cut
 
 
@@ -278,6 +270,7 @@ def _tokens_before(
     for row, start in enumerate(starts):
         first, last = int(tokens.offsets[row]), int(tokens.offsets[row + 1]) - 1
         ends = [end for _, end in encodings[row].offsets]
+        # Special tokens end at 0.
         behind = next(
             (place for place, end in enumerate(ends) if end > start), len(ends)
         )

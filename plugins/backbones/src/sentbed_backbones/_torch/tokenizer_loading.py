@@ -322,14 +322,11 @@ def _normalizer_definition(converted: Any, model: Any) -> dict[str, Any]:
 def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) -> None:
     """Raise `ModelError` if a converted tokenizer and sentencepiece disagree on a text."""
     texts = [*TEXTS_TO_COMPARE, *_texts_of_pieces(model)]
-    added = [token.content for token in tokenizer.added_tokens_decoder.values()]
-    user_defined = {piece.piece for piece in model.pieces if piece.type == USER_DEFINED}
+    added = {token.content for token in tokenizer.added_tokens_decoder.values()}
+    added -= {piece.piece for piece in model.pieces if piece.type == USER_DEFINED}
     # Tokens that transformers adds are taken from a text before sentencepiece sees it.
-    texts = [
-        text
-        for text in texts
-        if not any(token in text for token in added if token not in user_defined)
-    ]
+    for token in added:
+        texts = [text for text in texts if token not in text]
     is_unigram = model.trainer_spec.model_type == UNIGRAM
     converted_rows = ids_of(tokenizer, texts)
     expected_rows = sentencepiece_ids(tokenizer, processor, texts)
@@ -447,6 +444,7 @@ def sentencepiece_ids(
         for number in range(len(processor))
     ]
     numbers[processor.unk_id()] = tokenizer.unk_token_id
-    return [
-        [numbers[number] for number in row] for row in processor.encode(list(texts))
-    ]
+    rows = []
+    for row in processor.encode(list(texts)):
+        rows.append([numbers[number] for number in row])
+    return rows

@@ -12,6 +12,7 @@ import transformers
 from sentbed import DataError
 from sentbed.helpers import open_file
 from sentbed_common import bounded_lines
+from torch import Tensor
 
 UNKNOWN = "[UNK]"
 """Token of a word without a vector, whose row is zero and which a text leaves out."""
@@ -19,7 +20,7 @@ UNKNOWN = "[UNK]"
 
 def read_word_vectors(
     file: Path, most_words: int | None = None
-) -> tuple[list[str], torch.Tensor]:
+) -> tuple[list[str], Tensor]:
     """Return the words of a file and their vectors, fp32 `(words, width)`, behind `UNKNOWN` and a row of zeros.
 
     A line has a word and its numbers, with one space between them; a word may have spaces itself. Of a word

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import torch
+from torch import Tensor
 from torch.nn import functional
 
 from sentbed_losses._torch.cosent import CoSENTLoss
@@ -12,16 +12,14 @@ from sentbed_losses._torch.similarity import unit
 class AngleLoss(CoSENTLoss):
     """See `sentbed_losses.angle.Angle`."""
 
-    def similarity(self, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def similarity(self, u: Tensor, v: Tensor) -> Tensor:
         """Return AnglE's similarity of each row of `u` and `v`, fp32 `(rows,)`."""
         a, b = _halves(u)
         c, d = _halves(v)
         return (a * c + b * d + b * c - a * d).sum(dim=-1).abs()
 
 
-def _halves(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    vectors = unit(vectors)
-    real, imaginary = functional.pad(vectors, (0, vectors.shape[-1] % 2)).chunk(
-        2, dim=-1
-    )
+def _halves(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    even = functional.pad(unit(vectors), (0, vectors.shape[-1] % 2))
+    real, imaginary = even.chunk(2, dim=-1)
     return real, imaginary

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from sentbed.errors import RunError
-from sentbed.protocols import Similarity, Tensor
+from sentbed.protocols import Similarity
+from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_losses._torch.similarity import Products
+from sentbed_losses._torch.batch_columns import Columns
+from sentbed_losses._torch.similarity import Products, contrast_metrics
 from sentbed_losses.columns import HARD_NEGATIVES
 
 
 class Texts(NamedTuple):
     """A column of a batch, or a memory."""
 
-    vectors: Tensor
+    vectors: Any
     """As the similarity's `normalize` returns them: `(n, width)`, fp32, or `TokenVectors`."""
-    ids: torch.Tensor | None = None
+    ids: Tensor | None = None
     """`(n,)`, equal for equal texts; None if texts are not compared."""
-    empty: torch.Tensor | None = None
+    empty: Tensor | None = None
     """`(n,)`, true for an empty slot; None if no slot is empty."""
 
 
-class ContrastiveLoss(torch.nn.Module):
+class ContrastiveLoss(nn.Module):
     """Softmax over similarities, with and without a memory.
 
     `temperature` is a module that returns the temperature, a float or a scalar tensor; `similarity` has the
@@ -36,7 +38,7 @@ class ContrastiveLoss(torch.nn.Module):
 
     def __init__(
         self,
-        temperature: torch.nn.Module,
+        temperature: nn.Module,
         similarity: Similarity | Products,
         symmetric: bool,
         margin: float,
@@ -63,7 +65,7 @@ class ContrastiveLoss(torch.nn.Module):
         self.in_batch = True
         """Whether other rows of the batch are in a row's denominator."""
 
-    def columns(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Texts]:
+    def columns(self, inputs: Columns) -> dict[str, Texts]:
         """Return the columns of a batch, ready to be compared."""
         names = [
             name for name in ("anchor", "positive", *HARD_NEGATIVES) if name in inputs
@@ -71,16 +73,14 @@ class ContrastiveLoss(torch.nn.Module):
         columns = {}
         for name in names:
             vectors = inputs[name]
-            if isinstance(vectors, torch.Tensor):
+            if isinstance(vectors, Tensor):
                 vectors = vectors.to(torch.float32)
             columns[name] = Texts(
                 self.similarity.normalize(vectors), self.ids(inputs, name)
             )
         return columns
 
-    def ids(
-        self, inputs: Mapping[str, torch.Tensor], column: str
-    ) -> torch.Tensor | None:
+    def ids(self, inputs: Columns, column: str) -> Tensor | None:
         """Return the ids of the texts of a column, or None if texts are not compared."""
         if not self.compares_texts:
             return None
@@ -93,7 +93,7 @@ class ContrastiveLoss(torch.nn.Module):
 
     def contrast(
         self, columns: Mapping[str, Texts], memory: Texts | None = None
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return loss and metrics of a batch with `anchor`, `positive` and perhaps hard negatives."""
         anchor, positive = columns["anchor"], columns["positive"]
         used = self.in_batch and self.hard_negatives != "none"
@@ -103,17 +103,9 @@ class ContrastiveLoss(torch.nn.Module):
         loss, similarity = self.rank(anchor, positive, negatives, memory, self.hardness)
         if self.symmetric:
             loss = (loss + self.rank(positive, anchor)[0]) / 2
-        place = torch.arange(len(similarity), device=similarity.device)
-        metrics = {
-            "accuracy": (similarity.argmax(dim=1) == place).to(torch.float32).mean()
-        }
-        if isinstance(temperature := self.temperature(), torch.Tensor):
-            metrics["temperature"] = temperature.detach()
-        if self.counts_negatives:
-            metrics["negatives"] = (similarity > -math.inf).to(torch.float32).sum(
-                dim=1
-            ).mean() - 1
-        return loss, metrics
+        return loss, contrast_metrics(
+            similarity, self.temperature(), self.counts_negatives
+        )
 
     def rank(
         self,
@@ -122,7 +114,7 @@ class ContrastiveLoss(torch.nn.Module):
         negatives: Sequence[Texts] = (),
         memory: Texts | None = None,
         hardness: float = 0.0,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[Tensor, Tensor]:
         """Return the loss of finding target i for query i, and the similarities behind it.
 
         The similarities are `(n, candidates)`, detached. That of row i and its target is at (i, i); those
@@ -134,32 +126,18 @@ class ContrastiveLoss(torch.nn.Module):
         temperature = self.temperature()
         of_own = hardness if self.hardness_of in ("own", "all") else 0.0
         of_others = hardness if self.hardness_of in ("others", "all") else 0.0
-        parts = [
-            self.compare(
-                query,
-                target,
-                target,
-                temperature,
-                is_target,
-                -self.margin / temperature,
-            )
-        ]
+        shift = -self.margin / temperature
+        parts = [self.compare(query, target, target, temperature, is_target, shift)]
         hard = [of_others * ~is_target]
         for negative in negatives:
-            parts.append(
-                self.compare(
-                    query, target, negative, temperature, is_target, self.log_weight
-                )
+            similarity, logits = self.compare(
+                query, target, negative, temperature, is_target, self.log_weight
             )
+            if self.hard_negatives == "own":
+                similarity = similarity.masked_fill(~is_target, -math.inf)
+                logits = logits.masked_fill(~is_target, -math.inf)
+            parts.append((similarity, logits))
             hard.append(of_own * is_target + of_others * ~is_target)
-        if self.hard_negatives == "own":
-            parts[1:] = [
-                (
-                    similarity.masked_fill(~is_target, -math.inf),
-                    logits.masked_fill(~is_target, -math.inf),
-                )
-                for similarity, logits in parts[1:]
-            ]
         if memory is not None:
             parts.append(self.compare(query, target, memory, temperature))
             hard.append(torch.full_like(parts[-1][0], of_others))
@@ -178,10 +156,10 @@ class ContrastiveLoss(torch.nn.Module):
         query: Texts,
         target: Texts,
         candidates: Texts,
-        temperature: torch.Tensor | float,
-        is_target: torch.Tensor | None = None,
-        shift: torch.Tensor | float = 0.0,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        temperature: Tensor | float,
+        is_target: Tensor | None = None,
+        shift: Tensor | float = 0.0,
+    ) -> tuple[Tensor, Tensor]:
         """Return detached similarities and logits of some candidates, both -inf for those left out.
 
         `is_target` is true for a row's own candidate, which is never left out and whose logit is shifted.
@@ -190,16 +168,13 @@ class ContrastiveLoss(torch.nn.Module):
         logits = similarity / temperature
         out = self.left_out(query, target, candidates)
         if is_target is not None:
-            logits, out = (
-                logits + shift * is_target,
-                (out | (not self.in_batch)) & ~is_target,
-            )
+            logits = logits + shift * is_target
+            out = (out | (not self.in_batch)) & ~is_target
         # Masked after the division: masked before it, the temperature's gradient would be 0 x inf.
-        return similarity.detach().masked_fill(out, -math.inf), logits.masked_fill(
-            out, -math.inf
-        )
+        similarity = similarity.detach().masked_fill(out, -math.inf)
+        return similarity, logits.masked_fill(out, -math.inf)
 
-    def left_out(self, query: Texts, target: Texts, candidates: Texts) -> torch.Tensor:
+    def left_out(self, query: Texts, target: Texts, candidates: Texts) -> Tensor:
         """Return a mask of the candidates that each row's denominator omits, `(n, candidates)`."""
         shape = len(query.vectors), len(candidates.vectors)
         out = torch.zeros(shape, dtype=torch.bool, device=query.vectors.device)

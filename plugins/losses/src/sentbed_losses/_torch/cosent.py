@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import correlation, pairwise_cosine
 from sentbed_losses.columns import HARD_NEGATIVES, SCORE
 
 
-class CoSENTLoss(torch.nn.Module):
+class CoSENTLoss(nn.Module):
     """See `sentbed_losses.cosent.CoSENT`."""
 
     def __init__(self, temperature: float, rows: str) -> None:
@@ -20,11 +21,11 @@ class CoSENTLoss(torch.nn.Module):
         self.temperature = temperature
         self.scored = rows == "scored"
 
-    def similarity(self, u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def similarity(self, u: Tensor, v: Tensor) -> Tensor:
         """Return the similarity of each row of `u` and `v`, fp32 `(rows,)`."""
         return pairwise_cosine(u, v)
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the loss of a batch with `anchor`, `positive`, and `score` or hard negatives."""
         anchor, positive = inputs["anchor"], inputs["positive"]
         if self.scored:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.protocols import LossOutput
+from torch import nn
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import correlation, pairwise_cosine
 from sentbed_losses.columns import SCORE
 
 
-class CosineMSELoss(torch.nn.Module):
+class CosineMSELoss(nn.Module):
     """See `sentbed_losses.cosine_mse.CosineMSE`."""
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch with `anchor`, `positive` and `score`."""
         cosine = pairwise_cosine(inputs["anchor"], inputs["positive"])
         score = inputs[SCORE].to(torch.float32)

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.errors import RunError
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import pairwise_cosine
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
 
-class DistillLoss(torch.nn.Module):
+class DistillLoss(nn.Module):
     """See `sentbed_losses.distill.Distill`."""
 
     def __init__(self, width: int, distance: str, projection: int | None) -> None:
         super().__init__()
         self.distance = distance
-        self.projection: torch.nn.Module = torch.nn.Identity()
+        self.projection: nn.Module = nn.Identity()
         self.width = width
         if projection is not None:
-            self.projection = torch.nn.Linear(width, projection)
+            self.projection = nn.Linear(width, projection)
             self.width = projection
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
         names = ("anchor", "positive", *HARD_NEGATIVES)
         losses, cosines = [], []
         for name in names:
             if name in vectors and TEACHER + name in vectors:
-                student: torch.Tensor = self.projection(vectors[name].to(torch.float32))
+                student: Tensor = self.projection(vectors[name].to(torch.float32))
                 teacher = vectors[TEACHER + name].to(torch.float32)
                 self._require_width(teacher)
                 losses.append(self._distance(student, teacher))
@@ -40,14 +40,14 @@ class DistillLoss(torch.nn.Module):
             torch.stack(losses).mean(), {"cosine": torch.stack(cosines).mean().detach()}
         )
 
-    def _distance(self, student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    def _distance(self, student: Tensor, teacher: Tensor) -> Tensor:
         if self.distance == "mse":
             return functional.mse_loss(student, teacher)
         if self.distance == "l2":
             return (student - teacher).square().sum(dim=-1).sqrt().mean()
         return (1 - pairwise_cosine(student, teacher)).mean()
 
-    def _require_width(self, teacher: torch.Tensor) -> None:
+    def _require_width(self, teacher: Tensor) -> None:
         if (teacher_width := teacher.shape[-1]) != self.width:
             raise RunError(
                 f"the loss `distill` compares vectors of width {self.width} with a teacher's of width "

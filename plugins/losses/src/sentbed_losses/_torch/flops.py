@@ -7,9 +7,12 @@ from typing import Any
 
 import torch
 from sentbed.protocols import PROGRESS, LossOutput
+from torch import Tensor, nn
+
+from sentbed_losses._torch.batch_columns import Columns
 
 
-class FlopsLoss(torch.nn.Module):
+class FlopsLoss(nn.Module):
     """See `sentbed_losses.flops.Flops`.
 
     The metrics of the inner loss go by its `name`; vectors of the columns in `targets` are not counted.
@@ -17,7 +20,7 @@ class FlopsLoss(torch.nn.Module):
 
     def __init__(
         self,
-        loss: torch.nn.Module,
+        loss: nn.Module,
         name: str,
         query: str,
         query_weight: float,
@@ -38,8 +41,8 @@ class FlopsLoss(torch.nn.Module):
 
     def forward(
         self,
-        inputs: Mapping[str, torch.Tensor],
-        state: Mapping[str, torch.Tensor] | None = None,
+        inputs: Columns,
+        state: Mapping[str, Tensor] | None = None,
     ) -> LossOutput:
         """Return the loss of a batch; the state is that of the inner loss."""
         columns = dict(inputs)
@@ -69,7 +72,7 @@ class FlopsLoss(torch.nn.Module):
             metrics[f"{self.name}.{name}"] = value
         return LossOutput(inner.loss + regulariser, metrics, inner.state)
 
-    def _documents(self, columns: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def _documents(self, columns: Columns) -> Tensor:
         """Return the vectors of all columns but the queries and a teacher's, `(texts, width)`."""
         documents = []
         for name, vectors in columns.items():
@@ -84,20 +87,20 @@ class FlopsLoss(torch.nn.Module):
 class StatefulFlopsLoss(FlopsLoss):
     """`FlopsLoss` around a loss with a state."""
 
-    def initial_state(self) -> dict[str, torch.Tensor]:
+    def initial_state(self) -> dict[str, Tensor]:
         """Return the first state of the inner loss."""
         inner: Any = self.loss
-        state: dict[str, torch.Tensor] = inner.initial_state()
+        state: dict[str, Tensor] = inner.initial_state()
         return state
 
 
-def flops(vectors: torch.Tensor) -> torch.Tensor:
+def flops(vectors: Tensor) -> Tensor:
     """Return the sum of the squared means of the components' absolute values."""
     # At 0 the gradient is that of a positive component, as in the papers' models; that of `abs` is 0 there.
     sizes = torch.where(vectors < 0, -vectors, vectors)
     return sizes.mean(dim=0).square().sum()
 
 
-def _active(vectors: torch.Tensor) -> torch.Tensor:
+def _active(vectors: Tensor) -> Tensor:
     """Return the mean number of components that are not 0."""
     return (vectors.detach() != 0).sum(dim=1).float().mean()

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import nn
 from torch.nn import functional
 
-from sentbed_losses._torch.similarity import unit
+from sentbed_losses._torch.batch_columns import Columns
+from sentbed_losses._torch.similarity import contrast_metrics, unit
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
 
-class GistLoss(torch.nn.Module):
+class GistLoss(nn.Module):
     """See `sentbed_losses.gist.Gist`; `temperature` is a module that returns the temperature."""
 
     def __init__(
         self,
-        temperature: torch.nn.Module,
+        temperature: nn.Module,
         margin: float,
         margin_kind: str,
         contrast_anchors: bool,
@@ -34,19 +35,19 @@ class GistLoss(torch.nn.Module):
         if contrast_positives:
             self.contrasts.append(("positive", "positive"))
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
         units = {
             name: unit(value) for name, value in vectors.items() if value.ndim == 2
         }
-        guide_of_pair = (
-            (units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"])
-            .sum(dim=-1, keepdim=True)
-            .detach()
-        )
-        threshold = guide_of_pair - (
-            guide_of_pair.abs() * self.margin if self.relative else self.margin
-        )
+        of_pair = units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"]
+        guide_of_pair = of_pair.sum(dim=-1, keepdim=True).detach()
+        margin = self.margin
+        if self.relative:
+            margin = guide_of_pair.abs() * margin
+        threshold = guide_of_pair - margin
+        rows = len(guide_of_pair)
+        same = torch.eye(rows, dtype=torch.bool, device=guide_of_pair.device)
         hard = [
             ("anchor", name)
             for name in HARD_NEGATIVES
@@ -58,9 +59,6 @@ class GistLoss(torch.nn.Module):
             similarity = units[query] @ units[candidate].T
             guide = (units[TEACHER + query] @ units[TEACHER + candidate].T).detach()
             out = guide > threshold
-            same = torch.eye(
-                len(guide_of_pair), dtype=torch.bool, device=guide_of_pair.device
-            )
             if candidate == "positive" and query == "anchor":
                 out = out & ~same
             elif query == candidate:
@@ -68,13 +66,7 @@ class GistLoss(torch.nn.Module):
             # Masked after the division, as in `ContrastiveLoss.compare`.
             similarities.append(similarity.detach().masked_fill(out, -math.inf))
             logits.append((similarity / temperature).masked_fill(out, -math.inf))
-        place = torch.arange(len(guide_of_pair), device=guide_of_pair.device)
+        place = torch.arange(rows, device=guide_of_pair.device)
         loss = functional.cross_entropy(torch.cat(logits, dim=1), place)
         kept = torch.cat(similarities, dim=1)
-        metrics = {
-            "accuracy": (kept.argmax(dim=1) == place).to(torch.float32).mean(),
-            "negatives": (kept > -math.inf).to(torch.float32).sum(dim=1).mean() - 1,
-        }
-        if isinstance(temperature, torch.Tensor):
-            metrics["temperature"] = temperature.detach()
-        return LossOutput(loss, metrics)
+        return LossOutput(loss, contrast_metrics(kept, temperature, True))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import torch
 from sentbed.protocols import LossOutput
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.contrastive_base import ContrastiveLoss
 
 
 class InfoNCELoss(ContrastiveLoss):
     """See `sentbed_losses.info_nce.InfoNCE`."""
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch; `vectors` has `anchor`, `positive` and perhaps `negative`."""
         return LossOutput(*self.contrast(self.columns(vectors)))

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.protocols import LossOutput
+from torch import nn
 
-from sentbed_losses._torch.similarity import unit
+from sentbed_losses._torch.batch_columns import Columns
+from sentbed_losses._torch.similarity import scaled
 from sentbed_losses.columns import SCORE
 
 
-class MarginMSELoss(torch.nn.Module):
+class MarginMSELoss(nn.Module):
     """See `sentbed_losses.margin_mse.MarginMSE`."""
 
     def __init__(self, similarity: str) -> None:
         super().__init__()
         self.cosine = similarity == "cosine"
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
         anchor, positive, negative = (
-            unit(inputs[name]) if self.cosine else inputs[name].to(torch.float32)
+            scaled(inputs[name], self.cosine)
             for name in ("anchor", "positive", "negative")
         )
         margin = (anchor * positive).sum(dim=-1) - (anchor * negative).sum(dim=-1)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 from sentbed_losses._torch.similarity import unit
 
@@ -19,7 +20,7 @@ class MatryoshkaLoss(Parts):
 
     def __init__(
         self,
-        losses: Mapping[int, torch.nn.Module],
+        losses: Mapping[int, nn.Module],
         weights: Sequence[float],
         targets: Collection[str],
     ) -> None:
@@ -29,22 +30,19 @@ class MatryoshkaLoss(Parts):
 
     def forward(
         self,
-        inputs: Mapping[str, torch.Tensor],
-        state: Mapping[str, torch.Tensor] | None = None,
+        inputs: Columns,
+        state: Mapping[str, Tensor] | None = None,
     ) -> LossOutput:
         """Return the weighted sum of the inner loss at each dimension."""
         return self.total([self.cut(inputs, size) for size in self.dimensions], state)
 
-    def cut(
-        self, inputs: Mapping[str, torch.Tensor], size: int
-    ) -> dict[str, torch.Tensor]:
+    def cut(self, inputs: Columns, size: int) -> dict[str, Tensor]:
         """Return the inputs with the first `size` components of each vector, of length 1."""
-        return {
-            name: unit(value[:, :size])
-            if value.ndim == 2 and name not in self.targets
-            else value
-            for name, value in inputs.items()
-        }
+        columns = dict(inputs)
+        for name, value in inputs.items():
+            if value.ndim == 2 and name not in self.targets:
+                columns[name] = unit(value[:, :size])
+        return columns
 
 
 class StatefulMatryoshkaLoss(StatefulParts, MatryoshkaLoss):

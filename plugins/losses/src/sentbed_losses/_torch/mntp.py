@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 
-class MNTPLoss(torch.nn.Module):
+
+class MNTPLoss(nn.Module):
     """See `sentbed_losses.mntp.MNTP`."""
 
     def __init__(self, probability: float, masked: float, random: float) -> None:
@@ -19,9 +21,7 @@ class MNTPLoss(torch.nn.Module):
         self.masked = masked
         self.random = random
 
-    def corrupt(
-        self, ids: torch.Tensor, special: torch.Tensor, head: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def corrupt(self, ids: Tensor, special: Tensor, head: Any) -> tuple[Tensor, Tensor]:
         """Return the ids that the encoder reads, and a mask of the chosen tokens, both `(total,)`."""
         chosen = (torch.rand(ids.shape) < self.probability) & ~special
         share = torch.rand(ids.shape)
@@ -32,7 +32,7 @@ class MNTPLoss(torch.nn.Module):
         )
         return torch.where(chosen, read, ids), chosen
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean over the predicted tokens; `inputs` has logits `anchor` and ids `anchor.id`."""
         logits, ids = inputs["anchor"].to(torch.float32), inputs["anchor.id"]
         # A small batch of short texts may have no chosen token: its loss is 0, and so is its gradient.

@@ -7,26 +7,29 @@ from typing import Any
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
+
+from sentbed_losses._torch.batch_columns import Columns
 
 
-class Parts(torch.nn.Module):
+class Parts(nn.Module):
     """Several losses by name, each with its weight and, if it has one, its state."""
 
     def __init__(
-        self, losses: Mapping[str, torch.nn.Module], weights: Sequence[float]
+        self, losses: Mapping[str, nn.Module], weights: Sequence[float]
     ) -> None:
         super().__init__()
         self.names = tuple(losses)
         self.weights = tuple(weights) or (1.0,) * len(losses)
-        self.losses = torch.nn.ModuleList(losses.values())
+        self.losses = nn.ModuleList(losses.values())
         self.stateful = tuple(
             hasattr(loss, "initial_state") for loss in losses.values()
         )
 
     def total(
         self,
-        inputs: Sequence[Mapping[str, torch.Tensor]],
-        state: Mapping[str, torch.Tensor] | None,
+        inputs: Sequence[Columns],
+        state: Mapping[str, Tensor] | None,
     ) -> LossOutput:
         """Return the weighted sum, given the inputs of each loss and the states of all."""
         outputs = [
@@ -37,25 +40,26 @@ class Parts(torch.nn.Module):
             weight * output.loss
             for weight, output in zip(self.weights, outputs, strict=True)
         ]
-        metrics: dict[str, torch.Tensor] = {}
-        after: dict[str, torch.Tensor] = {}
+        metrics: dict[str, Tensor] = {}
+        after: dict[str, Tensor] = {}
         for name, output in zip(self.names, outputs, strict=True):
             metrics[name] = output.loss.detach()
             metrics |= {f"{name}.{key}": value for key, value in output.metrics.items()}
             after |= {
                 f"{name}.{key}": value for key, value in (output.state or {}).items()
             }
-        return LossOutput(
-            torch.stack(losses).sum(), metrics, after if state is not None else None
-        )
+        total = torch.stack(losses).sum()
+        if state is None:
+            return LossOutput(total, metrics)
+        return LossOutput(total, metrics, after)
 
     def _output(
         self,
         number: int,
-        inputs: Mapping[str, torch.Tensor],
-        state: Mapping[str, torch.Tensor] | None,
+        inputs: Columns,
+        state: Mapping[str, Tensor] | None,
     ) -> LossOutput:
-        arguments: tuple[Mapping[str, torch.Tensor], ...] = (inputs,)
+        arguments: tuple[Columns, ...] = (inputs,)
         if state is not None and self.stateful[number]:
             prefix = f"{self.names[number]}."
             state_of_loss = {
@@ -71,9 +75,9 @@ class Parts(torch.nn.Module):
 class StatefulParts(Parts):
     """Losses some of which have a state; only a stateful loss may have `initial_state`."""
 
-    def initial_state(self) -> dict[str, torch.Tensor]:
+    def initial_state(self) -> dict[str, Tensor]:
         """Return the first states of the losses, as `NAME.KEY`."""
-        states: dict[str, torch.Tensor] = {}
+        states: dict[str, Tensor] = {}
         for name, loss, stateful in zip(
             self.names, self.losses, self.stateful, strict=True
         ):

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.protocols import LABEL, LossOutput
+from torch import nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 
-class NLISoftmaxLoss(torch.nn.Module):
+
+class NLISoftmaxLoss(nn.Module):
     """See `sentbed_losses.nli_softmax.NLISoftmax`."""
 
     def __init__(self, width: int, classes: int, product: bool) -> None:
         super().__init__()
         self.product = product
         features = 4 if product else 3
-        self.classifier = torch.nn.Linear(features * width, classes)
+        self.classifier = nn.Linear(features * width, classes)
 
-    def forward(self, inputs: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, inputs: Columns) -> LossOutput:
         """Return the mean loss of a batch; `inputs` has `premise`, `hypothesis` and `label`."""
         u, v = (inputs[name].to(torch.float32) for name in ("premise", "hypothesis"))
         features = [u, v, (u - v).abs(), *([u * v] if self.product else [])]

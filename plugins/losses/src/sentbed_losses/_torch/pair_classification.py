@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from sentbed.protocols import LossOutput
+from torch import nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 
-class PairClassificationLoss(torch.nn.Module):
+
+class PairClassificationLoss(nn.Module):
     """See `sentbed_losses.pair_classification.PairClassification`."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.classifier = torch.nn.Linear(2 * width, 2)
+        self.classifier = nn.Linear(2 * width, 2)
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch; `vectors` has `anchor` and `positive`."""
         anchor, positive = (
             vectors[name].to(torch.float32) for name in ("anchor", "positive")

@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.contrastive_base import ContrastiveLoss, Texts
 
 
@@ -22,7 +24,7 @@ class QueueLoss(ContrastiveLoss):
         self.size = size
         self.in_batch = in_batch
 
-    def initial_state(self) -> dict[str, torch.Tensor]:
+    def initial_state(self) -> dict[str, Tensor]:
         """Return an empty memory.
 
         `memory` `(size, width)` is a ring buffer of vectors ready to be compared, `filled` the number of
@@ -38,9 +40,7 @@ class QueueLoss(ContrastiveLoss):
             state["ids"] = torch.zeros(self.size, dtype=torch.int64)
         return state
 
-    def forward(
-        self, vectors: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]
-    ) -> LossOutput:
+    def forward(self, vectors: Columns, state: Mapping[str, Tensor]) -> LossOutput:
         """Return the mean loss of a batch and the memory with its positives; see `InfoNCELoss`."""
         columns = self.columns(vectors)
         memory = state["memory"]
@@ -49,8 +49,8 @@ class QueueLoss(ContrastiveLoss):
         return LossOutput(loss, metrics, self.enqueue(columns["positive"], state))
 
     def enqueue(
-        self, positive: Texts, state: Mapping[str, torch.Tensor]
-    ) -> dict[str, torch.Tensor]:
+        self, positive: Texts, state: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
         """Return the memory with a batch written over its oldest slots."""
         vectors = positive.vectors.detach()[-self.size :]
         places = (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 
@@ -12,26 +15,52 @@ class Products:
     def __init__(self, cosine: bool) -> None:
         self.cosine = cosine
 
-    def normalize(self, vectors: torch.Tensor) -> torch.Tensor:
+    def normalize(self, vectors: Tensor) -> Tensor:
         """Return the vectors as they are, or of length 1."""
         return unit(vectors) if self.cosine else vectors
 
-    def similarity(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    def similarity(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the products of all pairs of rows, `(n, m)`."""
         return first @ second.T
 
 
-def unit(vectors: torch.Tensor) -> torch.Tensor:
+def unit(vectors: Tensor) -> Tensor:
     """Return the vectors in fp32, of length 1."""
     return functional.normalize(vectors.to(torch.float32), dim=-1)
 
 
-def pairwise_cosine(u: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def scaled(vectors: Tensor, cosine: bool) -> Tensor:
+    """Return the vectors in fp32, of length 1 where their products are to be cosines."""
+    if cosine:
+        return unit(vectors)
+    return vectors.to(torch.float32)
+
+
+def contrast_metrics(
+    similarity: Tensor, temperature: Tensor | float, counts_negatives: bool
+) -> dict[str, Tensor]:
+    """Return the metrics of anchors `(n, candidates)` whose own positives are on the diagonal.
+
+    `accuracy`; the mean number of `negatives` in a denominator, if they are counted, of which those that are
+    left out have a similarity of -inf; and the `temperature`, if it is learned.
+    """
+    place = torch.arange(len(similarity), device=similarity.device)
+    is_right = similarity.argmax(dim=1) == place
+    metrics = {"accuracy": is_right.to(torch.float32).mean()}
+    if isinstance(temperature, Tensor):
+        metrics["temperature"] = temperature.detach()
+    if counts_negatives:
+        candidates = (similarity > -math.inf).to(torch.float32).sum(dim=1)
+        metrics["negatives"] = candidates.mean() - 1
+    return metrics
+
+
+def pairwise_cosine(u: Tensor, v: Tensor) -> Tensor:
     """Return the cosine of each row of `u` and `v`, fp32 `(rows,)`."""
     return (unit(u) * unit(v)).sum(dim=-1)
 
 
-def correlation(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def correlation(x: Tensor, y: Tensor) -> Tensor:
     """Return Pearson's correlation of two vectors `(rows,)`; 0 where one of them is constant."""
     x, y = x - x.mean(), y - y.mean()
     squares = x.square().sum() * y.square().sum()

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_losses._torch.similarity import unit
+from sentbed_losses._torch.batch_columns import Columns
+from sentbed_losses._torch.similarity import scaled
 from sentbed_losses.columns import HARD_NEGATIVES, TEACHER
 
 
-class SimilarityKLLoss(torch.nn.Module):
+class SimilarityKLLoss(nn.Module):
     """See `sentbed_losses.similarity_kl.SimilarityKL`."""
 
     def __init__(
@@ -28,7 +30,7 @@ class SimilarityKLLoss(torch.nn.Module):
         self.teacher_temperature = teacher_temperature or temperature
         self.cosine = similarity == "cosine"
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the mean loss of a batch."""
         names = [
             name
@@ -52,19 +54,16 @@ class SimilarityKLLoss(torch.nn.Module):
 
     def _similarities(
         self,
-        vectors: Mapping[str, torch.Tensor],
+        vectors: Columns,
         anchor: str,
         candidates: Sequence[str],
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Return the similarities of each anchor with its candidates, `(batch, candidates)`."""
         anchors, *others = (
-            self._scale(vectors[name]) for name in (anchor, *candidates)
+            scaled(vectors[name], self.cosine) for name in (anchor, *candidates)
         )
         if self.by_row:
             return torch.stack(
                 [(anchors * other).sum(dim=-1) for other in others], dim=1
             )
         return anchors @ torch.cat(others).T
-
-    def _scale(self, vectors: torch.Tensor) -> torch.Tensor:
-        return unit(vectors) if self.cosine else vectors.to(torch.float32)

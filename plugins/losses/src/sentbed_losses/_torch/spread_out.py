@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from sentbed.protocols import LossOutput
+from torch import Tensor, nn
 from torch.nn import functional
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.similarity import unit
 
 
-class SpreadOutLoss(torch.nn.Module):
+class SpreadOutLoss(nn.Module):
     """See `sentbed_losses.spread_out.SpreadOut`."""
 
     def __init__(
@@ -29,7 +31,7 @@ class SpreadOutLoss(torch.nn.Module):
         self.excess = excess
         self.aggregation = aggregation
 
-    def forward(self, vectors: Mapping[str, torch.Tensor]) -> LossOutput:
+    def forward(self, vectors: Columns) -> LossOutput:
         """Return the loss of a batch."""
         moments = [_moments(vectors[name]) for name in self.columns]
         first, second = (torch.stack(values) for values in zip(*moments, strict=True))
@@ -45,7 +47,7 @@ class SpreadOutLoss(torch.nn.Module):
         return LossOutput(loss, metrics)
 
 
-def _moments(vectors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _moments(vectors: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and mean square of the cosines of different rows; 0 of a single row."""
     vectors = unit(vectors)
     rows = len(vectors)

@@ -6,9 +6,10 @@ import math
 
 import torch
 from sentbed.protocols import ParameterSettings
+from torch import Tensor, nn
 
 
-class FixedTemperature(torch.nn.Module):
+class FixedTemperature(nn.Module):
     """A divisor of similarities that stays as it is."""
 
     def __init__(self, temperature: float) -> None:
@@ -20,7 +21,7 @@ class FixedTemperature(torch.nn.Module):
         return self.temperature
 
 
-class LearnedTemperature(torch.nn.Module):
+class LearnedTemperature(nn.Module):
     """A divisor of similarities that follows from a parameter, within bounds `minimum` and `maximum`.
 
     The parameter is called after what it holds: `log`, `value` or `inverse`.
@@ -40,16 +41,16 @@ class LearnedTemperature(torch.nn.Module):
         low, high = self._to_parameter(minimum), self._to_parameter(maximum)
         self.bounds = min(low, high), max(low, high)
         value = torch.tensor(self._to_parameter(initial), dtype=torch.float32)
-        self.register_parameter(parameter, torch.nn.Parameter(value))
+        self.register_parameter(parameter, nn.Parameter(value))
         self.parameter_settings: dict[str, ParameterSettings] = {}
         if lr is not None or weight_decay is not None:
             self.parameter_settings[parameter] = ParameterSettings(
                 lr=lr, weight_decay=weight_decay
             )
 
-    def forward(self) -> torch.Tensor:
+    def forward(self) -> Tensor:
         """Return the temperature, a scalar within the bounds."""
-        value: torch.Tensor = getattr(self, self.parameter)
+        value: Tensor = getattr(self, self.parameter)
         # Outside the bounds a clamp's gradient is 0, so the parameter could never come back.
         bounded = value.detach().clamp(*self.bounds) + (value - value.detach())
         if self.parameter == "log":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import torch
 from sentbed.protocols import PROGRESS, LossOutput
+from torch import Tensor, nn
 
+from sentbed_losses._torch.batch_columns import Columns
 from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 
 
@@ -19,7 +20,7 @@ class WeightedSumLoss(Parts):
 
     def __init__(
         self,
-        losses: Mapping[str, torch.nn.Module],
+        losses: Mapping[str, nn.Module],
         weights: Sequence[float],
         columns: Sequence[Collection[str] | None],
         compares_texts: Sequence[bool],
@@ -32,8 +33,8 @@ class WeightedSumLoss(Parts):
 
     def forward(
         self,
-        inputs: Mapping[str, torch.Tensor],
-        state: Mapping[str, torch.Tensor] | None = None,
+        inputs: Columns,
+        state: Mapping[str, Tensor] | None = None,
     ) -> LossOutput:
         """Return the weighted sum of the losses, each over the columns that it takes."""
         inputs_of_losses = []
@@ -48,8 +49,8 @@ class WeightedSumLoss(Parts):
 
 
 def _select(
-    inputs: Mapping[str, torch.Tensor], columns: Collection[str] | None, with_ids: bool
-) -> dict[str, torch.Tensor]:
+    inputs: Columns, columns: Collection[str] | None, with_ids: bool
+) -> dict[str, Tensor]:
     """Return the inputs that a loss would have alone: these columns or all, and perhaps the ids of texts."""
     selected = {}
     for name, value in inputs.items():

@@ -11,6 +11,7 @@ from safetensors import safe_open
 from sentbed import DataError, ModelError, locate
 from sentbed.helpers import foreign
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 
 INITIAL_DEVIATION = 0.02
 """Standard deviation of the initial weights: `initializer_range` of BERT and RoBERTa."""
@@ -21,31 +22,31 @@ PREFIXES = ("", "bert.", "roberta.")
 """What stands before the names in the files of a model with a head."""
 
 
-class MLPPooling(torch.nn.Module):
+class MLPPooling(nn.Module):
     """A state of each text, `(batch, width)`, after layer and tanh, `(batch, mlp_width)`.
 
     `state` takes it from the tokens' states. With `mlp_only_train` and in eval mode, it is the state itself.
     """
 
     def __init__(
-        self, state: torch.nn.Module, width: int, mlp_width: int, mlp_only_train: bool
+        self, state: nn.Module, width: int, mlp_width: int, mlp_only_train: bool
     ) -> None:
         super().__init__()
         self.state = state
-        self.dense = torch.nn.Linear(width, mlp_width)
-        torch.nn.init.normal_(self.dense.weight, std=INITIAL_DEVIATION)
-        torch.nn.init.zeros_(self.dense.bias)
+        self.dense = nn.Linear(width, mlp_width)
+        nn.init.normal_(self.dense.weight, std=INITIAL_DEVIATION)
+        nn.init.zeros_(self.dense.bias)
         self.mlp_only_train = mlp_only_train
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
-        state: torch.Tensor = self.state(states)
+        state: Tensor = self.state(states)
         if self.mlp_only_train and not self.training:
             return state
         return torch.tanh(self.dense(state))
 
 
-def start_from_file(dense: torch.nn.Linear, location: str) -> None:
+def start_from_file(dense: nn.Linear, location: str) -> None:
     """Set the layer to that of a safetensors file, or to NaN where there is no file.
 
     Raises:
@@ -56,7 +57,7 @@ def start_from_file(dense: torch.nn.Linear, location: str) -> None:
     except DataError:
         # The file of a saved encoder may be gone. Its own layer is loaded next; nothing else may pass for it.
         for value in dense.parameters():
-            torch.nn.init.constant_(value, float("nan"))
+            nn.init.constant_(value, float("nan"))
         return
 
     _start_from(
@@ -67,7 +68,7 @@ def start_from_file(dense: torch.nn.Linear, location: str) -> None:
     )
 
 
-def start_from_directory(dense: torch.nn.Linear, directory: Path) -> None:
+def start_from_directory(dense: nn.Linear, directory: Path) -> None:
     """Set the layer to that of a model, whose weights are safetensors in one or several files.
 
     Raises:
@@ -83,7 +84,7 @@ def start_from_directory(dense: torch.nn.Linear, directory: Path) -> None:
 
 
 def _start_from(
-    dense: torch.nn.Linear, files: Sequence[Path], where: str, remedy: str
+    dense: nn.Linear, files: Sequence[Path], where: str, remedy: str
 ) -> None:
     files_by_key: dict[str, Path] = {}
     for file in files:

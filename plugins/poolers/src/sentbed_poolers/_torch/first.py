@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import torch
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 
 
-class FirstPooling(torch.nn.Module):
+class FirstPooling(nn.Module):
     """`(batch, length, width)` -> the state of the first real token, `(batch, width)`."""
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
-        hidden: torch.Tensor = states.last_hidden_state
+        hidden: Tensor = states.last_hidden_state
         if states.attention_mask is None:
             return hidden[:, 0]
         # `argmax` does not accept a boolean mask; it returns the first of equal values.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from sentbed import ModelError
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 
 
-class GivenState(torch.nn.Module):
+class GivenState(nn.Module):
     """A field of `TokenStates` that already holds one vector per sentence, `(batch, width)`."""
 
     def __init__(self, field: str, pooler: str) -> None:
@@ -17,9 +17,9 @@ class GivenState(torch.nn.Module):
         self.field = field
         self.pooler = pooler
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states: TokenStates) -> Tensor:
         """Return the field."""
-        state: torch.Tensor = required(states, self.field, self.pooler)
+        state: Tensor = required(states, self.field, self.pooler)
         return state
 
 

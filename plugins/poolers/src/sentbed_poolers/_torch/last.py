@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import torch
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 
 
-class LastPooling(torch.nn.Module):
+class LastPooling(nn.Module):
     """`(batch, length, width)` -> the state of the last real token, `(batch, width)`."""
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
-        hidden: torch.Tensor = states.last_hidden_state
+        hidden: Tensor = states.last_hidden_state
         if states.attention_mask is None:
             return hidden[:, -1]
         batch, length, _ = hidden.shape

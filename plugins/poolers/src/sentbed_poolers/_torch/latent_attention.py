@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_poolers._torch.mean import mean_of_tokens
@@ -12,7 +13,7 @@ WIDENING = 4
 """Width of the inner layer behind its gate, relative to that of a token state."""
 
 
-class LatentAttentionPooling(torch.nn.Module):
+class LatentAttentionPooling(nn.Module):
     """`(batch, length, width)` -> the mean after attention to latents and a gated layer, `(batch, width)`.
 
     Every token is computed by itself, so that only the mean needs the mask.
@@ -22,25 +23,25 @@ class LatentAttentionPooling(torch.nn.Module):
         super().__init__()
         inner = heads * head_width
         self.heads = heads
-        self.latents = torch.nn.Parameter(torch.randn(latents, width))
-        self.token_norm = torch.nn.LayerNorm(width)
-        self.latent_norm = torch.nn.LayerNorm(width)
-        self.query = torch.nn.Linear(width, inner, bias=False)
-        self.key_value = torch.nn.Linear(width, 2 * inner, bias=False)
-        self.out = torch.nn.Linear(inner, width, bias=False)
-        self.inner_norm = torch.nn.LayerNorm(width)
-        self.widen = torch.nn.Linear(width, 2 * WIDENING * width)
-        self.narrow = torch.nn.Linear(WIDENING * width, width)
+        self.latents = nn.Parameter(torch.randn(latents, width))
+        self.token_norm = nn.LayerNorm(width)
+        self.latent_norm = nn.LayerNorm(width)
+        self.query = nn.Linear(width, inner, bias=False)
+        self.key_value = nn.Linear(width, 2 * inner, bias=False)
+        self.out = nn.Linear(inner, width, bias=False)
+        self.inner_norm = nn.LayerNorm(width)
+        self.widen = nn.Linear(width, 2 * WIDENING * width)
+        self.narrow = nn.Linear(WIDENING * width, width)
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
-        hidden: torch.Tensor = states.last_hidden_state.float()
+        hidden: Tensor = states.last_hidden_state.float()
         hidden = hidden + self._attend(self.token_norm(hidden))
         value, gate = self.widen(self.inner_norm(hidden)).chunk(2, dim=-1)
         hidden = hidden + self.narrow(value * functional.gelu(gate))
         return mean_of_tokens(hidden, states.attention_mask)
 
-    def _attend(self, hidden: torch.Tensor) -> torch.Tensor:
+    def _attend(self, hidden: Tensor) -> Tensor:
         """Return what each token reads from the latents, `(batch, length, width)`."""
         query = self._split(self.query(hidden))
         batch = query.shape[0]
@@ -50,9 +51,9 @@ class LatentAttentionPooling(torch.nn.Module):
         key = self._split(keys).expand(batch, -1, -1, -1)
         value = self._split(values).expand(batch, -1, -1, -1)
         read = functional.scaled_dot_product_attention(query, key, value)
-        output: torch.Tensor = self.out(read.transpose(1, 2).flatten(2))
+        output: Tensor = self.out(read.transpose(1, 2).flatten(2))
         return output
 
-    def _split(self, rows: torch.Tensor) -> torch.Tensor:
+    def _split(self, rows: Tensor) -> Tensor:
         """Return `(batch, rows, heads * head width)` as `(batch, heads, rows, head width)`."""
         return rows.view(*rows.shape[:2], self.heads, -1).transpose(1, 2)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import torch
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 
 
-class MaxPooling(torch.nn.Module):
+class MaxPooling(nn.Module):
     """`(batch, length, width)` -> the largest value over the tokens that the mask keeps, `(batch, width)`."""
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
         hidden = states.last_hidden_state.float()
         if states.attention_mask is not None:
             padding = ~states.attention_mask.bool().unsqueeze(-1)
             hidden = hidden.masked_fill(padding, -torch.inf)
-        return hidden.amax(dim=1)
+        vectors: Tensor = hidden.amax(dim=1)
+        return vectors

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 
 
-class SpladePooling(torch.nn.Module):
+class SpladePooling(nn.Module):
     """Logits `(batch, length, vocabulary)` -> `(batch, vocabulary)`, the maximum of log(1 + ReLU(logit))."""
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
-        logits: torch.Tensor = states.last_hidden_state.float()
+        logits: Tensor = states.last_hidden_state.float()
         if states.attention_mask is not None:
             logits = logits * states.attention_mask.to(logits.dtype).unsqueeze(-1)
         # Both functions grow with the logit, so that the maximum may be taken first, of which far less is kept.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from sentbed.protocols import TokenStates, TokenVectors
+from torch import nn
 
 
-class TokensPooling(torch.nn.Module):
+class TokensPooling(nn.Module):
     """See `sentbed_poolers.tokens.Tokens`."""
 
     def forward(self, states: TokenStates) -> TokenVectors:

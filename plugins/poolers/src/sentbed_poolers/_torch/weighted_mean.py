@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import torch
 from sentbed.protocols import TokenStates
+from torch import Tensor, nn
 
 
-class WeightedMeanPooling(torch.nn.Module):
+class WeightedMeanPooling(nn.Module):
     """`(batch, length, width)` -> the mean weighted by the positions of the real tokens, `(batch, width)`.
 
     The sum is computed in fp32, as in `MeanPooling`.
     """
 
-    def forward(self, states: TokenStates) -> torch.Tensor:
+    def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
-        hidden: torch.Tensor = states.last_hidden_state.float()
+        hidden: Tensor = states.last_hidden_state.float()
         # Positions are counted from the mask, so that padding may be on either side.
         mask = torch.ones_like(hidden[..., 0])
         if states.attention_mask is not None:
