@@ -19,9 +19,9 @@ CASES = [
 ]
 
 
-def similarity_of(u: list[float], v: list[float], kind: str) -> float:
+def similarity_of(u: list[float], v: list[float], kind: str | None) -> float:
     dot = sum(a * b for a, b in zip(u, v, strict=True))
-    return dot / (math.hypot(*u) * math.hypot(*v)) if kind == "cosine" else dot
+    return dot / (math.hypot(*u) * math.hypot(*v)) if kind != "dot" else dot
 
 
 def naive_direction(
@@ -55,7 +55,7 @@ def independent(parameters: InfoNCE, vectors: Vectors) -> torch.Tensor:
 
     def direction(queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         scores = queries @ keys.T
-        if parameters.similarity == "cosine":
+        if parameters.similarity != "dot":
             scores = scores / (queries.norm(dim=1)[:, None] * keys.norm(dim=1))
         gaps = (scores - scores.diagonal()[:, None]) / parameters.temperature
         return torch.logsumexp(gaps, dim=1).mean()
