@@ -73,7 +73,7 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
     for i, evaluate in enumerate(recipe.evaluate):
         below = _below(add, "evaluate", i)
         _encoder_name(recipe, evaluate.encoder, below, "encoder")
-        _check_use(recipe, evaluate.with_, evaluate.encoder, evaluate.second, below)
+        _check_use(recipe, evaluate.evaluator, evaluate.encoder, evaluate.second, below)
         if "start" in evaluate.at and not recipe.stage:
             below(
                 '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
@@ -242,7 +242,7 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
         if watch.encoder is not None or len(trained) > 1:
             _encoder_name(recipe, watch.encoder, below, "encoder")
         _check_use(
-            recipe, watch.with_, watch.encoder or trained[0], watch.second, below
+            recipe, watch.evaluator, watch.encoder or trained[0], watch.second, below
         )
     validate = stage.validate
     if validate is None:
@@ -258,14 +258,14 @@ def _check_stage(recipe: Recipe, index: int, stage: Stage, add: Add) -> None:
             )
     _check_use(
         recipe,
-        validate.with_,
+        validate.evaluator,
         validate.encoder or trained[0],
         validate.second,
         _below(add, "validate"),
     )
-    if validate.chooses and not validate.with_.traits.development:
+    if validate.chooses and not validate.evaluator.traits.development:
         add(
-            problem_of_test_data("a validation chooses weights", validate.with_),
+            problem_of_test_data("a validation chooses weights", validate.evaluator),
             "validate",
             "with",
         )

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from sentbed.protocols.engine import (
         Columns,
+        EncoderParts,
         Engine,
         Head,
         PlacedEncoder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, le, optional
@@ -27,13 +27,37 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class EncoderParts(Protocol):
+    """The table of an encoder in a recipe, as far as a component sees it; a `sentbed.tools.EncoderRecipe`."""
+
+    @property
+    def backbone(self) -> Backbone:
+        """Its backbone."""
+
+    @property
+    def backbones(self) -> tuple[Backbone, ...]:
+        """Its backbone, and the same with other layers that prompts choose."""
+
+    @property
+    def pooler(self) -> Pooler:
+        """Its pooler."""
+
+    @property
+    def head(self) -> Head:
+        """Its head."""
+
+    @property
+    def prompts(self) -> Sequence[object]:
+        """Its prompts, one or several, also where none is written."""
+
+
 class Transform(Component):
     """Affine map of sentence vectors that is computed after training, not trained."""
 
     __slots__ = ()
 
-    def misfits(self, encoder: Any) -> Iterator[str]:
-        """Yield why it cannot be fitted to an encoder, given its recipe, a `sentbed.tools.EncoderRecipe`."""
+    def misfits(self, encoder: EncoderParts) -> Iterator[str]:
+        """Yield why it cannot be fitted to an encoder."""
         return iter(())
 
     @abstractmethod

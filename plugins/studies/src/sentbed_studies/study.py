@@ -268,7 +268,7 @@ def expand(
         for cell in cells:
             for entry in cell.recipe.evaluate:
                 if "end" in entry.at:
-                    evaluators[repr(entry.with_)] = entry.with_
+                    evaluators[repr(entry.evaluator)] = entry.evaluator
         _require_none(cannot_decide(table, list(evaluators.values()), document))
     _require_none(_cannot_stop(study))
     _require_none(_too_few_cells(study))
