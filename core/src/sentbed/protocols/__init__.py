@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Exporter,
         Importer,
         Intervention,
+        LanguageModelHead,
         Loss,
         LossOutput,
         Mixture,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         Head,
         PlacedEncoder,
         Runtime,
+        SharedWork,
         StepResult,
         Trainer,
         Training,
@@ -95,6 +97,7 @@ if TYPE_CHECKING:
         TokenBatch,
         TokenIds,
         Tokenizer,
+        TokenizerForPrompts,
         TokenStates,
         TokenVectors,
     )

@@ -119,8 +119,33 @@ class Head:
             )
 
 
-class PlacedEncoder:
-    """Encoder on an engine's device: backbone, pooler and head."""
+class SharedWork:
+    """What a placed encoder has if it does work once that several texts or several encoders have in common."""
+
+    shares_prefix: bool = False
+    """Whether `encode` accepts a batch with a `prefix`."""
+    twin: Path | None = None
+    """A saved encoder on the same built backbone with the same weights, whose files `save` may link."""
+
+    def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
+        """Return an encoder that concatenates its own vectors and those of `others` along the width.
+
+        All were assembled from the same built backbone, which is run once. Each vector is bit-identical to
+        that from the encoder's own `encode`; return None if that cannot be guaranteed.
+        """
+        return None
+
+    def fingerprints(self) -> Sequence[str | None] | None:
+        """Return the fingerprints of the encoders joined by `beside`; if None, each encoder is asked."""
+        return None
+
+
+class PlacedEncoder(SharedWork):
+    """Encoder on an engine's device: backbone, pooler and head.
+
+    `width`, `encode`, `transformed` and `save` are the least; `encode_tokens` is for poolers of token vectors.
+    `SharedWork` is for engines that share work.
+    """
 
     width: int
     """Dimension of a sentence vector."""
@@ -131,10 +156,6 @@ class PlacedEncoder:
     """Number of its parameters, and of those that training changes; None where the engine does not count."""
     fitted_on: Mapping[str, Any] | None = None
     """What the head's transform was fitted on; None if it is not fitted."""
-    twin: Path | None = None
-    """A saved encoder on the same built backbone with the same weights, whose files `save` may link."""
-    shares_prefix: bool = False
-    """Whether `encode` accepts a batch with a `prefix`."""
     asynchronous: bool = False
     """Whether `encode_batches` leaves the host free: texts are then tokenised ahead in a thread."""
     module: Module = None
@@ -188,18 +209,6 @@ class PlacedEncoder:
         Vectors may be finite all the same: an attention kernel may take NaN for no weight at all. None means
         that there is none, or that the engine does not look.
         """
-        return None
-
-    def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
-        """Return an encoder that concatenates its own vectors and those of `others` along the width.
-
-        All were assembled from the same built backbone, which is run once. Each vector is bit-identical to
-        that from the encoder's own `encode`; return None if that cannot be guaranteed.
-        """
-        return None
-
-    def fingerprints(self) -> Sequence[str | None] | None:
-        """Return the fingerprints of the encoders joined by `beside`; if None, each encoder is asked."""
         return None
 
     def transformed(
