@@ -49,6 +49,15 @@ from sentbed_testing.engine_transforms import HEAD, check_transform
 Check: TypeAlias = Callable[[], None]
 
 DROPOUT = 0.1
+LAYERS = Head(
+    hidden=(24,),
+    activation="gelu",
+    projection=16,
+    bias=True,
+    dimensions=9,
+    normalize=True,
+)
+"""Head of one case: everything but a transform."""
 EACH_PART = (("backbone",), ("loss",))
 
 
@@ -117,16 +126,7 @@ def engine_suite(
         for rate in (0.0, DROPOUT)
     )
     first = plain[0]
-    head = Head(
-        hidden=(24,),
-        activation="gelu",
-        projection=16,
-        bias=True,
-        dimensions=9,
-        normalize=True,
-    )
-    headed = attrs.evolve(first, head=head)
-    with_heads = [case for case in (headed,) if fitting(case)]
+    with_heads = list(filter(fitting, [attrs.evolve(first, head=LAYERS)]))
     yield named_check(check_counters_and_describe, "describe")
     for case in [*cover(plain, ("backbone", "pooler")), *with_heads]:
         yield named_check(check_encode, "encode", case)

@@ -438,11 +438,11 @@ def tables(plugin: _Plugin) -> Findings:
         except Exception as error:  # noqa: BLE001 - this is what is looked for
             yield f"`problems` of `[{name}]` raises {reason_of(error)}", fix
             continue
-        for found in problems_of_table:
-            match found:
+        for entry in problems_of_table:
+            match entry:
                 case (tuple(), str()):
                     continue
-            yield f"`problems` of `[{name}]` yields {found!r:.100}", fix
+            yield f"`problems` of `[{name}]` yields {entry!r:.100}", fix
 
 
 def sections(plugin: _Plugin) -> Findings:
