@@ -10,6 +10,7 @@ import pytest
 import torch
 from sentbed.protocols import Similarity, SimilarityTraits, TokenVectors
 from sentbed_losses.cosine_mse import CosineMSE
+from sentbed_losses.flops import Flops
 from sentbed_losses.info_nce import InfoNCE
 from sentbed_losses.matryoshka import Matryoshka
 from sentbed_losses.queue import Queue
@@ -69,6 +70,8 @@ def test_losses_within_losses_are_told_of_it() -> None:
     assert compared == WeightedSum(losses=(InfoNCE().compared_by(Near()), CosineMSE()))
     nested = Matryoshka(loss=InfoNCE(), dimensions=(4, 2))
     assert nested.compared_by(Near()) != nested
+    sparse = Flops(loss=InfoNCE())
+    assert sparse.compared_by(Near()) == Flops(loss=InfoNCE().compared_by(Near()))
     assert InfoNCE().compared_by(Near()) != InfoNCE()
 
 
