@@ -7,16 +7,23 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
+import attrs
 import numpy as np
 import pytest
 from blocks import ROOT, blocks
 from click.testing import CliRunner
 from sentbed import Encoder, RecipeError
 from sentbed._cli.main import main
-from sentbed.protocols import PoolerTraits
-from sentbed.tools import load_plugins, load_recipe
+from sentbed.protocols import (
+    Backbone,
+    BackboneTraits,
+    BuildContext,
+    BuiltBackbone,
+    PoolerTraits,
+)
+from sentbed.tools import EncoderRecipe, load_plugins, load_recipe
 from sentbed_testing import check_component
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
@@ -185,6 +192,37 @@ def test_the_problems_of_an_inner_component_are_told_once_at_its_path(
     (problem,) = error.value.problems
     assert str(problem).endswith("composed.toml:8 encoder.pooler.inner")
     assert calls == ["mean"]
+
+
+def test_remarks_reach_an_inner_component(module: ModuleType, recipe: Path) -> None:
+    loss = '{ use = "info-nce", hardness_of = "all" }'
+    checked = run("check", str(recipe), "--set", f"stage.only.loss.loss={loss}")
+    (remark,) = load_plugins().find("loss", "info-nce").cls(hardness_of="all").remarks()
+    assert remark in checked
+
+
+@attrs.frozen
+class Hiding(Backbone):
+    """A backbone that says nothing of the one within."""
+
+    name: ClassVar[str] = "hiding"
+    traits = BackboneTraits()
+
+    inner: Backbone
+    """The backbone."""
+
+    def build(self, context: BuildContext) -> BuiltBackbone:
+        """Build the inner backbone."""
+        return self.inner.build(context)
+
+
+def test_code_of_a_model_is_not_run_unasked_within_another_backbone() -> None:
+    plugins = load_plugins()
+    bert = plugins.find("backbone", "bert").cls
+    pooler = plugins.find("pooler", "mean").cls()
+    for trusts in (False, True):
+        inner = bert(model="a/model", trust_remote_code=trusts)
+        assert EncoderRecipe(Hiding(inner), pooler).runs_code == trusts
 
 
 def test_what_an_inner_pooler_needs_the_backbone_must_have(

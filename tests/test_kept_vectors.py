@@ -138,14 +138,14 @@ def test_a_saved_encoder_finds_the_vectors_of_the_run_that_made_it(
     encoder = Encoder.load(tmp_path / "run" / "encoder", loaded.runtime)
     passes.clear()
     store = VectorCache()
-    again = encoder.evaluate(loaded.evaluate[0].with_, "encoder", store=store)
+    again = encoder.evaluate(loaded.evaluate[0].evaluator, "encoder", store=store)
     assert passes == []
     last = [score.value for score in result.scores if score.encoder == "encoder"]
     assert [score.value for score in again.scores] == last
     with torch.no_grad():
         next(encoder.backbone.module.parameters()).add_(1e-3)
     encoder.placed.weights_changed()  # type: ignore[attr-defined]
-    encoder.evaluate(loaded.evaluate[0].with_, "encoder", store=store)
+    encoder.evaluate(loaded.evaluate[0].evaluator, "encoder", store=store)
     assert passes != []
 
 

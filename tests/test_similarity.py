@@ -299,7 +299,7 @@ def test_an_evaluator_does_not_contradict_the_encoder(
         recipe, [settings[0], "encoder.similarity=", settings[2]]
     ).evaluate
     with pytest.raises(RunError, match=sentence):
-        encoder.evaluate(evaluate.with_, "encoder")
+        encoder.evaluate(evaluate.evaluator, "encoder")
 
 
 @pytest.mark.parametrize(("loss", "remarks"), [("spread-out", 1), ("info-nce", 0)])

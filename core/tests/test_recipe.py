@@ -8,9 +8,11 @@ import attrs
 import pytest
 import tomli
 from sentbed import RecipeError, load_recipe
+from sentbed._recipe.load import component_of
 from sentbed._recipe.recipe import Checkpoint, Recipe, Validate, Watch
 from sentbed._registry.registry import Plugins
 from sentbed._run.runner import resolved_toml
+from sentbed.protocols import Backbone
 from toy_plugin import (
     RECIPE,
     TOWERS,
@@ -61,6 +63,16 @@ def line_of(text: str, start: str) -> int:
 # --- what a recipe says ------------------------------------------------------------------------------------
 
 
+def test_a_component_is_made_of_keywords_or_of_a_table(plugins: Plugins):
+    made = component_of(Backbone, plugins=plugins, use="characters", width=8)
+    assert made == Characters(width=8)
+    table = {"use": "characters", "width": 8}
+    assert component_of(Backbone, table, plugins) == made
+    assert component_of(Backbone, table, plugins, width=4) == Characters(width=4)
+    with pytest.raises(RecipeError, match="the backbone has no `use`"):
+        component_of(Backbone, plugins=plugins, width=8)
+
+
 def test_a_recipe_becomes_its_components(recipe_of: Load):
     recipe = recipe_of()
     assert recipe.run.name == "toy-run"
@@ -85,7 +97,7 @@ def test_a_recipe_becomes_its_components(recipe_of: Load):
         None,
         (),
     )
-    assert (recipe.evaluate[0].with_, recipe.evaluate[0].at) == (
+    assert (recipe.evaluate[0].evaluator, recipe.evaluate[0].at) == (
         Gap(),
         ("start", "end"),
     )
@@ -126,7 +138,7 @@ def test_an_evaluator_is_read_from_validate_with(recipe_of: Load):
         .validate
     )
     assert validate is not None
-    assert (validate.every, validate.with_, validate.keep) == (
+    assert (validate.every, validate.evaluator, validate.keep) == (
         2,
         Gap(target=0.5, development=True),
         "best",
@@ -736,7 +748,8 @@ def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(
 ):
     more = '[[evaluate]]\nuse = "across"\n[[evaluate]]\nuse = "gap"\nleft = "xyz"\n'
     found: list[Any] = [
-        e.with_ for e in recipe_of(f"{RECIPE}{more}", "evaluate.*.target=3.5").evaluate
+        e.evaluator
+        for e in recipe_of(f"{RECIPE}{more}", "evaluate.*.target=3.5").evaluate
     ]
     assert [one.name for one in found] == ["gap", "across", "gap"]
     assert [one.target for one in found if one.name == "gap"] == [3.5, 3.5]

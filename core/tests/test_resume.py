@@ -1065,7 +1065,7 @@ def test_a_change_of_what_comes_after_the_last_stage_is_in_the_recipe_of_the_run
     assert stopping(plugins, AtTheEnd(), lambda: run(recipe_of(RUN), out, plugins))
     resume(out, recipe_of(RUN, "evaluate.0.left=xyz"), plugins, allow_changes=True)
     assert (
-        load_recipe(out / "resolved.toml", plugins=plugins).evaluate[0].with_.left
+        load_recipe(out / "resolved.toml", plugins=plugins).evaluate[0].evaluator.left
         == "xyz"
     )
 

@@ -266,7 +266,7 @@ def test_a_prompt_that_no_evaluation_asks_for_is_a_remark(
         'SciFact-query = { template = "s {text}" } }'
     )
     recipe = recipe_of(RECIPE.replace("pooler", f"{prompts}\npooler", 1))
-    assert {evaluate.with_.name for evaluate in recipe.evaluate} == {"gap"}
+    assert {evaluate.evaluator.name for evaluate in recipe.evaluate} == {"gap"}
     remarks, _ = remarks_of([recipe])
     (remark,) = [remark for remark in remarks if "task_prompts" in remark]
     assert "asks for the prompts of `SciFact-query` in" in remark

@@ -65,10 +65,10 @@ def _decided_by(recipe: Recipe, task: str) -> str:
     protocols = []
     for evaluate, settings in zip(recipe.evaluate, table["evaluate"], strict=True):
         # A speed is of its machine.
-        if evaluate.with_.name == "throughput":
+        if evaluate.evaluator.name == "throughput":
             protocols.append({"runtime": table["runtime"], **settings})
-        elif keys(evaluate.with_).get(task):
-            protocols.append(_protocol(evaluate.with_, settings))
+        elif keys(evaluate.evaluator).get(task):
+            protocols.append(_protocol(evaluate.evaluator, settings))
     name = SENTEVAL_NAMES.get(task, task)
     parts = [table["encoders"], table["stage"], table.get("search"), protocols, name]
     return json.dumps(parts, sort_keys=True, default=str)

@@ -102,7 +102,7 @@ def offer(name: str, cell: str) -> tuple[str, ...]:
     Raises `StopIteration` if the study has no such cell.
     """
     recipe = next(one.recipe for one in study(name).cells if one.name == cell)
-    found = [keys(evaluate.with_) for evaluate in recipe.evaluate]
+    found = [keys(evaluate.evaluator) for evaluate in recipe.evaluate]
     return tuple(key for one in found for key, listed in one.items() if listed)
 
 

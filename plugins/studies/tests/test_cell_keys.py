@@ -67,7 +67,7 @@ def key(recipe_of: Load, plugins: Plugins) -> KeyOf:
 def key_with(recipe_of: Load, plugins: Plugins) -> KeyOf:
     """The key of the toy's recipe with one evaluator."""
     return lambda evaluator: CellKeys(plugins).of(
-        attrs.evolve(recipe_of(), evaluate=(Evaluate(with_=evaluator),))
+        attrs.evolve(recipe_of(), evaluate=(Evaluate(evaluator=evaluator),))
     )
 
 

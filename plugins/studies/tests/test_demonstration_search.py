@@ -629,7 +629,7 @@ def test_an_evaluator_that_does_not_speak_of_development_is_refused(
     recipe = recipe_of(SEARCH)
     table = recipe.table(Search)
     assert table is not None
-    silent = attrs.evolve(table, with_=Nearness())
+    silent = attrs.evolve(table, evaluator=Nearness())
     with pytest.raises(
         RecipeError,
         match="`nearness` does not say that it scores development data only",

@@ -108,7 +108,7 @@ def test_a_sampler_sees_numbers_where_labels_have_them(study: Study) -> None:
 
 
 def test_one_that_reads_no_scores_chooses_all_at_once(study: Study) -> None:
-    rule = attrs.evolve(sampling(study), with_=Random(), cells=5)
+    rule = attrs.evolve(sampling(study), sampler=Random(), cells=5)
     (batch,) = sampled(study, rule, lambda _: pytest.fail("no score is needed"))
     assert batch[0] == study.baseline
     assert len({*batch}) == 5
@@ -296,7 +296,7 @@ def test_cells_that_were_run_before_stay_in_the_tables(
 @pytest.mark.slow
 def test_another_sampler_begins_anew(study: Study, directory: Path) -> None:
     run_study(study, directory)
-    other = attrs.evolve(sampling(study), with_=Random(), seed=5, cells=3)
+    other = attrs.evolve(sampling(study), sampler=Random(), seed=5, cells=3)
     run_study(
         attrs.evolve(study, table=attrs.evolve(study.table, sampler=other)), directory
     )

@@ -438,7 +438,7 @@ def test_what_companions_draw_changes_no_evaluation(
 ):
     recipes = [
         attrs.evolve(
-            recipe, evaluate=(attrs.evolve(recipe.evaluate[0], with_=Lottery()),)
+            recipe, evaluate=(attrs.evolve(recipe.evaluate[0], evaluator=Lottery()),)
         )
         for recipe in recipes
     ]

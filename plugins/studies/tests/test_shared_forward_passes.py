@@ -68,7 +68,7 @@ def seeded(recipe: Recipe, seed: int) -> Recipe:
 
 def evaluating(recipe: Recipe, evaluator: Any) -> Recipe:
     return attrs.evolve(
-        recipe, evaluate=(attrs.evolve(recipe.evaluate[0], with_=evaluator),)
+        recipe, evaluate=(attrs.evolve(recipe.evaluate[0], evaluator=evaluator),)
     )
 
 

@@ -17,7 +17,7 @@ import pytest
 from sentbed._registry.plugin_info import Clash, ComponentInfo
 from sentbed._registry.registry import load_plugins
 from sentbed.kinds import KINDS
-from sentbed.protocols import Lazy, Pooler, PoolerTraits
+from sentbed.protocols import Exporter, Lazy, Pooler, PoolerTraits
 from sentbed.protocols.traits import Pooling
 from sentbed_testing import (
     ConformanceError,
@@ -691,6 +691,26 @@ def test_a_rule_may_be_skipped_with_a_reason_and_no_other() -> None:
         ConformanceError, match="`skip` names `order`, and a schedule has no such rule"
     ):
         check_component(parts.Ramp, skip={"order": "why"})
+    with pytest.raises(
+        ConformanceError, match="the rule `factor` is left out without a reason; say"
+    ):
+        check_component(parts.Ramp, skip={"factor": " "})
+
+
+def test_a_kind_without_rules_of_its_own_says_so() -> None:
+    class Folder(Exporter):
+        """Writes nothing."""
+
+        name = "folder"
+
+        def write(self, encoder: Any, directory: Path) -> None:
+            """Write nothing."""
+
+    rules = component_rules(attrs.frozen(Folder))
+    with pytest.raises(
+        NotRunError, match="the kit knows no rule of the kind `exporter`"
+    ):
+        rules["tried"]()
 
 
 @pytest.mark.parametrize(

@@ -258,6 +258,24 @@ def test_the_suite_asks_a_runtime_that_only_encodes_for_no_training() -> None:
     }
 
 
+@attrs.frozen
+class WithoutHeads(OnlyEncodesMeans):
+    """A runtime that takes neither layers of a head nor a transform."""
+
+    name = "without-heads"
+
+    def misfits(self, backbone: Any, pooler: Any, head: Any) -> Iterator[str]:
+        if head.projection is not None or head.transform is not None:
+            yield "it has no layers; take `projection` and `transform` out"
+
+
+def test_the_suite_asks_a_runtime_for_no_head_that_it_refuses() -> None:
+    pytest.importorskip("sentbed_hardware")
+    names = [name for name, _ in testing.engine_suite(WithoutHeads())]
+    assert {name.partition("/")[0] for name in names} == {"describe", "encode", "saved"}
+    assert [name for name in names if "+head" in name] == []
+
+
 def test_the_suite_of_a_runtime_that_is_not_installed_fails_in_its_checks() -> None:
     pytest.importorskip("sentbed_hardware")
     suite = dict(

@@ -112,6 +112,109 @@ FAULTS = {
 }
 
 
+TOOL = '''
+"""A command, a table and a report section."""
+
+from typing import ClassVar
+
+import attrs
+import sentbed
+from sentbed.protocols import Lazy, RecipeTable, ReportSection, TableTraits
+
+sentbed_api = "3.0"
+
+
+@attrs.frozen
+class Price(RecipeTable):
+    """`[price]`: what an hour costs."""
+
+    traits: ClassVar[TableTraits] = TableTraits(decides=False)
+
+    per_hour: float
+    """Price of an hour."""
+
+    def problems(self, recipe, plugins, look):
+        """Yield what is wrong with the price."""
+        if self.per_hour < 0:
+            yield ("per_hour",), "the price is below 0; give another"
+
+
+@sentbed.hookimpl
+def recipe_tables():
+    return {"price": Price}
+
+
+@sentbed.hookimpl
+def commands():
+    return {"price": Lazy("tried_command:price", "Say what a run has cost.")}
+
+
+@sentbed.hookimpl
+def report_sections(run, data):
+    table = run.recipe.table(Price)
+    if table is None:
+        return ()
+    return [ReportSection("price", "Price", ("task",), ((len(data.scores),),))]
+'''
+COMMAND = '''
+import click
+
+
+@click.command()
+def price():
+    """Say what a run has cost."""
+'''
+FAULTS_OF_TOOLS = {
+    "none": (TOOL, COMMAND, ""),
+    "silent command": (
+        TOOL,
+        COMMAND.replace('"""Say what a run has cost."""', "pass"),
+        "commands: `sentbed price --help` does not say what the command does; write",
+    ),
+    "raising command": (
+        TOOL,
+        COMMAND.replace(
+            "()\ndef", "(cls=type('C', (click.Command,), {'get_help': 3}))\ndef"
+        ),
+        "commands: `sentbed price --help` ends with 1: TypeError(",
+    ),
+    "raising table": (
+        TOOL.replace("self.per_hour < 0", "recipe.stage[0]"),
+        COMMAND,
+        "tables: `problems` of `[price]` raises IndexError: tuple index out of range; yield",
+    ),
+    "text of a table": (
+        TOOL.replace("self.per_hour < 0", "True").replace('("per_hour",), "', '"'),
+        COMMAND,
+        "tables: `problems` of `[price]` yields 'the price is below 0; give another'; yield",
+    ),
+    "raising section": (
+        TOOL.replace("len(data.scores)", "data.scores[0].value"),
+        COMMAND,
+        "sections: `report_sections` raises IndexError: tuple index out of range for a run that failed; a",
+    ),
+    "uneven section": (
+        TOOL.replace('("task",)', '("task", "price")'),
+        COMMAND,
+        "sections: a row of the report section `price` has 1 values for 2 columns; give",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_TOOLS)
+def test_a_fault_of_a_tool_is_found(fault: str, distribute: Distribute) -> None:
+    source, command, said = FAULTS_OF_TOOLS[fault]
+    distribute("tried", {"tried": source, "tried_command": command})
+    examples = {"table/price": {"per_hour": 2.0}}
+    if not said:
+        report = check_plugin("tried:tried", examples=examples)
+        assert {"commands", "tables", "sections"} < set(report.passed)
+        said = "tables: `[price]` with no keys: the required key `per_hour` is missing; give keys"
+        examples = {}
+    with pytest.raises(ConformanceError, match=re.escape(said)):
+        check_plugin("tried:tried", examples=examples)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_a_plugin_is_found(
     fault: str, distribute: Distribute, monkeypatch: pytest.MonkeyPatch
@@ -129,7 +232,16 @@ def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(
 ) -> None:
     distribute("tried", {"tried": GOOD})
     report = check_plugin("tried", examples={"schedule/steady": {"rate": 0.5}})
-    assert report.passed == ("loads", "api", "hooks", "imports", "private")
+    assert report.passed == (
+        "loads",
+        "api",
+        "hooks",
+        "imports",
+        "private",
+        "commands",
+        "tables",
+        "sections",
+    )
     assert {"factor", "tried"} < set(report.components["schedule/steady"].passed)
     assert "schedule/steady: passed: frozen, " in str(report)
     with pytest.raises(
@@ -166,7 +278,8 @@ def test_the_command_takes_examples_and_reasons(distribute: Distribute) -> None:
     )
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith(
-        "tried: passed: loads, api, hooks, imports, private\nschedule/steady: passed: "
+        "tried: passed: loads, api, hooks, imports, private, commands, tables, sections\n"
+        "schedule/steady: passed: "
     )
     skipped = [
         "--example",
@@ -229,4 +342,4 @@ def test_a_private_import_is_named_with_its_line(distribute: Distribute) -> None
 
 @pytest.mark.parametrize("name", ["trackers", "jobs", "workbench", "testing"])
 def test_ours_keep_the_rules(name: str) -> None:
-    assert check_plugin(f"sentbed-{name}").passed[-1] == "private"
+    assert check_plugin(f"sentbed-{name}").passed[-1] == "sections"

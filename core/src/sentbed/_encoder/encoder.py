@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -844,7 +844,7 @@ def runtime_of(
     if isinstance(runtime, Runtime):
         return runtime
     table = runtime or {"use": "cpu"}
-    return cast(Runtime, component_of(Runtime, table, plugins, "runtime"))
+    return component_of(Runtime, table, plugins, "runtime")
 
 
 def engine_of(

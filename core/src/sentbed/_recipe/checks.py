@@ -124,7 +124,7 @@ def _encoder_name(recipe: Recipe, name: str | None, add: Add, *path: str | int) 
 
 def _check_evaluate(recipe: Recipe, evaluate: Evaluate, add: Add) -> None:
     _encoder_name(recipe, evaluate.encoder, add, "encoder")
-    _check_use(recipe, evaluate.with_, evaluate.encoder, evaluate.second, add)
+    _check_use(recipe, evaluate.evaluator, evaluate.encoder, evaluate.second, add)
     if "start" in evaluate.at and not recipe.stage:
         add(
             '`at` has "start", but the recipe has no stage before which to evaluate; remove it'
@@ -259,7 +259,7 @@ def _check_watches(recipe: Recipe, stage: Stage, add: Add) -> None:
         if watch.encoder is not None or len(trained) > 1:
             _encoder_name(recipe, watch.encoder, below, "encoder")
         name = watch.encoder or trained[0]
-        _check_use(recipe, watch.with_, name, watch.second, below)
+        _check_use(recipe, watch.evaluator, name, watch.second, below)
 
 
 def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
@@ -277,9 +277,11 @@ def _check_validation(recipe: Recipe, stage: Stage, add: Add) -> None:
                 "encoder",
             )
     name = validate.encoder or trained[0]
-    _check_use(recipe, validate.with_, name, validate.second, below)
-    if validate.chooses and not validate.with_.traits.development:
-        message = problem_of_test_data("a validation chooses weights", validate.with_)
+    _check_use(recipe, validate.evaluator, name, validate.second, below)
+    if validate.chooses and not validate.evaluator.traits.development:
+        message = problem_of_test_data(
+            "a validation chooses weights", validate.evaluator
+        )
         below(message, "with")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 
@@ -21,6 +21,8 @@ from sentbed._registry.plugin_offer_rules import TABLE
 from sentbed._registry.registry import Plugins, load_plugins
 from sentbed.errors import DataError, PluginError, Problem, RecipeError, unknown_keys
 from sentbed.protocols import RecipeTable
+
+T = TypeVar("T")
 
 
 def load_recipe(
@@ -46,16 +48,30 @@ def load_recipe(
 
 
 def component_of(
-    protocol: type[Any], table: Mapping[str, Any], plugins: Plugins, key: str = ""
-) -> Any:
-    """Return the component described by a table, such as `{"use": "cpu"}` for `protocols.Runtime`.
+    base: Callable[..., T],
+    table: Mapping[str, Any] | None = None,
+    plugins: Plugins | None = None,
+    key: str = "",
+    **fields: Any,
+) -> T:
+    """Return the component of a recipe table: `component_of(Runtime, use="cpu", precision="fp32")`.
 
-    Relative paths start in the current directory; `key` is the table's path in messages. Raises `RecipeError`
-    with all problems.
+    `base` is the base class of its kind. The table may be given whole, `{"use": "cpu"}`, and keywords beside
+    it. Relative paths start in the current directory; `key` is the table's path in messages.
+
+    Raises:
+        RecipeError: if it cannot be made; lists all problems.
     """
     shown = (key,) if key else ()
+    cls: Any = base
+    component: T
     component, problems = structure(
-        table, protocol, Document({}), plugins, Path.cwd(), ((), shown)
+        {**(table or {}), **fields},
+        cls,
+        Document({}),
+        plugins or load_plugins(),
+        Path.cwd(),
+        ((), shown),
     )
     if problems:
         raise RecipeError(problems)

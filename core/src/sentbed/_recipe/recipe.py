@@ -214,7 +214,7 @@ class Validate:
 
     every: int = attrs.field(validator=ge(1))
     """Optimiser steps between two validations; it is also validated before the first and after the last."""
-    with_: Evaluator = attrs.field(metadata={"key": "with"})
+    evaluator: Evaluator = attrs.field(metadata={"key": "with"})
     """Evaluator whose primary score ranks the checkpoints; must use development data if it selects."""
     keep: Literal["best", "last"] = "best"
     """Weights that the stage ends with: those with the best validation score, which may be those that it
@@ -238,7 +238,7 @@ class Watch:
 
     every: int = attrs.field(validator=ge(1))
     """Optimiser steps between two evaluations; also evaluated before the first and after the last step."""
-    with_: Evaluator = attrs.field(metadata={"key": "with"})
+    evaluator: Evaluator = attrs.field(metadata={"key": "with"})
     """Evaluator, such as `geometry`."""
     encoder: str | None = None
     """The encoder to evaluate; may be left out where the stage trains one."""
@@ -340,7 +340,7 @@ class Checkpoint:
 class Evaluate:
     """`[[evaluate]]`: an evaluator, the encoder to evaluate, and when."""
 
-    with_: Evaluator = attrs.field(metadata={"inline": True, "key": "use"})
+    evaluator: Evaluator = attrs.field(metadata={"inline": True, "key": "use"})
     """Name of the evaluator, whose fields are keys of the same table; see `sentbed show evaluator NAME`."""
     encoder: str | None = None
     """The encoder to evaluate; may be left out where the recipe has one."""

@@ -69,7 +69,7 @@ def unused_task_prompts(recipe: Recipe) -> Iterator[str]:
         evaluators = []
         for evaluate in recipe.evaluate:
             if name in (evaluate.encoder or recipe.main_encoder, evaluate.second):
-                evaluators.append(evaluate.with_)
+                evaluators.append(evaluate.evaluator)
         unused = unused_keys(encoder.task_prompts or (), evaluators)
         if unused:
             yield (

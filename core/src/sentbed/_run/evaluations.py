@@ -48,9 +48,9 @@ def files_of_evaluations(recipe: Recipe) -> list[EvaluationFile]:
     """Return the files and directories that evaluations and validations read, with their hashes."""
     files: dict[tuple[str, Path], EvaluationFile] = {}
     for entry in _entries(recipe):
-        evaluator = entry.with_.name
+        evaluator = entry.evaluator.name
         chooses = isinstance(entry, Validate) and entry.chooses
-        for path in _files_of(entry.with_):
+        for path in _files_of(entry.evaluator):
             listed = files.get((evaluator, path))
             if listed is not None:
                 files[evaluator, path] = attrs.evolve(
@@ -114,7 +114,7 @@ class Evaluations:
     def prepare(self, recipe: Recipe) -> None:
         """Read the data of all evaluations of a recipe. Raises `DataError` if any cannot be used."""
         for entry in _entries(recipe):
-            self.prepared(entry.with_)
+            self.prepared(entry.evaluator)
 
     def prepared(self, evaluator: Evaluator) -> Preparation:
         """Return the preparation of an evaluator, shared with equal evaluators."""
@@ -131,7 +131,7 @@ class Evaluations:
         for entry in recipe.evaluate:
             first = entry.encoder or recipe.main_encoder
             second = entry.second or first
-            preparation = self.prepared(entry.with_)
+            preparation = self.prepared(entry.evaluator)
             if isinstance(preparation, DrivesEncoder):
                 texts.setdefault(first, []).extend(preparation.texts())
                 continue
@@ -144,7 +144,7 @@ class Evaluations:
         """Return one progress bar for several evaluations."""
         total = 0
         for entry in entries:
-            preparation = self.prepared(entry.with_)
+            preparation = self.prepared(entry.evaluator)
             if isinstance(preparation, Prepared):
                 total += preparation.size
         return EncodeBar(total)
@@ -177,12 +177,12 @@ class Evaluations:
         )
         store = self.store if keep else None
         return encoders[name].evaluate(
-            entry.with_,
+            entry.evaluator,
             label,
             second,
             progress,
             store=store,
             plugins=self.plugins,
-            prepared=self.prepared(entry.with_),
+            prepared=self.prepared(entry.evaluator),
             bar=bar,
         )

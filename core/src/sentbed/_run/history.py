@@ -96,7 +96,7 @@ class History:
         if self._stages and self._stages[-1].name == stage:
             return
         validate = next(s.validate for s in run.recipe.stage if s.name == stage)
-        metric = validate.with_.name if validate else "validation"
+        metric = validate.evaluator.name if validate else "validation"
         self._stages.append(StageCurve(stage, metric=metric))
 
     @hookimpl

@@ -225,7 +225,7 @@ def _build(
             for entry in recipe.evaluate:
                 if (entry.encoder or recipe.main_encoder) != name:
                     continue
-                prepared = run_evaluations.prepared(entry.with_)
+                prepared = run_evaluations.prepared(entry.evaluator)
                 if isinstance(prepared, DrivesEncoder):
                     yield from prepared.texts()
 
@@ -490,7 +490,11 @@ def _evaluate(
         label = pair_name(name, entry.second)
         if at == "start":
             label += START
-        event = {"run": context.run, "evaluator": entry.with_.name, "encoder": label}
+        event = {
+            "run": context.run,
+            "evaluator": entry.evaluator.name,
+            "encoder": label,
+        }
         hooks.evaluation_started(**event)
         report_progress = partial(_progressed, hooks, event)
         evaluation = evaluations.evaluate(
@@ -500,7 +504,7 @@ def _evaluate(
             context.facts["cache"] = {"taken": store.taken, "encoded": store.encoded}
         done = {
             "at": at,
-            "evaluator": entry.with_.name,
+            "evaluator": entry.evaluator.name,
             "scores": len(evaluation.scores),
         }
         context.facts.setdefault("evaluations", []).append(done)

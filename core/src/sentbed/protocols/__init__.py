@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Exporter,
         Importer,
         Intervention,
+        LanguageModelHead,
         Loss,
         LossOutput,
         Mixture,
@@ -42,12 +43,14 @@ if TYPE_CHECKING:
     )
     from sentbed.protocols.engine import (
         Columns,
+        EncoderParts,
         EncodingWork,
         Engine,
         Head,
         PlacedEncoder,
         Runtime,
         RuntimeChoice,
+        SharedWork,
         StepResult,
         Trainer,
         Training,
@@ -96,6 +99,7 @@ if TYPE_CHECKING:
         TokenBatch,
         TokenIds,
         Tokenizer,
+        TokenizerForPrompts,
         TokenStates,
         TokenVectors,
     )

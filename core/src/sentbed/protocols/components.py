@@ -117,8 +117,31 @@ class BuildContext:
     is held in fewer bytes than its `dtype` says has their number in its attribute `held_bytes`."""
 
 
-class BuiltBackbone:
-    """Tokenizer and transformer, on the host."""
+class LanguageModelHead:
+    """What a built backbone has if its traits say `predicts`."""
+
+    vocabulary: Sequence[str] = ()
+    """Text of each token by its id, if the traits say `predicts`."""
+
+    def logits(self, states: Any) -> Any:
+        """Return float32 logits `(n, tokens)` for the last layer's states `(n, width)`, both in NumPy."""
+        raise NotImplementedError
+
+    def output_embedding(self) -> Any:
+        """Return the last matrix of the head of `logits`, float32 `(tokens, width)`, in NumPy."""
+        raise NotImplementedError
+
+    def prediction_head(self) -> Module:
+        """Return `module(states) -> logits` to train with; it has `mask_id`, `special_ids`, `tokens` (their
+        number) and `shift`: 1 if a state predicts the next token, 0 if its own."""
+        raise NotImplementedError
+
+
+class BuiltBackbone(LanguageModelHead):
+    """Tokenizer and transformer, on the host.
+
+    What has no default, and `inference` and `save`, is the least. `LanguageModelHead` is for those that predict.
+    """
 
     tokenizer: Tokenizer
     """Tokenizer of the transformer."""
@@ -139,24 +162,9 @@ class BuiltBackbone:
     weights_directory: Path | None = None
     """Directory of the safetensors files that hold the pretrained weights, from which a pooler may take its
     own; None if the weights are random, or those of a saved encoder."""
-    vocabulary: Sequence[str] = ()
-    """Text of each token by its id, if the traits say `predicts`."""
     training_pass_cost: int = 128
     """What a pass in training costs besides its tokens, in padded tokens: texts of unlike length share a pass
     where that is less padding."""
-
-    def logits(self, states: Any) -> Any:
-        """Return float32 logits `(n, tokens)` for the last layer's states `(n, width)`, both in NumPy."""
-        raise NotImplementedError
-
-    def output_embedding(self) -> Any:
-        """Return the last matrix of the head of `logits`, float32 `(tokens, width)`, in NumPy."""
-        raise NotImplementedError
-
-    def prediction_head(self) -> Module:
-        """Return `module(states) -> logits` to train with; it has `mask_id`, `special_ids`, `tokens` (their
-        number) and `shift`: 1 if a state predicts the next token, 0 if its own."""
-        raise NotImplementedError
 
     @property
     def protocol(self) -> Mapping[str, Any]:

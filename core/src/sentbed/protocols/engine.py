@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import attrs
 from attrs.validators import and_, deep_iterable, ge, le, optional
@@ -27,13 +27,37 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+class EncoderParts(Protocol):
+    """The table of an encoder in a recipe, as far as a component sees it; a `sentbed.tools.EncoderRecipe`."""
+
+    @property
+    def backbone(self) -> Backbone:
+        """Its backbone."""
+
+    @property
+    def backbones(self) -> tuple[Backbone, ...]:
+        """Its backbone, and the same with other layers that prompts choose."""
+
+    @property
+    def pooler(self) -> Pooler:
+        """Its pooler."""
+
+    @property
+    def head(self) -> Head:
+        """Its head."""
+
+    @property
+    def prompts(self) -> Sequence[object]:
+        """Its prompts, one or several, also where none is written."""
+
+
 class Transform(Component):
     """Affine map of sentence vectors that is computed after training, not trained."""
 
     __slots__ = ()
 
-    def misfits(self, encoder: Any) -> Iterator[str]:
-        """Yield why it cannot be fitted to an encoder, given its recipe, a `sentbed.tools.EncoderRecipe`."""
+    def misfits(self, encoder: EncoderParts) -> Iterator[str]:
+        """Yield why it cannot be fitted to an encoder."""
         return iter(())
 
     @abstractmethod
@@ -95,8 +119,33 @@ class Head:
             )
 
 
-class PlacedEncoder:
-    """Encoder on an engine's device: backbone, pooler and head."""
+class SharedWork:
+    """What a placed encoder has if it does work once that several texts or several encoders have in common."""
+
+    shares_prefix: bool = False
+    """Whether `encode` accepts a batch with a `prefix`."""
+    twin: Path | None = None
+    """A saved encoder on the same built backbone with the same weights, whose files `save` may link."""
+
+    def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
+        """Return an encoder that concatenates its own vectors and those of `others` along the width.
+
+        All were assembled from the same built backbone, which is run once. Each vector is bit-identical to
+        that from the encoder's own `encode`; return None if that cannot be guaranteed.
+        """
+        return None
+
+    def fingerprints(self) -> Sequence[str | None] | None:
+        """Return the fingerprints of the encoders joined by `beside`; if None, each encoder is asked."""
+        return None
+
+
+class PlacedEncoder(SharedWork):
+    """Encoder on an engine's device: backbone, pooler and head.
+
+    `width`, `encode`, `transformed` and `save` are the least; `encode_tokens` is for poolers of token vectors.
+    `SharedWork` is for engines that share work.
+    """
 
     width: int
     """Dimension of a sentence vector."""
@@ -107,10 +156,6 @@ class PlacedEncoder:
     """Number of its parameters, and of those that training changes; None where the engine does not count."""
     fitted_on: Mapping[str, Any] | None = None
     """What the head's transform was fitted on; None if it is not fitted."""
-    twin: Path | None = None
-    """A saved encoder on the same built backbone with the same weights, whose files `save` may link."""
-    shares_prefix: bool = False
-    """Whether `encode` accepts a batch with a `prefix`."""
     asynchronous: bool = False
     """Whether `encode_batches` leaves the host free: texts are then tokenised ahead in a thread."""
     module: Module = None
@@ -164,18 +209,6 @@ class PlacedEncoder:
         Vectors may be finite all the same: an attention kernel may take NaN for no weight at all. None means
         that there is none, or that the engine does not look.
         """
-        return None
-
-    def beside(self, others: Sequence[PlacedEncoder]) -> PlacedEncoder | None:
-        """Return an encoder that concatenates its own vectors and those of `others` along the width.
-
-        All were assembled from the same built backbone, which is run once. Each vector is bit-identical to
-        that from the encoder's own `encode`; return None if that cannot be guaranteed.
-        """
-        return None
-
-    def fingerprints(self) -> Sequence[str | None] | None:
-        """Return the fingerprints of the encoders joined by `beside`; if None, each encoder is asked."""
         return None
 
     def transformed(

@@ -263,27 +263,13 @@ def _padded_fields(
     return fields
 
 
-class Tokenizer:
-    """Text -> token ids, in bulk."""
-
-    @property
-    def pad_id(self) -> int:
-        """Id of the padding token."""
-        raise NotImplementedError
+class TokenizerForPrompts:
+    """What a tokenizer has for prompts besides `encode`: `truncate`, and the rest if its backbone says so."""
 
     @property
     def mask_token(self) -> str | None:
         """The mask token as a string, or None if the vocabulary has none."""
         return None
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Hash of everything that determines a text's ids, or None if unknown. See `PlacedEncoder`."""
-        return None
-
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
-        """Tokenise with special tokens, truncating to `max_length` tokens."""
-        raise NotImplementedError
 
     def shareable(self, ids: NDArray[np.int32]) -> int:
         """Return how many of a text's first ids may be a shared prefix: those before a placeholder."""
@@ -312,6 +298,27 @@ class Tokenizer:
 
         The result is a prefix of the text; no character is split.
         """
+        raise NotImplementedError
+
+
+class Tokenizer(TokenizerForPrompts):
+    """Text -> token ids, in bulk: what it must have, and a fingerprint for the store of vectors.
+
+    With prompts, `TokenizerForPrompts` has what serves them.
+    """
+
+    @property
+    def pad_id(self) -> int:
+        """Id of the padding token."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Hash of everything that determines a text's ids, or None if unknown. See `PlacedEncoder`."""
+        return None
+
+    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        """Tokenise with special tokens, truncating to `max_length` tokens."""
         raise NotImplementedError
 
 

@@ -49,18 +49,18 @@ def _distinct(values: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 def _in_common(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     """Return what all sets have, or None if one is not known."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    sets = [value for value in values if value is not None]
+    if len(sets) < len(values):
         return None
-    return known[0].intersection(*known)
+    return sets[0].intersection(*sets)
 
 
 def _united(values: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
     """Return what any set has, or None for everything."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    sets = [value for value in values if value is not None]
+    if len(sets) < len(values):
         return None
-    return known[0].union(*known)
+    return sets[0].union(*sets)
 
 
 def _unset(values: Sequence[Any]) -> None:

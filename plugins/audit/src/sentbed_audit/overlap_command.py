@@ -93,7 +93,7 @@ def overlap(
         )
     evaluators = []
     for recipe in recipes:
-        evaluators += [entry.with_ for entry in recipe.evaluate]
+        evaluators += [entry.evaluator for entry in recipe.evaluate]
     result = Overlap(evaluators, texts, near)
 
     tables = [counts_table(result)]

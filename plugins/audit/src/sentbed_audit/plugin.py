@@ -57,7 +57,7 @@ def report_sections(run: Run, data: ReportData) -> Sequence[ReportSection]:
     from sentbed_audit.clean.clean_section import clean_section
     from sentbed_audit.clean.overlap import Overlap, Training
 
-    evaluators = [entry.with_ for entry in run.recipe.evaluate]
+    evaluators = [entry.evaluator for entry in run.recipe.evaluate]
     overlap = Overlap(evaluators, Training.of([run.recipe], ()), table.near)
     # Scores of a resumed run come from its state, which has no items.
     scores = attach_items(run.directory, data.scores)

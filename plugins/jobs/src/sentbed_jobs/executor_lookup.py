@@ -18,13 +18,13 @@ def executor_of(
 
     Raises `RunError` if there is no such executor or it has no such option.
     """
-    table = {"use": name}
+    fields = {}
     for option, value in options.items():
         if value is not None:
-            table[option] = value
+            fields[option] = value
 
     try:
-        executor: Executor = component_of(Executor, table, plugins)
+        executor = component_of(Executor, fields, plugins, use=name)
     except RecipeError as error:
         messages = [
             f"the executor `{name}`: {problem.message}" for problem in error.problems

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 from attrs.validators import ge, gt, optional
 from sentbed import ModelError
-from sentbed.protocols import BuiltBackbone, ComponentTraits, Transform
+from sentbed.protocols import BuiltBackbone, ComponentTraits, EncoderParts, Transform
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +42,7 @@ class EmbedFilter(Transform):
     reduce: bool = True
     """Whether vectors have d / tau values; otherwise they are projected and stay d wide."""
 
-    def misfits(self, encoder: Any) -> Iterator[str]:
+    def misfits(self, encoder: EncoderParts) -> Iterator[str]:
         """Yield that the backbone has no output embedding, or that vectors are no states of it."""
         if not all(backbone.traits.predicts for backbone in encoder.backbones):
             yield (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 from attrs.validators import ge, optional
@@ -15,6 +15,7 @@ from sentbed.protocols import (
     ComponentTraits,
     Dataset,
     DataSource,
+    EncoderParts,
     Transform,
 )
 from sentbed_common import whitening_of
@@ -54,7 +55,7 @@ class Whitening(Transform):
                 "`pairs`"
             )
 
-    def misfits(self, encoder: Any) -> Iterator[str]:
+    def misfits(self, encoder: EncoderParts) -> Iterator[str]:
         """Yield that the encoder has several prompts, or vectors that are too narrow."""
         if len(encoder.prompts) > 1:
             yield (

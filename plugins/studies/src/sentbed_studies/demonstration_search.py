@@ -96,7 +96,9 @@ def search(
     name = config.encoder or recipe.main_encoder
     prompts = _prompts(recipe.encoders[name], config)
     store = VectorCache(say=say) if recipe.run.cache else None
-    prepared = returned(config.with_.prepare(), Preparation, config.with_, "prepare")
+    prepared = returned(
+        config.evaluator.prepare(), Preparation, config.evaluator, "prepare"
+    )
     encoder = build_encoder(recipe, name)
     journal = _Journal.open(directory / JOURNAL, _digests(recipe, plugins, encoder))
     taken_over = sum(template in journal.lines for template in prompts)
@@ -120,7 +122,7 @@ def search(
                 # Under another prompt they have other vectors.
                 prompted.fit_transform()
             evaluation = prompted.evaluate(
-                config.with_, name, store=store, plugins=plugins, prepared=prepared
+                config.evaluator, name, store=store, plugins=plugins, prepared=prepared
             )
             journal.add(index, template, evaluation, monotonic() - before)
             say(f"{place}  {evaluation.primary:.2f}")
@@ -206,7 +208,7 @@ def _ranking(
         raise RunError(
             "no candidate has a score; look at the candidates, and at the encoder's weights and precision"
         )
-    return Ranking(config.with_.name, baseline, tuple(ranked))
+    return Ranking(config.evaluator.name, baseline, tuple(ranked))
 
 
 def _manifest(recipe: Recipe, plugins: Plugins, encoder: Encoder) -> dict[str, Any]:

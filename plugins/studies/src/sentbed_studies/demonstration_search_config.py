@@ -36,7 +36,7 @@ class Search(RecipeTable):
         "use `sentbed search` first, then run the `resolved.toml` that it writes"
     )
 
-    with_: Evaluator = attrs.field(metadata={"key": "with"})
+    evaluator: Evaluator = attrs.field(metadata={"key": "with"})
     """Evaluator whose primary score ranks the candidates; must use development data, never a test set."""
     candidates: FilePath = attrs.field(
         default=FilePath("pkg:sentbed_studies/demonstrations.tsv")
@@ -62,10 +62,12 @@ class Search(RecipeTable):
                 ("encoder",),
                 f"the recipe has several encoders ({names}); say which one with `encoder`",
             )
-        if not self.with_.traits.development:
+        if not self.evaluator.traits.development:
             yield (
                 ("with",),
-                problem_of_test_data("a search chooses what scores best", self.with_),
+                problem_of_test_data(
+                    "a search chooses what scores best", self.evaluator
+                ),
             )
         searched = recipe.encoders.get(self.encoder or recipe.main_encoder)
         if searched is None or not look:

@@ -69,7 +69,7 @@ def _added(runs: Sequence[KeptRun]) -> Iterator[str]:
 
 def _names(evaluations: Iterable[EvaluationKey]) -> str:
     names = dict.fromkeys(
-        f"`{evaluation.entry.with_.name}`" for evaluation in evaluations
+        f"`{evaluation.entry.evaluator.name}`" for evaluation in evaluations
     )
     return ", ".join(names)
 
@@ -134,7 +134,7 @@ def _as_written(evaluation: Content) -> str:
 def _as_content(evaluation: Content) -> Content:
     # The fields of the evaluator alone: differences begin with the name of a field.
     return {
-        "recipe": evaluation["evaluation"]["fields"]["with_"],
+        "recipe": evaluation["evaluation"]["fields"]["evaluator"],
         "more": [],
         "code": evaluation["code"],
     }

@@ -35,7 +35,7 @@ def sampled(
         PluginError: if the sampler returns anything but cells that have not been chosen.
     """
     names, cells = study.names, points(study)
-    sampler = sampling.with_
+    sampler = sampling.sampler
     batch = sampling.batch if sampler.learns else sampling.cells
     scores: dict[int, float | None] = {}
     while len(scores) < sampling.cells:
@@ -60,7 +60,7 @@ def _chosen(
     count: int,
 ) -> list[int]:
     """Return the cells that the sampler chooses after those of `scores`."""
-    sampler = sampling.with_
+    sampler = sampling.sampler
     chosen = list(sampler.choose(cells, scores, count, sampling.seed))
     free = set(range(len(cells))) - set(scores)
     if len(chosen) != count or len(free.intersection(chosen)) != count:

@@ -11,7 +11,7 @@ from sentbed.protocols import CellSampler
 class Sampling:
     """`[study.sampler]`: a sampler, and how many cells it chooses."""
 
-    with_: CellSampler = attrs.field(metadata={"inline": True, "key": "use"})
+    sampler: CellSampler = attrs.field(metadata={"inline": True, "key": "use"})
     """Name of the sampler, such as `random` or `tpe`, whose fields are keys of the same table; see
     `sentbed show sampler NAME`."""
     cells: int = attrs.field(validator=ge(1))

@@ -283,7 +283,7 @@ def _evaluators_at_end(cells: Iterable[Cell]) -> list[Evaluator]:
     for cell in cells:
         for entry in cell.recipe.evaluate:
             if "end" in entry.at:
-                evaluators[repr(entry.with_)] = entry.with_
+                evaluators[repr(entry.evaluator)] = entry.evaluator
     return list(evaluators.values())
 
 

@@ -118,6 +118,6 @@ class StudyTable(RecipeTable):
             return "stop"
         return (
             "sampler"
-            if self.sampler is not None and self.sampler.with_.learns
+            if self.sampler is not None and self.sampler.sampler.learns
             else None
         )

@@ -234,8 +234,8 @@ def _description(study: Study) -> Iterator[str]:
     """Yield what the study varies, leaves out and stops."""
     sampling = study.table.sampler
     if sampling is not None:
-        line = f"  cells: sampled by {sampling.with_.name}, seed {sampling.seed}"
-        if sampling.with_.learns:
+        line = f"  cells: sampled by {sampling.sampler.name}, seed {sampling.seed}"
+        if sampling.sampler.learns:
             line += f", {count(sampling.batch, 'cell')} at a time with seed {study.seeds[0]}"
         yield line
     for axis in study.axes:

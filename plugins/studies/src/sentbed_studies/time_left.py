@@ -419,7 +419,9 @@ class _Plans:
         """Yield the seconds of an evaluation; nothing if they are unknown, which is a problem."""
         seconds = self.planner.evaluation(recipe, entry, name)
         if isinstance(seconds, str):
-            self.problems[f"evaluations with `{entry.with_.name}`: {seconds}"] = None
+            self.problems[f"evaluations with `{entry.evaluator.name}`: {seconds}"] = (
+                None
+            )
         else:
             yield seconds
 
@@ -428,7 +430,7 @@ class _Plans:
         # Encoders are equal if they are of equal files or equal seeds.
         encoder = recipe.encoders[name]
         seed = None if encoder.backbone.traits.from_files else recipe.run.seed
-        key = repr((encoder, entry.with_, recipe.runtime, seed))
+        key = repr((encoder, entry.evaluator, recipe.runtime, seed))
         is_new = key not in self._evaluated
         self._evaluated.add(key)
         return is_new

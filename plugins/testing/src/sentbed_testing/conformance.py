@@ -189,6 +189,11 @@ def component_rules(
         what = f"`skip` names `{unknown[0]}`, and a {kind} has no such rule"
         fix = f"name one of {', '.join(rules)}"
         raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
+    for rule, reason in skip.items():
+        if not reason.strip():
+            what = f"the rule `{rule}` is left out without a reason"
+            fix = "say in `skip` why it does not apply to this component"
+            raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
     runs = {
         name: partial(_run, name, rules, subject, skip, awaited.get(name, {}))
         for name in rules
@@ -199,7 +204,7 @@ def component_rules(
         for name in modules[module].RULES
         if name not in skip
     ]
-    if kind_rules:
+    if kind_rules or kind not in MODULES:
         runs[TRIED] = partial(
             _require_tried, subject, [runs[name] for name in kind_rules], skip
         )
@@ -213,6 +218,10 @@ def _require_tried(
     __tracebackhide__ = True
     if TRIED in skip:
         raise NotRunError(skip[TRIED])
+    if not kind_rules:
+        raise NotRunError(
+            f"the kit knows no rule of the kind `{subject.kind}`; test what it does in a test of your own"
+        )
     reasons = []
     for run in kind_rules:
         try:

@@ -44,11 +44,20 @@ from sentbed_testing.engine_steps import (
     check_moving_average,
     check_steps,
 )
-from sentbed_testing.engine_transforms import check_transform
+from sentbed_testing.engine_transforms import HEAD, check_transform
 
 Check: TypeAlias = Callable[[], None]
 
 DROPOUT = 0.1
+LAYERS = Head(
+    hidden=(24,),
+    activation="gelu",
+    projection=16,
+    bias=True,
+    dimensions=9,
+    normalize=True,
+)
+"""Head of one case: everything but a transform."""
 EACH_PART = (("backbone",), ("loss",))
 
 
@@ -63,8 +72,8 @@ def engine_suite(
     """Yield (id, check) for an engine's whole contract; a check raises `AssertionError`.
 
     Engines are built when the first check is called, and shared by all. Of a runtime whose traits have
-    `untrainable`, only `describe`, `encode`, `transform` and `saved` are yielded, with cases that fit its
-    `misfits`. What is tried with what:
+    `untrainable`, only `describe`, `encode`, `transform` and `saved` are yielded. All cases fit its `misfits`:
+    where it takes no head with layers or no transform, there is none. What is tried with what:
 
     - `encode`: every backbone with every pooler that fits, and one with a head;
     - `gradients`: as few cases as bring every two parts together that `groups` names;
@@ -85,7 +94,7 @@ def engine_suite(
             limited, such as `{"pooler": ["mean"]}`; by default all that are installed.
 
     Raises:
-        ValueError: if `parts` has a kind or a name of which there is no case.
+        ValueError: if `parts` has a kind or a name of which there is no case, or no encoder fits the runtime.
     """
     plugins = plugins or load_plugins()
     arguments = dict(tolerances or {})
@@ -117,23 +126,17 @@ def engine_suite(
         for rate in (0.0, DROPOUT)
     )
     first = plain[0]
-    head = Head(
-        hidden=(24,),
-        activation="gelu",
-        projection=16,
-        bias=True,
-        dimensions=9,
-        normalize=True,
-    )
-    headed = attrs.evolve(first, head=head)
+    with_heads = list(filter(fitting, [attrs.evolve(first, head=LAYERS)]))
     yield named_check(check_counters_and_describe, "describe")
-    for case in [*cover(plain, ("backbone", "pooler")), headed]:
+    for case in [*cover(plain, ("backbone", "pooler")), *with_heads]:
         yield named_check(check_encode, "encode", case)
-    yield named_check(check_transform, "transform", first)
-    yield named_check(check_saved, "saved", headed)
+    if fitting(attrs.evolve(first, head=HEAD)):
+        yield named_check(check_transform, "transform", first)
+    for case in with_heads or [first]:
+        yield named_check(check_saved, "saved", case)
     if not _trains(runtime, plugins):
         return
-    for case in [*cover(plain, *groups), headed]:
+    for case in [*cover(plain, *groups), *with_heads]:
         yield named_check(check_loss_and_gradients, "gradients", case)
     for case in cover(plain, ("backbone",)):
         yield named_check(check_grad_cache, "grad-cache", case)
@@ -215,7 +218,7 @@ def _limited(
         ]
     if not candidates:
         raise ValueError(
-            "the parts that `parts` names do not fit together; name others"
+            "no encoder of these parts runs on the runtime; let `parts` name others, or see its `misfits`"
         )
     return list(candidates)
 

@@ -38,17 +38,19 @@ class Mix(Transform):
         return rng.standard_normal(width), rng.standard_normal((width, width // 2))
 
 
+HEAD = Head(projection=18, bias=True, dimensions=7, normalize=True, transform=Mix())
+"""Head of the case of `check_transform`: every part that a head without hidden layers has."""
+
+
 def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     """A fitted transform, and what it is fitted on, are the reference's; saved and loaded they stay.
 
-    The encoder before the fit stays as it is. The case gets a head of its own, with every part that a head
-    without hidden layers has.
+    The encoder before the fit stays as it is. The case gets the head `HEAD`.
     """
     import numpy as np
 
     rule = "transform"
-    head = Head(projection=18, bias=True, dimensions=7, normalize=True, transform=Mix())
-    headed = attrs.evolve(case, head=head)
+    headed = attrs.evolve(case, head=HEAD)
     vectors: dict[str, dict[str, NDArray[np.float32]]] = {}
     for name, engine in (("its", pair.engine), ("theirs", pair.reference)):
         encoder = pair.shared(headed, engine)

@@ -5,22 +5,38 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import attrs
+import click
 from packaging.requirements import Requirement
 from sentbed import API_VERSION, hookspecs
-from sentbed.errors import PluginError, suggest
+from sentbed.errors import PluginError, RecipeError, reason_of, suggest
 from sentbed.kinds import KINDS
-from sentbed.tools import Offer, Plugins, load_plugins
+from sentbed.protocols import ReportData, ReportSection, Run, Score
+from sentbed.tools import (
+    Document,
+    Offer,
+    Plugins,
+    Recipe,
+    describe,
+    load_plugins,
+    resolved_toml,
+    structure,
+    structure_recipe,
+)
 
+from sentbed_testing.component_under_test import NotRunError
 from sentbed_testing.conformance import (
     ConformanceError,
     Failure,
@@ -34,6 +50,18 @@ IMPORT_SECONDS = 0.5
 """Longest processor time that importing a plugin may add to every command of sentbed."""
 TRIES = 3
 """Number of times that a slow import is measured; the shortest counts."""
+MINIMAL: Mapping[str, Any] = MappingProxyType(
+    {
+        "schema": 1,
+        "run": {"name": "example"},
+        "runtime": {"use": "cpu"},
+        "encoder": {
+            "backbone": {"use": "bert", "init": "random", "vocab_size": 512},
+            "pooler": {"use": "mean"},
+        },
+    }
+)
+"""Recipe to which the tables of a plugin are added."""
 PRIVATE = "sentbed._"
 """Beginning of the names of core's own modules."""
 
@@ -60,18 +88,22 @@ class PluginReport:
     passed: tuple[str, ...]
     components: Mapping[str, Report]
     """`KIND/NAME` -> report of the component."""
+    of_plugin: Mapping[str, str] = attrs.field(factory=dict)
+    """Rule of the plugin -> reason for which it was not run."""
 
     @property
     def not_run(self) -> Mapping[str, str]:
-        """`KIND/NAME: RULE` -> reason for which it was not run."""
-        return {
-            f"{component}: {rule}": reason
-            for component, report in self.components.items()
-            for rule, reason in report.not_run.items()
-        }
+        """Rule, or `KIND/NAME: RULE` -> reason for which it was not run."""
+        reasons = dict(self.of_plugin)
+        for component, report in self.components.items():
+            for rule, reason in report.not_run.items():
+                reasons[f"{component}: {rule}"] = reason
+        return reasons
 
     def __str__(self) -> str:
         lines = [f"{self.name}: passed: {', '.join(self.passed)}"]
+        for rule, reason in self.of_plugin.items():
+            lines.append(f"{self.name}: not run: {rule}: {reason}")
         for component, report in self.components.items():
             lines += [f"{component}: {line}" for line in str(report).splitlines()]
         return "\n".join(lines)
@@ -87,6 +119,32 @@ class _Plugin:
     """What its entry point names."""
     offers: Mapping[str, Offer]
     """`KIND/NAME` -> what it offers."""
+    plugins: Plugins
+    """All that is installed."""
+    examples: Mapping[str, Fields]
+    """`KIND/NAME` -> fields to test with."""
+
+    def offered(self, kind: str) -> Iterator[tuple[str, Any]]:
+        """Yield name and value of each command, or each table, that can be imported."""
+        for at, offer in self.offers.items():
+            if at.startswith(f"{kind}/"):
+                # What cannot be imported breaks the rule `offers`.
+                with suppress(PluginError):
+                    yield offer.name, offer.value
+
+    def recipe(self) -> Recipe:
+        """Return a minimal recipe with its tables. Raises `NotRunError` if one cannot be made here."""
+        table: dict[str, Any] = dict(MINIMAL)
+        for name, _ in self.offered("table"):
+            table[name] = dict(self.examples.get(f"table/{name}", {}))
+        try:
+            return structure_recipe(
+                Document(table), self.plugins, Path.cwd(), look=False
+            )
+        except RecipeError as error:
+            raise NotRunError(
+                f"no recipe can be made with it: {error.problems[0].message}"
+            ) from error
 
     @property
     def module(self) -> str:
@@ -149,6 +207,7 @@ def check_plugin(
     passed: list[str] = []
     failures: list[Failure] = []
     reports: dict[str, Report] = {}
+    not_run: dict[str, str] = {}
     for info in infos:
         if info.status != "loaded":
             place = f" @ {info.place}" if info.place else ""
@@ -162,11 +221,17 @@ def check_plugin(
             )
             continue
         offers = {
-            f"{offer.kind}/{offer.name}": offer for offer in _offers(plugins, info)
+            f"{offer.kind.removeprefix('recipe ')}/{offer.name}": offer
+            for offer in _offers(plugins, info)
         }
-        plugin = _Plugin(info, plugins.manager.get_plugin(info.key), offers)
+        value = plugins.manager.get_plugin(info.key)
+        plugin = _Plugin(info, value, offers, plugins, dict(examples))
         for rule, findings in RULES.items():
-            broken = [Failure(rule, what, fix) for what, fix in findings(plugin)]
+            try:
+                broken = [Failure(rule, what, fix) for what, fix in findings(plugin)]
+            except NotRunError as reason:
+                not_run[rule] = str(reason)
+                continue
             failures += broken
             if not broken:
                 passed.append(rule)
@@ -197,7 +262,10 @@ def check_plugin(
     if failures:
         raise ConformanceError(title, tuple(failures))
     return PluginReport(
-        name, ("loads", *dict.fromkeys(passed)), MappingProxyType(reports)
+        name,
+        ("loads", *dict.fromkeys(passed)),
+        MappingProxyType(reports),
+        MappingProxyType(not_run),
     )
 
 
@@ -317,6 +385,130 @@ def private(plugin: _Plugin) -> Findings:
                     )
 
 
+def commands(plugin: _Plugin) -> Findings:
+    """`--help` of each command works, and says what the command does."""
+    for name, command in plugin.offered("command"):
+        yield from _help(name, command)
+
+
+def _help(words: str, command: click.Command) -> Findings:
+    from click.testing import CliRunner
+
+    result = CliRunner().invoke(command, ["--help"], prog_name=f"sentbed {words}")
+    if result.exit_code != 0:
+        reason = result.output.strip() or repr(result.exception)
+        yield (
+            f"`sentbed {words} --help` ends with {result.exit_code}: {reason:.200}",
+            "let the command be made without arguments, and import in its function what it needs",
+        )
+    elif not (command.help or "").strip():
+        yield (
+            f"`sentbed {words} --help` does not say what the command does",
+            "write a docstring under its function",
+        )
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _help(f"{words} {name}", below)
+
+
+def tables(plugin: _Plugin) -> Findings:
+    """Each recipe table can be made, and judges a minimal recipe in sentences."""
+    for name, cls in plugin.offered("table"):
+        example = dict(plugin.examples.get(f"table/{name}", {}))
+        _, problems = structure(
+            example,
+            cls,
+            Document({name: example}),
+            plugin.plugins,
+            Path.cwd(),
+            ((), (name,)),
+            check=False,
+        )
+        for problem in problems:
+            yield (
+                f"`[{name}]` with {example or 'no keys'}: {problem.message}",
+                f'give keys: `check_plugin(..., examples={{"table/{name}": {{...}}}})`',
+            )
+        if problems:
+            return
+    recipe = plugin.recipe()
+    for name, table in recipe.tables.items():
+        fix = "yield (path below the table, a sentence that ends in what to do), and raise nothing"
+        try:
+            problems_of_table = list(table.problems(recipe, plugin.plugins, look=False))
+        except Exception as error:  # noqa: BLE001 - this is what is looked for
+            yield f"`problems` of `[{name}]` raises {reason_of(error)}", fix
+            continue
+        for entry in problems_of_table:
+            match entry:
+                case (tuple(), str()):
+                    continue
+            yield f"`problems` of `[{name}]` yields {entry!r:.100}", fix
+
+
+def sections(plugin: _Plugin) -> Findings:
+    """`report_sections` gives tables that a report can hold, of a run with scores and of one without."""
+    if "report_sections" not in plugin.info.hooks:
+        return
+    recipe = plugin.recipe()
+    others = plugin.plugins.manager.get_plugins() - {plugin.value}
+    hook = plugin.plugins.manager.subset_hook_caller("report_sections", others)
+    facts = describe(plugin.plugins, None)
+    score = Score("example", "spearman", 50.0, {"encoder": {}, "evaluator": {}})
+    for scores in ((), (attrs.evolve(score, encoder="encoder", evaluator="example"),)):
+        data = ReportData(
+            "example",
+            "finished" if scores else "failed",
+            None if scores else "it was interrupted",
+            "2026-01-01T12:00:00+00:00",
+            60.0,
+            resolved_toml(recipe),
+            facts,
+            scores,
+        )
+        with TemporaryDirectory() as directory:
+            run = Run("example", Path(directory), recipe, facts)
+            try:
+                (returned,) = hook(run=run, data=data) or ((),)
+            except Exception as error:  # noqa: BLE001 - this is what is looked for
+                yield (
+                    f"`report_sections` raises {reason_of(error)} for a run that {data.status}",
+                    "a run may end before it has scores; return no section then",
+                )
+                continue
+        yield from _fits_in_report(returned)
+
+
+def _fits_in_report(returned: Any) -> Findings:
+    for section in returned:
+        if not isinstance(section, ReportSection):
+            yield (
+                f"`report_sections` returns {section!r:.100}",
+                "return several `sentbed.protocols.ReportSection`",
+            )
+            continue
+        if not re.fullmatch("[A-Za-z0-9-]+", section.key):
+            yield (
+                f"a report section has the key {section.key!r}",
+                "take letters, digits and `-`",
+            )
+        for row in section.rows:
+            if len(row) != len(section.columns):
+                yield (
+                    f"a row of the report section `{section.key}` has {len(row)} values for "
+                    f"{len(section.columns)} columns",
+                    "give one value for each column",
+                )
+                break
+
+
 RULES: Mapping[str, Callable[[_Plugin], Findings]] = MappingProxyType(
-    {"api": api, "hooks": hooks, "imports": imports, "private": private}
+    {
+        "api": api,
+        "hooks": hooks,
+        "imports": imports,
+        "private": private,
+        "commands": commands,
+        "tables": tables,
+        "sections": sections,
+    }
 )

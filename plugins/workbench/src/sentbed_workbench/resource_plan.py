@@ -93,7 +93,7 @@ class Planner:
         device = self._device(recipe)
         encoder = self._encoders(recipe, device)[name]
         texts = self._once(
-            ("evaluation", entry.with_), lambda: evaluation_texts(entry.with_)
+            ("evaluation", entry.evaluator), lambda: evaluation_texts(entry.evaluator)
         )
         self._note(texts)
         problem = texts.problem or encoder.problem or device.problem

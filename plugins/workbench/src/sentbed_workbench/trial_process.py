@@ -209,7 +209,7 @@ def _scores(task: Task, encoders: Mapping[str, Any]) -> dict[str, float]:
     scores = {}
     left = task.scored_texts
     for number, entry in enumerate(task.recipe.evaluate):
-        prepared = entry.with_.prepare()
+        prepared = entry.evaluator.prepare()
         if not isinstance(prepared, Prepared) or prepared.size > left:
             continue
         left -= prepared.size
@@ -218,7 +218,7 @@ def _scores(task: Task, encoders: Mapping[str, Any]) -> dict[str, float]:
         if entry.second is not None:
             second = entry.second, encoders[entry.second]
         evaluation = encoders[name].evaluate(
-            entry.with_, name, second, prepared=prepared
+            entry.evaluator, name, second, prepared=prepared
         )
         for score in evaluation.scores:
             if score.items is not None and score.items.statistic in CORRELATIONS:

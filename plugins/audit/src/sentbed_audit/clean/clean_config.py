@@ -34,7 +34,7 @@ class Clean(RecipeTable):
     def problems(
         self, recipe: Any, plugins: Any, look: bool
     ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Yield files that do not exist, problems of data components, and that there is nothing to look in."""
+        """Yield files that do not exist, and that there is nothing to look in."""
         if not self.training and not self.data and not (self.stages and recipe.stage):
             yield (), "there are no training texts; name files in `training`"
         if not look:
@@ -47,6 +47,3 @@ class Clean(RecipeTable):
                 continue
             if not place.is_file():
                 yield ("training", number), f"`{path}` is no file; name files"
-        for number, source in enumerate(self.data):
-            for problem in source.check():
-                yield ("data", number), problem
