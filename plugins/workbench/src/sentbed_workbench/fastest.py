@@ -51,8 +51,8 @@ class Fastest(Runtime):
     """Texts that each encoder encodes in a round: distinct ones of all lengths, from the shortest to the
     longest."""
     rounds: int = attrs.field(default=5, validator=ge(1))
-    """Timed rounds, in which the candidates take turns. The best round counts, as other work on a machine only
-    costs time; whoever is less than half as fast as another has no further one."""
+    """Timed rounds, in which the candidates take turns. The best one counts, as other work on a machine only
+    costs time."""
     seconds: float = attrs.field(default=60.0, validator=gt(0))
     """Seconds that a candidate has to start and encode the texts for the first time, and seconds after which
     no further round begins, for each candidate. Scores, where they are compared, may take ten times that."""

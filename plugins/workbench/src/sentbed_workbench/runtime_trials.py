@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -18,9 +19,6 @@ from sentbed_workbench.trial_process import Task, TrialError, TrialProcess
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-HOPELESS = 2.0
-"""A candidate that takes so many times as long as the fastest has no further rounds."""
 
 SCORING = 10
 """Scores may take so many times `seconds`, as they are of more texts than a round."""
@@ -40,8 +38,8 @@ class Trial:
     """Seconds until it had encoded all texts once, with its start."""
     seconds: list[float] = attrs.field(factory=list)
     """Of each timed round."""
-    least_cosine: float | None = None
-    least_length_ratio: float | None = None
+    least_cosine: float = 1.0
+    least_length_ratio: float = 1.0
     """Of a text's vector and the reference's, the shorter over the longer, over all texts and rounds."""
     score_difference: float | None = None
     """Largest difference of a score from the reference's; None if none was compared."""
@@ -64,14 +62,15 @@ class Trial:
                     f"its vectors have the shape {of_encoder.shape}, those of the reference {right.shape}"
                 )
             cosine, ratio = agreement(of_encoder, right)
-            self.least_cosine = _least(cosine, self.least_cosine)
-            self.least_length_ratio = _least(ratio, self.least_length_ratio)
-        # Also true if a vector has NaN.
-        if self.least_cosine is not None and not self.least_cosine >= least:
+            if math.isnan(cosine):
+                raise TrialError("its vectors have NaN or infinity")
+            self.least_cosine = min(cosine, self.least_cosine)
+            self.least_length_ratio = min(ratio, self.least_length_ratio)
+        if self.least_cosine < least:
             raise TrialError(
                 f"the least cosine to the reference is {self.least_cosine:.4f}, expected {least:g} or more"
             )
-        if self.least_length_ratio is not None and not self.least_length_ratio >= least:
+        if self.least_length_ratio < least:
             raise TrialError(
                 f"of a vector and the reference's, the shorter has {self.least_length_ratio:.4f} of the "
                 f"other's length, expected {least:g} or more"
@@ -79,26 +78,20 @@ class Trial:
 
     def facts(self, texts: int) -> dict[str, Any]:
         """Return what the manifest says of it."""
-        speed = None
-        if self.seconds:
-            speed = texts / self.best
-        return {
+        facts: dict[str, Any] = {
             "runtime": dict(self.settings),
-            "texts_per_second": speed,
-            "rounds": len(self.seconds),
-            "start_seconds": self.start_seconds,
-            "least_cosine": self.least_cosine,
-            "least_length_ratio": self.least_length_ratio,
-            "score_difference": self.score_difference,
             "dropped": self.dropped,
+            "rounds": len(self.seconds),
         }
-
-
-def _least(number: float, least_so_far: float | None) -> float:
-    """Return the less of two numbers, or NaN if the first one is."""
-    if least_so_far is None or not number >= least_so_far:
-        return number
-    return least_so_far
+        if self.start_seconds is not None:
+            facts["start_seconds"] = self.start_seconds
+            facts["least_cosine"] = self.least_cosine
+            facts["least_length_ratio"] = self.least_length_ratio
+        if self.seconds:
+            facts["texts_per_second"] = texts / self.best
+        if self.score_difference is not None:
+            facts["score_difference"] = self.score_difference
+        return facts
 
 
 def agreement(
@@ -106,7 +99,7 @@ def agreement(
 ) -> tuple[float, float]:
     """Return the least cosine of two lists of vectors, and the least ratio of their lengths, at most 1.
 
-    Where both vectors are 0, both are 1; NaN if a number is not finite.
+    Where both vectors are 0, both are 1; both are NaN if a number is not finite.
     """
     import numpy as np
 
@@ -251,6 +244,7 @@ class Comparison:
             task = Task(recipe, self.texts, self.settings.scored_texts)
             process = self.processes.enter_context(closing(TrialProcess(task)))
             vectors = process.encode(self.settings.seconds).vectors
+            trial.start_seconds = time.perf_counter() - start
             if trial is self.reference:
                 self.expected = vectors
             trial.require_near(vectors, self.expected, self.settings.least_cosine)
@@ -258,16 +252,15 @@ class Comparison:
             trial.dropped = str(error)
             return
         trial.process = process
-        trial.start_seconds = time.perf_counter() - start
 
     def time(self, trials: Sequence[Trial]) -> None:
-        """Have the candidates encode in turn, each in every round while it may become the fastest."""
+        """Have the candidates encode in turn, a round in one order and the next in the other."""
         running = [trial for trial in trials if trial.process is not None]
         end = time.perf_counter() + self.settings.seconds * len(running)
         for _ in range(self.settings.rounds):
             for trial in running:
                 self._time(trial)
-            running = _with_prospects(running)
+            running = [trial for trial in reversed(running) if not trial.dropped]
             if time.perf_counter() > end:
                 return
 
@@ -332,13 +325,6 @@ def _require_fit(runtime: Runtime, recipe: Recipe) -> None:
     for encoder in recipe.encoders.values():
         for message in runtime_misfits(runtime, encoder):
             raise TrialError(message)
-
-
-def _with_prospects(running: Sequence[Trial]) -> list[Trial]:
-    """Return the candidates that may still become the fastest, in the opposite order."""
-    left = [trial for trial in running if not trial.dropped]
-    best = min((trial.best for trial in left), default=0.0)
-    return [trial for trial in reversed(left) if trial.best <= HOPELESS * best]
 
 
 def _reasons(trials: Sequence[Trial]) -> str:
