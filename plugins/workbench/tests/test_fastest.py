@@ -13,8 +13,7 @@ from planted_runtimes import WORDS, Order, Planted
 from sentbed import RecipeError, RunError, RuntimeUnavailableError, run
 from sentbed.protocols import EncodingWork, Runtime
 from sentbed.tools import Evaluate, Plugins, Recipe, check, load_plugins
-from sentbed_workbench.fastest import Fastest
-from sentbed_workbench.runtime_trials import agreement, sample_of_lengths
+from sentbed_workbench.fastest import Fastest, agreement, sample_of_lengths
 
 SLOW = Planted(seconds=0.03)
 """A right engine that any wrong one is faster than."""
@@ -142,9 +141,7 @@ def test_a_run_takes_it_and_its_manifest_has_the_figures(
 def test_without_candidates_the_variants_of_installed_runtimes_are_tried(
     recipe: Recipe, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "sentbed_workbench.runtime_trials.load_plugins", lambda: plugins
-    )
+    monkeypatch.setattr("sentbed_workbench.fastest.load_plugins", lambda: plugins)
     facts = choice(fastest(threads=3), recipe)
 
     assert [row["runtime"]["use"] for row in facts["candidates"]] == ["toy"]
@@ -161,7 +158,7 @@ def test_what_cannot_be_a_candidate_is_a_problem() -> None:
     problems = list(fastest(Fastest(), spread, SLOW).check())
 
     assert [problem.partition(";")[0] for problem in problems] == [
-        "`fastest` is no candidate of itself",
+        "the candidate `fastest` chooses another one itself",
         "the candidate `cpu` has 2 processes, and each is tried in one",
     ]
 
