@@ -38,7 +38,7 @@ def recipe(recipe_of: Callable[..., Recipe]) -> Recipe:
 
 def choice(runtime: Fastest, recipe: Recipe) -> Mapping[str, Any]:
     """Return what the manifest says of a choice."""
-    work = EncodingWork(recipe, lambda: {"encoder": WORDS})
+    work = EncodingWork(recipe, lambda: {"encoder": WORDS}, print)
     return runtime.chosen(work).facts
 
 
@@ -118,7 +118,7 @@ def test_what_leaves_no_choice_is_an_error(
 
 def test_evaluations_without_texts_are_an_error(recipe: Recipe) -> None:
     with pytest.raises(RunError, match="give no texts to time runtimes on"):
-        fastest(SLOW).chosen(EncodingWork(recipe, dict))
+        fastest(SLOW).chosen(EncodingWork(recipe, dict, print))
 
 
 def test_a_run_takes_it_and_its_manifest_has_the_figures(

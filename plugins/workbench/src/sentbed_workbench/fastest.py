@@ -116,6 +116,9 @@ class Fastest(Runtime):
         for place, trial in enumerate(trials):
             if trial.runtime == reference.runtime:
                 trials[place] = reference
+        work.say(
+            f"`fastest` tries {len(trials)} runtimes, which takes a minute or more"
+        )
         with ExitStack() as processes:
             comparison = Comparison(self, work.recipe, samples, reference, processes)
             comparison.start(trials)
@@ -125,10 +128,15 @@ class Fastest(Runtime):
         number = sum(map(len, samples.values()))
         figures = [trial.facts(number) for trial in trials]
         if fastest is None or fastest.runtime is None:
+            reasons = [f"\n  {trial.label}: {trial.dropped}" for trial in trials]
             raise RunError(
                 f"`fastest` has tried {len(trials)} runtimes, and none is left; name a runtime, or other "
-                f"`candidates`:\n{_reasons(trials)}"
+                f"`candidates`:{''.join(reasons)}"
             )
+        work.say(
+            f"`fastest` takes {fastest.label} with {number / fastest.best:,.0f} texts a second; the figures of "
+            "all are in `manifest.json`"
+        )
         facts = {
             "taken": dict(fastest.settings),
             "reference": dict(reference.settings),
@@ -166,6 +174,13 @@ class Trial:
     """Of a text's vector and the reference's, the shorter over the longer, over all texts and rounds."""
     score_difference: float | None = None
     """Largest difference of a score from the reference's; None if none was compared."""
+
+    @property
+    def label(self) -> str:
+        """Name of the runtime, and its precision if it has one."""
+        return " ".join(
+            [self.settings["use"], self.settings.get("precision", "")]
+        ).strip()
 
     @property
     def best(self) -> float:
@@ -407,14 +422,3 @@ def _require_fit(runtime: Runtime, recipe: Recipe) -> None:
     for encoder in recipe.encoders.values():
         for message in runtime_misfits(runtime, encoder):
             raise TrialError(message)
-
-
-def _reasons(trials: Sequence[Trial]) -> str:
-    """Return a line for each candidate: its name, its precision and why it was dropped."""
-    lines = []
-    for trial in trials:
-        name = trial.settings["use"]
-        if "precision" in trial.settings:
-            name += f" {trial.settings['precision']}"
-        lines.append(f"  {name}: {trial.dropped}")
-    return "\n".join(lines)
