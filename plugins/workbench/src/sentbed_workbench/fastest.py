@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SCORING = 10
-"""Scores may take so many times `seconds`, as they are of more texts than a round."""
+PATIENCE = 10
+"""Scores, which are of more texts than a round, may take so many times `seconds`, and so may the start of the
+reference, which may fetch a model."""
 
 
 @attrs.frozen(kw_only=True)
@@ -68,7 +69,8 @@ class Fastest(Runtime):
     costs time."""
     seconds: float = attrs.field(default=60.0, validator=gt(0))
     """Seconds that a candidate has to start and encode the texts for the first time, and seconds after which
-    no further round begins, for each candidate. Scores, where they are compared, may take ten times that."""
+    no further round begins, for each candidate. Scores, where they are compared, may take ten times that, and so may the
+    start of the reference."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Threads of candidates that set none."""
 
@@ -111,8 +113,8 @@ class Fastest(Runtime):
                 "runtime, such as `cpu`"
             )
 
-        reference = _reference(self)
-        trials = [*_trials(self)]
+        reference = self._reference()
+        trials = [*self._trials()]
         for place, trial in enumerate(trials):
             if trial.runtime == reference.runtime:
                 trials[place] = reference
@@ -146,6 +148,35 @@ class Fastest(Runtime):
             "candidates": figures,
         }
         return RuntimeChoice(fastest.runtime, facts)
+
+    def _reference(self) -> Trial:
+        runtime = self.reference
+        if runtime is None:
+            runtime = load_plugins().find("runtime", "cpu").cls()
+        return _trial(runtime, self.threads)
+
+    def _trials(self) -> Iterator[Trial]:
+        """Yield a trial for each candidate; without any, for the variants of every installed runtime."""
+        for runtime in self.candidates:
+            yield _trial(runtime, self.threads)
+        if self.candidates:
+            return
+
+        plugins = load_plugins()
+        for name in plugins.names("runtime"):
+            try:
+                cls = plugins.find("runtime", name).cls
+                if cls.chosen is not Runtime.chosen:
+                    # It chooses another one itself.
+                    continue
+                variants = [_trial(each, self.threads) for each in cls().variants()]
+            except Exception as error:  # noqa: BLE001 - a plugin's fault drops its runtime alone
+                reason = reason_of(error)
+                if not isinstance(error, PluginError):
+                    reason = f"as it comes, it cannot be tried ({reason}); set it in `candidates`"
+                yield Trial({"use": name}, dropped=reason)
+                continue
+            yield from variants
 
     def build(self) -> Engine:
         """Raise an error: an engine is built by what was chosen."""
@@ -262,37 +293,6 @@ def sample_of_lengths(texts: Sequence[str], number: int) -> list[str]:
     return [ordered[place * last // max(1, number - 1)] for place in range(number)]
 
 
-def _reference(settings: Fastest) -> Trial:
-    runtime = settings.reference
-    if runtime is None:
-        runtime = load_plugins().find("runtime", "cpu").cls()
-    return _trial(runtime, settings.threads)
-
-
-def _trials(settings: Fastest) -> Iterator[Trial]:
-    """Yield a trial for each candidate; without any, for the variants of every installed runtime."""
-    for runtime in settings.candidates:
-        yield _trial(runtime, settings.threads)
-    if settings.candidates:
-        return
-
-    plugins = load_plugins()
-    for name in plugins.names("runtime"):
-        try:
-            cls = plugins.find("runtime", name).cls
-            if cls.chosen is not Runtime.chosen:
-                # It chooses another one itself.
-                continue
-            variants = [_trial(each, settings.threads) for each in cls().variants()]
-        except Exception as error:  # noqa: BLE001 - a plugin's fault drops its runtime alone
-            reason = reason_of(error)
-            if not isinstance(error, PluginError):
-                reason = f"as it comes, it cannot be tried ({reason}); set it in `candidates`"
-            yield Trial({"use": name}, dropped=reason)
-            continue
-        yield from variants
-
-
 def _trial(runtime: Runtime, threads: int | None) -> Trial:
     if threads is not None:
         runtime = runtime.with_threads(threads)
@@ -316,7 +316,7 @@ class Comparison:
 
     def start(self, trials: Sequence[Trial]) -> None:
         """Start all processes and compare their first vectors. Raises `RunError` if the reference fails."""
-        self._start(self.reference)
+        self._start(self.reference, PATIENCE * self.settings.seconds)
         if self.reference.dropped:
             raise RunError(
                 f"the reference of `fastest` fails, `{self.reference.settings['use']}`: "
@@ -324,9 +324,9 @@ class Comparison:
             )
         for trial in trials:
             if trial is not self.reference:
-                self._start(trial)
+                self._start(trial, self.settings.seconds)
 
-    def _start(self, trial: Trial) -> None:
+    def _start(self, trial: Trial, seconds: float) -> None:
         runtime = trial.runtime
         if runtime is None:
             return
@@ -336,7 +336,7 @@ class Comparison:
             recipe = attrs.evolve(self.recipe, runtime=runtime)
             task = Task(recipe, self.texts, self.settings.scored_texts)
             process = self.processes.enter_context(closing(TrialProcess(task)))
-            vectors = process.encode(self.settings.seconds).vectors
+            vectors = process.encode(seconds).vectors
             trial.start_seconds = time.perf_counter() - start
             if trial is self.reference:
                 self.expected = vectors
@@ -389,7 +389,7 @@ class Comparison:
         return None
 
     def _require_near_scores(self, trial: Trial) -> None:
-        seconds = SCORING * self.settings.seconds
+        seconds = PATIENCE * self.settings.seconds
         assert self.reference.process is not None
         assert trial.process is not None
         if not self.scores:
