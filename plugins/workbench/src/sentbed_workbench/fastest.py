@@ -69,8 +69,8 @@ class Fastest(Runtime):
     costs time."""
     seconds: float = attrs.field(default=60.0, validator=gt(0))
     """Seconds that a candidate has to start and encode the texts for the first time, and seconds after which
-    no further round begins, for each candidate. Scores, where they are compared, may take ten times that, and so may the
-    start of the reference."""
+    no further round begins, for each candidate. The start of the reference and scores, where they are compared,
+    may take ten times that."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Threads of candidates that set none."""
 
