@@ -345,6 +345,10 @@ class Nowhere(Runtime):
             reason = "`nowhere` only encodes; train with `toy`"
         return RuntimeTraits(untrainable=reason)
 
+    def variants(self) -> Iterator[Any]:
+        """Yield itself, or its name."""
+        yield self.name if self.fault == "variants" else self
+
     def build(self) -> Any:
         """Return an engine that does nothing."""
         methods = dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None)

@@ -496,6 +496,7 @@ OF_KINDS: list[tuple[type[Any], str, str, set[str], str]] = [
         "a second call gives other cells; draw from a generator",
     ),
     (parts.Next, "sampler", "writes", {"repeats"}, "it changes `scores`; make a copy"),
+    (parts.Nowhere, "runtime", "variants", {"variants"}, "has 'nowhere'"),
     (parts.Nowhere, "runtime", "no budget", {"engine"}, "`token_budget` is 0"),
     (parts.Nowhere, "runtime", "no precision", {"engine"}, "at least `precision`"),
     (

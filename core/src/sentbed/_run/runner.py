@@ -274,7 +274,8 @@ def _go(context: RunContext, resumed: State | None) -> None:
 def _chosen_runtime(context: RunContext) -> Runtime:
     """Return the recipe's runtime, or the one that it chooses, and note why in the manifest."""
     recipe = context.recipe
-    work = EncodingWork(recipe, partial(context.evaluations.texts, recipe))
+    texts = partial(context.evaluations.texts, recipe)
+    work = EncodingWork(recipe, texts, context.warn)
     answer = recipe.runtime.chosen(work)
     choice = returned(answer, RuntimeChoice, recipe.runtime, "chosen")
     if choice.facts:

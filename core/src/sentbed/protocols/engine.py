@@ -377,6 +377,8 @@ class EncodingWork:
     """The recipe, a `sentbed.tools.Recipe`; it can be pickled."""
     texts: Callable[[], Mapping[str, Sequence[str]]]
     """Returns the texts of the evaluations by the encoder that reads them, which may be none."""
+    say: Callable[[str], None]
+    """Called with messages for the user, as the choice may take minutes."""
 
 
 @attrs.frozen

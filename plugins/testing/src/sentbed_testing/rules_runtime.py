@@ -1,12 +1,13 @@
-"""Rules of a runtime: it builds an engine, which `engine_suite` tests."""
+"""Rules of a runtime: it has variants, and builds an engine, which `engine_suite` tests."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from sentbed.errors import RuntimeUnavailableError
-from sentbed.protocols import Engine, TrainingEngine
+from sentbed.errors import RuntimeUnavailableError, reason_of
+from sentbed.protocols import Engine, Runtime, TrainingEngine
 
 from sentbed_testing.component_under_test import NotRunError, Subject
 
@@ -58,4 +59,24 @@ def engine(subject: Subject) -> Findings:
             yield f"the counter `{name}` is {value!r}", "give numbers"
 
 
-RULES = {"engine": engine}
+def variants(subject: Subject) -> Findings:
+    """Its variants are runtimes of its name, which another process can be sent."""
+    for variant in subject.ready.variants():
+        name = getattr(variant, "name", None)
+        if not isinstance(variant, Runtime) or name != subject.ready.name:
+            yield (
+                f"`variants()` has {variant!r}",
+                "return the runtime itself in other settings: `attrs.evolve(self, precision=...)`",
+            )
+            return
+        try:
+            pickle.dumps(variant)
+        except Exception as error:  # noqa: BLE001 - a class may refuse it in its own way
+            yield (
+                f"the variant {variant!r} cannot be pickled ({reason_of(error)})",
+                "have fields hold values that can be, in a class of a module",
+            )
+            return
+
+
+RULES = {"variants": variants, "engine": engine}

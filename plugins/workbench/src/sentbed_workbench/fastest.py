@@ -1,13 +1,16 @@
-"""The runtime `fastest`."""
+"""The runtime `fastest`: what it tries, how it is timed, what is dropped, and which one is taken."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs.validators import ge, gt, le, optional
-from sentbed.errors import RuntimeUnavailableError
+from sentbed.errors import PluginError, RunError, RuntimeUnavailableError, reason_of
 from sentbed.protocols import (
     EncodingWork,
     Engine,
@@ -15,6 +18,17 @@ from sentbed.protocols import (
     RuntimeChoice,
     RuntimeTraits,
 )
+from sentbed.tools import Recipe, load_plugins, runtime_misfits, unstructure
+
+from sentbed_workbench.trial_process import Task, TrialError, TrialProcess
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PATIENCE = 10
+"""Scores, which are of more texts than a round, may take so many times `seconds`, and so may the start of the
+reference, which may fetch a model."""
 
 
 @attrs.frozen(kw_only=True)
@@ -51,19 +65,20 @@ class Fastest(Runtime):
     """Texts that each encoder encodes in a round: distinct ones of all lengths, from the shortest to the
     longest."""
     rounds: int = attrs.field(default=5, validator=ge(1))
-    """Timed rounds, in which the candidates take turns. The best round counts, as other work on a machine only
-    costs time; whoever is less than half as fast as another has no further one."""
+    """Timed rounds, in which the candidates take turns. The best one counts, as other work on a machine only
+    costs time."""
     seconds: float = attrs.field(default=60.0, validator=gt(0))
     """Seconds that a candidate has to start and encode the texts for the first time, and seconds after which
-    no further round begins, for each candidate. Scores, where they are compared, may take ten times that."""
+    no further round begins, for each candidate. The start of the reference and scores, where they are compared,
+    may take ten times that."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Threads of candidates that set none."""
 
     def check(self) -> Iterator[str]:
         """Yield a problem for each runtime that cannot be a candidate."""
         for runtime in self._named():
-            if isinstance(runtime, Fastest):
-                yield "`fastest` is no candidate of itself; name another runtime"
+            if type(runtime).chosen is not Runtime.chosen:
+                yield f"the candidate `{runtime.name}` chooses another one itself; name a runtime that encodes"
             elif runtime.traits.processes > 1:
                 yield (
                     f"the candidate `{runtime.name}` has {runtime.traits.processes} processes, and each is "
@@ -87,9 +102,81 @@ class Fastest(Runtime):
         Raises:
             RunError: if the evaluations have no texts, the reference fails, or no candidate is left.
         """
-        from sentbed_workbench.runtime_trials import choose
+        start = time.perf_counter()
+        samples = {}
+        for name, texts in work.texts().items():
+            if texts:
+                samples[name] = sample_of_lengths(texts, self.texts)
+        if not samples:
+            raise RunError(
+                "the recipe's evaluations give no texts to time runtimes on, and `fastest` cannot choose; name a "
+                "runtime, such as `cpu`"
+            )
 
-        return choose(self, work)
+        reference = self._reference()
+        trials = [*self._trials()]
+        for place, trial in enumerate(trials):
+            if trial.runtime == reference.runtime:
+                trials[place] = reference
+        work.say(
+            f"`fastest` tries {len(trials)} runtimes, which takes a minute or more"
+        )
+        with ExitStack() as processes:
+            comparison = Comparison(self, work.recipe, samples, reference, processes)
+            comparison.start(trials)
+            comparison.time(trials)
+            fastest = comparison.first_with_near_scores(trials)
+
+        number = sum(map(len, samples.values()))
+        figures = [trial.facts(number) for trial in trials]
+        if fastest is None or fastest.runtime is None:
+            reasons = [f"\n  {trial.label}: {trial.dropped}" for trial in trials]
+            raise RunError(
+                f"`fastest` has tried {len(trials)} runtimes, and none is left; name a runtime, or other "
+                f"`candidates`:{''.join(reasons)}"
+            )
+        work.say(
+            f"`fastest` takes {fastest.label} with {number / fastest.best:,.0f} texts a second; the figures of "
+            "all are in `manifest.json`"
+        )
+        facts = {
+            "taken": dict(fastest.settings),
+            "reference": dict(reference.settings),
+            "texts": {name: len(sample) for name, sample in samples.items()},
+            "scores": sorted(comparison.scores),
+            "seconds": time.perf_counter() - start,
+            "candidates": figures,
+        }
+        return RuntimeChoice(fastest.runtime, facts)
+
+    def _reference(self) -> Trial:
+        runtime = self.reference
+        if runtime is None:
+            runtime = load_plugins().find("runtime", "cpu").cls()
+        return _trial(runtime, self.threads)
+
+    def _trials(self) -> Iterator[Trial]:
+        """Yield a trial for each candidate; without any, for the variants of every installed runtime."""
+        for runtime in self.candidates:
+            yield _trial(runtime, self.threads)
+        if self.candidates:
+            return
+
+        plugins = load_plugins()
+        for name in plugins.names("runtime"):
+            try:
+                cls = plugins.find("runtime", name).cls
+                if cls.chosen is not Runtime.chosen:
+                    # It chooses another one itself.
+                    continue
+                variants = [_trial(each, self.threads) for each in cls().variants()]
+            except Exception as error:  # noqa: BLE001 - a plugin's fault drops its runtime alone
+                reason = reason_of(error)
+                if not isinstance(error, PluginError):
+                    reason = f"as it comes, it cannot be tried ({reason}); set it in `candidates`"
+                yield Trial({"use": name}, dropped=reason)
+                continue
+            yield from variants
 
     def build(self) -> Engine:
         """Raise an error: an engine is built by what was chosen."""
@@ -97,3 +184,241 @@ class Fastest(Runtime):
             "the runtime `fastest` chooses another one by the texts of a recipe's evaluations, when the recipe "
             "is run; here name a runtime, such as `taken` under `runtime_choice` in the `manifest.json` of a run"
         )
+
+
+@attrs.define(eq=False)
+class Trial:
+    """A candidate, and what was measured of it."""
+
+    settings: Mapping[str, Any]
+    """Its table in a recipe."""
+    runtime: Runtime | None = None
+    process: TrialProcess | None = None
+    dropped: str = ""
+    """Why it is not taken, whatever its speed; empty if it may be."""
+    start_seconds: float | None = None
+    """Seconds until it had encoded all texts once, with its start."""
+    seconds: list[float] = attrs.field(factory=list)
+    """Of each timed round."""
+    least_cosine: float = 1.0
+    least_length_ratio: float = 1.0
+    """Of a text's vector and the reference's, the shorter over the longer, over all texts and rounds."""
+    score_difference: float | None = None
+    """Largest difference of a score from the reference's; None if none was compared."""
+
+    @property
+    def label(self) -> str:
+        """Name of the runtime, and its precision if it has one."""
+        return " ".join(
+            [self.settings["use"], self.settings.get("precision", "")]
+        ).strip()
+
+    @property
+    def best(self) -> float:
+        """Seconds of its best round."""
+        return min(self.seconds)
+
+    def require_near(
+        self,
+        vectors: Sequence[NDArray[np.float32]],
+        expected: Sequence[NDArray[np.float32]],
+        least: float,
+    ) -> None:
+        """Compare the vectors of each encoder with the reference's. Raises `TrialError` where they differ."""
+        for of_encoder, right in zip(vectors, expected, strict=True):
+            if of_encoder.shape != right.shape:
+                raise TrialError(
+                    f"its vectors have the shape {of_encoder.shape}, those of the reference {right.shape}"
+                )
+            cosine, ratio = agreement(of_encoder, right)
+            if math.isnan(cosine):
+                raise TrialError("its vectors have NaN or infinity")
+            self.least_cosine = min(cosine, self.least_cosine)
+            self.least_length_ratio = min(ratio, self.least_length_ratio)
+        if self.least_cosine < least:
+            raise TrialError(
+                f"the least cosine to the reference is {self.least_cosine:.4f}, expected {least:g} or more"
+            )
+        if self.least_length_ratio < least:
+            raise TrialError(
+                f"of a vector and the reference's, the shorter has {self.least_length_ratio:.4f} of the "
+                f"other's length, expected {least:g} or more"
+            )
+
+    def facts(self, texts: int) -> dict[str, Any]:
+        """Return what the manifest says of it."""
+        facts: dict[str, Any] = {
+            "runtime": dict(self.settings),
+            "dropped": self.dropped,
+            "rounds": len(self.seconds),
+        }
+        if self.start_seconds is not None:
+            facts["start_seconds"] = self.start_seconds
+            facts["least_cosine"] = self.least_cosine
+            facts["least_length_ratio"] = self.least_length_ratio
+        if self.seconds:
+            facts["texts_per_second"] = texts / self.best
+        if self.score_difference is not None:
+            facts["score_difference"] = self.score_difference
+        return facts
+
+
+def agreement(
+    vectors: NDArray[np.float32], expected: NDArray[np.float32]
+) -> tuple[float, float]:
+    """Return the least cosine of two lists of vectors, and the least ratio of their lengths, at most 1.
+
+    Where both vectors are 0, both are 1; both are NaN if a number is not finite.
+    """
+    import numpy as np
+
+    left, right = vectors.astype(np.float64), expected.astype(np.float64)
+    lengths = np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=1)
+    shorter, longer = np.minimum(*lengths), np.maximum(*lengths)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        cosines = np.einsum("nw,nw->n", left, right) / (shorter * longer)
+        ratios = shorter / longer
+    cosines[shorter == 0] = 0.0
+    cosines[longer == 0] = 1.0
+    ratios[longer == 0] = 1.0
+    return float(cosines.min()), float(ratios.min())
+
+
+def sample_of_lengths(texts: Sequence[str], number: int) -> list[str]:
+    """Return distinct texts of all lengths, from the shortest to the longest, at most `number`."""
+    ordered = sorted(dict.fromkeys(texts), key=len)
+    if len(ordered) <= number:
+        return ordered
+    last = len(ordered) - 1
+    return [ordered[place * last // max(1, number - 1)] for place in range(number)]
+
+
+def _trial(runtime: Runtime, threads: int | None) -> Trial:
+    if threads is not None:
+        runtime = runtime.with_threads(threads)
+    return Trial(unstructure(runtime), runtime)
+
+
+@attrs.define(eq=False)
+class Comparison:
+    """Processes of a reference and of candidates, on the same texts."""
+
+    settings: Fastest
+    recipe: Recipe
+    texts: Mapping[str, Sequence[str]]
+    reference: Trial
+    processes: ExitStack
+    """Ends them."""
+    expected: Sequence[NDArray[np.float32]] = ()
+    """The reference's vectors, of each encoder."""
+    scores: Mapping[str, float] = attrs.field(factory=dict)
+    """The reference's scores, where they are compared."""
+
+    def start(self, trials: Sequence[Trial]) -> None:
+        """Start all processes and compare their first vectors. Raises `RunError` if the reference fails."""
+        self._start(self.reference, PATIENCE * self.settings.seconds)
+        if self.reference.dropped:
+            raise RunError(
+                f"the reference of `fastest` fails, `{self.reference.settings['use']}`: "
+                f"{self.reference.dropped}; name another `reference`, or a runtime"
+            )
+        for trial in trials:
+            if trial is not self.reference:
+                self._start(trial, self.settings.seconds)
+
+    def _start(self, trial: Trial, seconds: float) -> None:
+        runtime = trial.runtime
+        if runtime is None:
+            return
+        start = time.perf_counter()
+        try:
+            _require_fit(runtime, self.recipe)
+            recipe = attrs.evolve(self.recipe, runtime=runtime)
+            task = Task(recipe, self.texts, self.settings.scored_texts)
+            process = self.processes.enter_context(closing(TrialProcess(task)))
+            vectors = process.encode(seconds).vectors
+            trial.start_seconds = time.perf_counter() - start
+            if trial is self.reference:
+                self.expected = vectors
+            trial.require_near(vectors, self.expected, self.settings.least_cosine)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault drops its runtime alone
+            trial.dropped = reason_of(error)
+            return
+        trial.process = process
+
+    def time(self, trials: Sequence[Trial]) -> None:
+        """Have the candidates encode in turn, a round in one order and the next in the other."""
+        running = [trial for trial in trials if trial.process is not None]
+        end = time.perf_counter() + self.settings.seconds * len(running)
+        for _ in range(self.settings.rounds):
+            for trial in running:
+                self._time(trial)
+            running = [trial for trial in reversed(running) if not trial.dropped]
+            if time.perf_counter() > end:
+                return
+
+    def _time(self, trial: Trial) -> None:
+        assert trial.process is not None
+        try:
+            answer = trial.process.encode(self.settings.seconds)
+            trial.require_near(
+                answer.vectors, self.expected, self.settings.least_cosine
+            )
+        except TrialError as error:
+            trial.dropped = str(error)
+            return
+        trial.seconds.append(answer.seconds)
+
+    def first_with_near_scores(self, trials: Sequence[Trial]) -> Trial | None:
+        """Return the fastest candidate whose scores are near to the reference's, or None.
+
+        Raises:
+            RunError: if the reference fails.
+        """
+        left = [trial for trial in trials if trial.process and not trial.dropped]
+        left.sort(key=lambda trial: trial.best)
+        for trial in left:
+            if trial is self.reference or self.settings.scored_texts == 0:
+                return trial
+            try:
+                self._require_near_scores(trial)
+            except TrialError as error:
+                trial.dropped = str(error)
+                continue
+            return trial
+        return None
+
+    def _require_near_scores(self, trial: Trial) -> None:
+        seconds = PATIENCE * self.settings.seconds
+        assert self.reference.process is not None
+        assert trial.process is not None
+        if not self.scores:
+            try:
+                self.scores = self.reference.process.score(seconds)
+            except TrialError as error:
+                raise RunError(
+                    f"the reference of `fastest` gives no scores: {error}; lower `scored_texts`, or set it to 0"
+                ) from error
+        scores = trial.process.score(seconds)
+        differences = [0.0]
+        for name, expected in self.scores.items():
+            score = scores.get(name, math.nan)
+            differences.append(abs(score - expected))
+            # Also true if a score is NaN.
+            if not differences[-1] <= self.settings.score_difference:
+                raise TrialError(
+                    f"the score {name.partition('/')[2]} is {score:.2f}, that of the reference "
+                    f"{expected:.2f}, and a difference of {self.settings.score_difference:g} is allowed"
+                )
+        if self.scores:
+            trial.score_difference = max(differences)
+
+
+def _require_fit(runtime: Runtime, recipe: Recipe) -> None:
+    """Raise `TrialError` if a runtime is not available here, or cannot run an encoder of the recipe."""
+    reason = runtime.unavailable()
+    if reason is not None:
+        raise TrialError(reason)
+    for encoder in recipe.encoders.values():
+        for message in runtime_misfits(runtime, encoder):
+            raise TrialError(message)

@@ -63,7 +63,8 @@ def commands() -> Mapping[str, Lazy]:
 def runtimes() -> Mapping[str, Lazy]:
     """Return the runtime that chooses another one."""
     summary = (
-        "The fastest installed runtime with vectors near to the reference's, to encode."
+        "The fastest installed runtime with vectors near to the reference's, chosen anew by each run, to "
+        "encode."
     )
     return {"fastest": Lazy("sentbed_workbench.fastest:Fastest", summary)}
 
