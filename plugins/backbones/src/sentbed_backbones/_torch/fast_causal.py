@@ -271,8 +271,9 @@ class FastCausal(nn.Module):
         places = torch.arange(len(prefix), device=prefix.device)
         attended: list[Pair] = []
         states = self.run(prefix[None], places, turns, None, 1, None, attended)
-        self.past = Past(prefix.clone(), turns, attended, states)
-        return self.past
+        past = Past(prefix.clone(), turns, attended, states)
+        self.past = past
+        return past
 
     def run(
         self,
