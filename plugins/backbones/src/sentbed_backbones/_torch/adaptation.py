@@ -86,7 +86,7 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     return _wrap(model, config)
 
 
-def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.PeftModel:
+def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
     """Add a trained adapter to a transformers model in place and freeze everything else.
 
     An adapter that was trained on the model with a head is accepted too. No random number is drawn.
@@ -118,7 +118,7 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     names = [name for name, _ in model.named_modules()]
     require_bounded_expressions(expressions, names, directory / ADAPTER_CONFIG)
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
-    config.inference_mode = not trainable
+    config.inference_mode = False
     advice = "take the model that it was trained on"
     with foreign(
         ModelError, f"the adapter in `{directory}` does not fit the model", advice
@@ -136,12 +136,9 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
             base: Any = layer.get_base_layer()
             for part in ("lora_A", "lora_B"):
                 # peft would cast it to the precision of the base weight.
-                weight = weights[f"{name}.{part}.weight"].to(
-                    base.weight.device, torch.float32
-                )
-                getattr(layer, part)["default"].weight = nn.Parameter(
-                    weight, requires_grad=trainable
-                )
+                weight = weights[f"{name}.{part}.weight"]
+                weight = weight.to(base.weight.device, torch.float32)
+                getattr(layer, part)["default"].weight = nn.Parameter(weight)
     return adapted
 
 

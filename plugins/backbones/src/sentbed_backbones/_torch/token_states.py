@@ -473,21 +473,15 @@ class EmptyTemplate(NamedTuple):
         )
         before = tokenizer(prefix.strip())["input_ids"]
         ids = tokenizer((prefix.rstrip() + suffix).strip())["input_ids"]
-        behind = len(tokenizer("")["input_ids"]) - _leading_specials(tokenizer)
-        place = len(before) - behind
-        if ids[:place] != before[:place] or tokenizer.mask_token_id not in ids[place:]:
+        mask_id = tokenizer.mask_token_id
+        # Special tokens stand before a text and behind it.
+        leading = tokenizer(tokenizer.mask_token)["input_ids"].index(mask_id)
+        place = len(before) - len(tokenizer("")["input_ids"]) + leading
+        if ids[:place] != before[:place] or mask_id not in ids[place:]:
             raise ModelError(
                 f"the template {prefix + '{text}' + suffix!r} is tokenised as {ids} without a sentence, "
                 f"which does not begin with its first part, {before[:place]}, or has no mask token behind "
                 "it; put punctuation around `{text}`, or use a pooler without `denoise`"
             )
-        last = max(
-            row for row, number in enumerate(ids) if number == tokenizer.mask_token_id
-        )
+        last = len(ids) - 1 - ids[::-1].index(mask_id)
         return cls(tuple(ids), place, last)
-
-
-def _leading_specials(tokenizer: Any) -> int:
-    """Return how many special tokens a tokenizer puts before a text."""
-    ids = tokenizer(tokenizer.mask_token)["input_ids"]
-    return int(ids.index(tokenizer.mask_token_id))

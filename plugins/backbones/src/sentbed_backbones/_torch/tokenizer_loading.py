@@ -202,7 +202,8 @@ def _convert(tokenizer: Any, file: Path) -> None:
     definition["model"] = _model_definition(definition["model"], model)
     definition["normalizer"] = _normalizer_definition(definition["normalizer"], model)
     # A Unigram model is faster word by word; one with pieces of several words must see them together.
-    is_split = model.trainer_spec.model_type == UNIGRAM and not _has_inner_spaces(model)
+    has_inner_spaces = any(SPACE in piece.piece[1:] for piece in model.pieces)
+    is_split = model.trainer_spec.model_type == UNIGRAM and not has_inner_spaces
     definition["pre_tokenizer"] = {
         "type": "Metaspace",
         "replacement": SPACE,
@@ -252,10 +253,6 @@ def _changes_texts_before(definition: Mapping[str, Any]) -> bool:
         ):
             return True
     return "Punctuation" in json.dumps(definition["pre_tokenizer"])
-
-
-def _has_inner_spaces(model: Any) -> bool:
-    return any(SPACE in piece.piece[1:] for piece in model.pieces)
 
 
 def _model_definition(converted: Mapping[str, Any], model: Any) -> dict[str, Any]:
