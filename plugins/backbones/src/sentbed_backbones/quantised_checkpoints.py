@@ -87,6 +87,7 @@ def quantisation_problem(config: Mapping[str, Any]) -> str | None:
             kind = str(settings.get("bnb_4bit_quant_type", "fp4"))
             precision = f"{kind.upper()} of 4 bits"
         title = f"bitsandbytes ({precision})"
+
     return (
         f"the weights are quantised by {title}, and a backbone reads unquantised ones; name their "
         f'unquantised repository, {_name_of_original(str(method))}, with `quantization = "nf4"` if they are '

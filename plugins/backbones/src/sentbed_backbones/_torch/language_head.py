@@ -64,6 +64,7 @@ class LanguageHead:
             whole = loader.from_config(
                 model.config, dtype=torch.float32, trust_remote_code=trust_remote_code
             )
+
         self.given = GivenStates()
         words, self.last = (
             whole.get_input_embeddings().weight,
@@ -77,12 +78,14 @@ class LanguageHead:
             shared = isinstance(value, nn.Parameter)
             weight = value if shared else nn.Parameter(value, requires_grad=False)
             setattr(whole.get_submodule(owner), attribute, weight)
+
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
                 raise ModelError(
                     f"`{type(whole).__name__}` has the buffer `{name}` in its head, which no file holds; "
                     "choose another model for its predictions"
                 )
+
         self.model = whole.eval()
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -97,6 +100,7 @@ class LanguageHead:
                     input_ids=torch.zeros(len(rows), 1, dtype=torch.long)
                 )
                 parts.append(output.logits[:, 0].float().numpy())
+
         return np.concatenate(parts) if parts else np.zeros((0, tokens), np.float32)
 
     def output_embedding(self) -> NDArray[np.float32]:
@@ -136,12 +140,14 @@ def mask_id_of(tokenizer: Any) -> int:
     """Return the id of the mask token or, in its absence, of `_`. Raises `ModelError` if there is neither."""
     if tokenizer.mask_token_id is not None:
         return int(tokenizer.mask_token_id)
+
     blank_id = tokenizer.get_vocab().get(BLANK)
     if blank_id is None:
         raise ModelError(
             f"the tokenizer has neither a mask token nor a token {BLANK!r}, by which tokens are masked; take "
             "another model, or add a mask token to its tokenizer"
         )
+
     return int(blank_id)
 
 
@@ -178,6 +184,7 @@ def _weights(
     names: dict[int, list[str]] = {}
     for name, parameter in whole.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
+
     names_of_head = set(chain(*names.values())) - set(names.get(id(words), ()))
     directory: Path | None = None
     weights: dict[str, Tensor] = {}
