@@ -41,8 +41,8 @@ class Parts(nn.Module):
 
             losses.append(weight * output.loss)
             metrics[name] = output.loss.detach()
-            metrics |= _named_after(name, output.metrics)
-            after |= _named_after(name, output.state or {})
+            metrics |= named_after(name, output.metrics)
+            after |= named_after(name, output.state or {})
         total = torch.stack(losses).sum()
         if state is None:
             return LossOutput(total, metrics)
@@ -58,11 +58,11 @@ class StatefulParts(Parts):
         for name, loss in zip(self.names, self.losses, strict=True):
             module: Any = loss
             if hasattr(module, "initial_state"):
-                states |= _named_after(name, module.initial_state())
+                states |= named_after(name, module.initial_state())
         return states
 
 
-def _named_after(name: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def named_after(name: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the values of a loss as `NAME.KEY`."""
     return {f"{name}.{key}": value for key, value in values.items()}
 
