@@ -141,7 +141,7 @@ def hooked(
     """Let `function` change states at these places of a model's blocks, while the block of code runs."""
 
     with ExitStack() as hooks:
-        for place in places:
+        for place in dict.fromkeys(places):
             point, block = place
             module = module_at(blocks[block], point)
             hook = partial(with_changed_input, partial(function, place))

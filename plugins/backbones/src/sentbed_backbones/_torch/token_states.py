@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
@@ -228,17 +228,18 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
 
     # Only a block's input is the same thing in every architecture; a model's own loop cannot be shortened.
     blocks = blocks_of(model)[: depth + 1]
-    with ExitStack() as hooks, suppress(ReachedError):
+    with ExitStack() as hooks:
         for block in blocks:
             # Before an intervention's, which changes what a block reads and not what the one before it gave.
             handle = block.register_forward_pre_hook(
                 record, with_kwargs=True, prepend=True
             )
             hooks.enter_context(handle)
-        model(**inputs)
-
-    if len(states) > depth:
-        return tuple(states)
+        try:
+            model(**inputs)
+        except ReachedError:
+            # Also of an intervention that records an auxiliary prompt, which needs no states.
+            return tuple(states)
 
     raise ModelError(
         f"the pass of `{type(model).__name__}` ran {len(states)} of its first {depth + 1} blocks; "
