@@ -397,12 +397,10 @@ def test_loading_draws_no_random_numbers(saved: Path) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_loaded_adapter_is_trained_on_or_not_at_all(saved: Path) -> None:
+def test_a_loaded_adapter_is_trained_on(saved: Path) -> None:
     model = load_adapter(tiny("bert"), saved)
     losses, _ = train(model, steps=10)
     assert losses[-1] < losses[0]
-    fixed = load_adapter(tiny("bert"), saved, trainable=False)
-    assert not any(p.requires_grad for p in fixed.parameters())
 
 
 def test_an_adapter_in_half_precision_is_loaded_in_fp32(

@@ -70,6 +70,7 @@ class Listing:
         names: list[str] = []
         for pattern in patterns:
             names += fnmatch.filter(self.sizes, pattern)
+
         return [*names, *self.weights]
 
 
@@ -196,6 +197,7 @@ def ask_for_listing(
 
     if is_offline_mode():
         return None
+
     try:
         info = HfApi().model_info(
             repository, revision=revision, files_metadata=True, timeout=seconds
@@ -207,6 +209,7 @@ def ask_for_listing(
         return None
     except (OSError, httpx.TransportError):
         return None
+
     sizes = {
         file.rfilename: int(file.size or 0)
         for file in info.siblings or ()
@@ -245,6 +248,7 @@ def find_conversion(listing: Listing) -> Conversion | None:
                 return Conversion(reference, commits[0].commit_id)
     except HfHubHTTPError:
         return None
+
     return None
 
 
@@ -315,6 +319,7 @@ def _fetched_before(repository: str, revision: str | None, weights: bool) -> Fet
             record["reference"],
             record["files"],
         )
+
     directory = snapshot_download(
         repository,
         revision=revision,
@@ -333,9 +338,11 @@ def hub_answers() -> bool:
 
     if is_offline_mode():
         return False
+
     if urllib.request.getproxies():
         # The host is asked by the proxy.
         return True
+
     address = urllib.parse.urlsplit(constants.ENDPOINT)
     port = address.port or {"http": 80, "https": 443}[address.scheme]
     try:
@@ -344,6 +351,7 @@ def hub_answers() -> bool:
         ).close()
     except OSError:
         return False
+
     return True
 
 

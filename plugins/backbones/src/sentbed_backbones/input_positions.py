@@ -35,11 +35,13 @@ def positions_of(config: Mapping[str, Any]) -> int | None:
     positions = config.get("max_position_embeddings", config.get("n_positions"))
     if type(positions) is not int:
         return None
+
     kind = config.get("model_type")
     if isinstance(kind, str) and kind in COUNTED_AFTER_PADDING:
         padding = config.get("pad_token_id")
         if type(padding) is not int:
             padding = PADDING
         positions -= padding + 1
+
     # Of fewer, building the model says what is wrong.
     return positions if positions >= FEWEST else None

@@ -79,30 +79,36 @@ def problems_of(
     if devices := [file for file in sorted(directory.glob("*")) if is_device(file)]:
         yield f"`{devices[0]}` is a pipe or a device, expected a file; fetch the model again"
         return
+
     if pointers := lfs_pointers(directory):
         yield (
             f"`{pointers[0]}` is a pointer of Git LFS and not the file itself; run `git lfs pull` in "
             f"`{directory}`"
         )
         return
+
     if (directory / BASE_FILE).is_file():
         yield (
             f"`{directory}` holds no weights but an adapter's; name its base as `model` and "
             f'`adapter = "{directory / ADAPTER_DIRECTORY}"`, or merge them with `sentbed export`'
         )
         return
+
     if not config.is_file():
         yield f"`{directory}` holds no `config.json`; name the directory that `save_pretrained` wrote"
         return
+
     try:
         with foreign(ModelError, f"`{config}` is not JSON", "fetch the model again"):
             content = json.loads(read_file(config, LARGEST_JSON))
     except SentbedError as error:
         yield str(error)
         return
+
     if not isinstance(content, dict):
         yield f"`{config}` holds {content!r}, expected a table of settings; fetch the model again"
         return
+
     yield from _sizes(config, content)
     read = (
         file
@@ -113,6 +119,7 @@ def problems_of(
         if file.stat().st_size > LARGEST_JSON:
             size = f"more than {LARGEST_JSON:,} bytes"
             yield f"`{file}` has {size}, which no tokenizer has; fetch the model again"
+
     if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
         yield f"`{directory}` holds no tokenizer; save it there with the tokenizer's `save_pretrained`"
     if "auto_map" in content and not trust_remote_code:
@@ -121,6 +128,7 @@ def problems_of(
             "read it, then set `trust_remote_code = true` in the recipe's backbone or the saved encoder's "
             "`encoder.toml`, or choose a model of a known architecture"
         )
+
     if needs_weights and (problem := quantisation_problem(content)) is not None:
         yield f"in `{directory}`, {problem}"
     if needs_weights:
@@ -159,6 +167,7 @@ def _incomplete(directory: Path) -> Iterator[str]:
             f"found no weights in `{directory}`, expected `*.safetensors` or `pytorch_model.bin`{beside}; "
             "fetch the model again, or save it with `save_pretrained`"
         )
+
     shards = sorted(
         file.name
         for file in plain
@@ -191,9 +200,11 @@ def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
             f"`{directory}` holds a model and, with `{ADAPTER_CONFIG}`, an adapter of another one; move that "
             "file away to load the model, or name the adapter's base as `model` and the adapter as `adapter`"
         )
+
     named: list[tuple[str, Any]] = []
     if "transformers_weights" in config:
         named.append(("config.json", config["transformers_weights"]))
+
     for index in sorted(directory.glob("*.safetensors.index.json")):
         try:
             with foreign(
@@ -206,6 +217,7 @@ def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
             yield str(error)
             continue
         named += [(index.name, name) for name in dict.fromkeys(map(str, file_names))]
+
     for file, name in named:
         if (
             not isinstance(name, str)

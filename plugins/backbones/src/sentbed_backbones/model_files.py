@@ -28,9 +28,11 @@ class ModelFiles:
         """Return the files of `model` once its weights are safetensors. Raises `ModelError` as `model_files`."""
         for problem in problems_of(self.directory, True, trust_remote_code):
             raise ModelError(problem)
+
         directory, pickled = in_safetensors(self.directory, may_convert, f"`{model}`")
         if not pickled:
             return ModelFiles(directory, self.origin)
+
         return ModelFiles(directory, {**self.origin, "pickled_sha256": dict(pickled)})
 
 
@@ -38,6 +40,7 @@ def located_files(model: str, revision: str | None, **fetching: bool) -> ModelFi
     """Return the files of a model as they are, a hub id downloaded first; `fetching` as in `fetch`."""
     if is_local(model):
         return ModelFiles(locate(model))
+
     fetched = fetch(model, revision, **fetching)
     origin = {"commit": fetched.directory.name}
     if fetched.conversion is not None:
@@ -64,6 +67,7 @@ def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles
     )
     if not with_weights:
         return files
+
     return files.in_safetensors(model, trust, may_convert)
 
 

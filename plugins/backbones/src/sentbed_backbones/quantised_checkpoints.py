@@ -3,116 +3,103 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
-import attrs
+METHODS: Mapping[str, str] = {
+    "aqlm": "AQLM (additive codebooks)",
+    "auto-round": "AutoRound (whole numbers)",
+    "awq": "AWQ (whole numbers of 4 bits)",
+    "bitnet": "BitNet (three values)",
+    "bitsandbytes": "bitsandbytes",
+    "compressed-tensors": "compressed-tensors (whole numbers or fp8)",
+    "eetq": "EETQ (whole numbers of 8 bits)",
+    "fbgemm_fp8": "FBGEMM (fp8)",
+    "fouroversix": "Four Over Six (fp4)",
+    "fp8": "fp8 in blocks",
+    "fp_quant": "FP-Quant (fp4)",
+    "gemma": "the quantisation of Gemma",
+    "gguf": "GGUF",
+    "gptq": "GPTQ (whole numbers)",
+    "higgs": "HIGGS (grids of 2 to 4 bits)",
+    "hqq": "HQQ (whole numbers)",
+    "metal": "Metal's affine quantisation (whole numbers)",
+    "mlx": "MLX (whole numbers)",
+    "mxfp4": "MXFP4 (fp4 in blocks)",
+    "mxfp8": "MXFP8 (fp8 in blocks)",
+    "nvfp4": "NVFP4 (fp4 in blocks)",
+    "quanto": "Quanto",
+    "quark": "Quark",
+    "sinq": "SINQ (whole numbers)",
+    "spqr": "SpQR (whole numbers of 3 bits)",
+    "torchao": "torchao",
+    "vptq": "VPTQ (vector codebooks)",
+}
+"""The methods that transformers reads, and MLX's, by their names in a `config.json`: what their authors call
+them, with the data type."""
 
-WITHOUT_SUFFIX = "usually that of the same name without {suffix}"
-IN_BF16 = "often a conversion whose name ends in `-BF16`"
-ITS_ORIGINAL = "the one that its model card names as the original"
+SUFFIXES: Mapping[str, str] = {
+    "aqlm": "`-AQLM`",
+    "auto-round": "`-AutoRound`",
+    "awq": "`-AWQ`",
+    "bitnet": "`-1.58bit`",
+    "bitsandbytes": "`-bnb-4bit` or `-bnb-8bit`",
+    "compressed-tensors": "`-FP8` or `-quantized.w4a16` or `-W8A8`",
+    "fbgemm_fp8": "`-FP8`",
+    "fp8": "`-FP8`",
+    "gguf": "`-GGUF`",
+    "gptq": "`-GPTQ` or `-GPTQ-Int4`",
+    "hqq": "`-HQQ`",
+    "mlx": "`-4bit` or `-8bit`",
+    "nvfp4": "`-NVFP4` or `-FP4`",
+    "sinq": "`-SINQ`",
+    "spqr": "`-SpQR`",
+    "vptq": "`-VPTQ`",
+}
+"""How repositories of weights that are quantised by a method are usually named after their originals."""
 
-
-@attrs.frozen
-class QuantisationMethod:
-    """A method by which published weights are quantised."""
-
-    title: str
-    """What its authors call it, with its data type."""
-    unquantised: str
-    """Where the same weights are to be had unquantised."""
-
-
-def _suffixed(title: str, *suffixes: str) -> QuantisationMethod:
-    quoted = " or ".join(f"`{suffix}`" for suffix in suffixes)
-    return QuantisationMethod(title, WITHOUT_SUFFIX.format(suffix=quoted))
-
-
-METHODS: Mapping[str, QuantisationMethod] = MappingProxyType(
-    {
-        "aqlm": _suffixed("AQLM (additive codebooks)", "-AQLM"),
-        "auto-round": _suffixed("AutoRound (whole numbers)", "-AutoRound"),
-        "awq": _suffixed("AWQ (whole numbers of 4 bits)", "-AWQ"),
-        "bitnet": _suffixed("BitNet (three values)", "-1.58bit"),
-        "bitsandbytes": _suffixed("bitsandbytes", "-bnb-4bit", "-bnb-8bit"),
-        "compressed-tensors": _suffixed(
-            "compressed-tensors (whole numbers or fp8)",
-            "-FP8",
-            "-quantized.w4a16",
-            "-W8A8",
-        ),
-        "eetq": QuantisationMethod("EETQ (whole numbers of 8 bits)", ITS_ORIGINAL),
-        "fbgemm_fp8": _suffixed("FBGEMM (fp8)", "-FP8"),
-        "fouroversix": QuantisationMethod("Four Over Six (fp4)", ITS_ORIGINAL),
-        "fp8": QuantisationMethod(
-            "fp8 in blocks", f"that of the same name without `-FP8`, or {IN_BF16}"
-        ),
-        "fp_quant": QuantisationMethod("FP-Quant (fp4)", ITS_ORIGINAL),
-        "gemma": QuantisationMethod("the quantisation of Gemma", ITS_ORIGINAL),
-        "gguf": _suffixed("GGUF", "-GGUF"),
-        "gptq": _suffixed("GPTQ (whole numbers)", "-GPTQ", "-GPTQ-Int4"),
-        "higgs": QuantisationMethod("HIGGS (grids of 2 to 4 bits)", ITS_ORIGINAL),
-        "hqq": _suffixed("HQQ (whole numbers)", "-HQQ"),
-        "metal": QuantisationMethod(
-            "Metal's affine quantisation (whole numbers)", ITS_ORIGINAL
-        ),
-        "mlx": _suffixed("MLX (whole numbers)", "-4bit", "-8bit"),
-        "mxfp4": QuantisationMethod("MXFP4 (fp4 in blocks)", IN_BF16),
-        "mxfp8": QuantisationMethod("MXFP8 (fp8 in blocks)", IN_BF16),
-        "nvfp4": _suffixed("NVFP4 (fp4 in blocks)", "-NVFP4", "-FP4"),
-        "quanto": QuantisationMethod("Quanto", ITS_ORIGINAL),
-        "quark": QuantisationMethod("Quark", ITS_ORIGINAL),
-        "sinq": _suffixed("SINQ (whole numbers)", "-SINQ"),
-        "spqr": _suffixed("SpQR (whole numbers of 3 bits)", "-SpQR"),
-        "torchao": QuantisationMethod("torchao", ITS_ORIGINAL),
-        "vptq": _suffixed("VPTQ (vector codebooks)", "-VPTQ"),
-    }
-)
-"""The methods that transformers reads, and MLX's, under their names in a `config.json`."""
+CONVERTED = ("fp8", "mxfp4", "mxfp8")
+"""Methods in which weights are published first, so that unquantised ones are conversions."""
 
 
 def quantisation_problem(config: Mapping[str, Any]) -> str | None:
     """Return why the weights of a `config.json` cannot be read if they are quantised, else None."""
     settings = config.get("quantization_config")
-    if not settings:
-        text_config = config.get("text_config")
-        settings = (
-            text_config.get("quantization_config")
-            if isinstance(text_config, Mapping)
-            else None
-        )
+    text_config = config.get("text_config")
+    if not settings and isinstance(text_config, Mapping):
+        settings = text_config.get("quantization_config")
     if not isinstance(settings, Mapping) or not settings:
         return None
+
+    in_4_bits, in_8_bits = settings.get("load_in_4bit"), settings.get("load_in_8bit")
     method = settings.get("quant_method")
-    if method is None and (
-        settings.get("load_in_4bit") or settings.get("load_in_8bit")
-    ):
+    if method is None and (in_4_bits or in_8_bits):
         method = "bitsandbytes"
     if method is None and "quantization" in config:
         method = "mlx"
-    if method == "bitsandbytes":
-        return _bitsandbytes_problem(settings)
-    quantiser = METHODS.get(str(method))
-    if quantiser is None:
-        return _problem(f"an unknown method ({method!r})", ITS_ORIGINAL)
-    return _problem(quantiser.title, quantiser.unquantised)
-
-
-def _bitsandbytes_problem(settings: Mapping[str, Any]) -> str | None:
-    if settings.get("load_in_4bit"):
-        precision = (
-            str(settings.get("bnb_4bit_quant_type", "fp4")).upper() + " of 4 bits"
-        )
-    elif settings.get("load_in_8bit"):
-        precision = "whole numbers of 8 bits"
-    else:
+    if method == "bitsandbytes" and not (in_4_bits or in_8_bits):
         # It names the library, and quantises nothing.
         return None
-    return _problem(f"bitsandbytes ({precision})", METHODS["bitsandbytes"].unquantised)
 
+    title = METHODS.get(str(method), f"an unknown method ({method!r})")
+    if method == "bitsandbytes":
+        precision = "whole numbers of 8 bits"
+        if in_4_bits:
+            kind = str(settings.get("bnb_4bit_quant_type", "fp4"))
+            precision = f"{kind.upper()} of 4 bits"
+        title = f"bitsandbytes ({precision})"
 
-def _problem(title: str, unquantised: str) -> str:
     return (
         f"the weights are quantised by {title}, and a backbone reads unquantised ones; name their "
-        f'unquantised repository, {unquantised}, with `quantization = "nf4"` if they are to be held in 4 bits'
+        f'unquantised repository, {_name_of_original(str(method))}, with `quantization = "nf4"` if they are '
+        "to be held in 4 bits"
     )
+
+
+def _name_of_original(method: str) -> str:
+    """Return how the repository of the same weights unquantised is to be found."""
+    places = []
+    if method in SUFFIXES:
+        places.append(f"usually that of the same name without {SUFFIXES[method]}")
+    if method in CONVERTED:
+        places.append("often a conversion whose name ends in `-BF16`")
+    return " or ".join(places) or "the one that its model card names as the original"

@@ -44,6 +44,7 @@ def tokenize(file: str, texts: list[str]) -> list[list[int]]:
             len(text) if normalizer is None else len(normalizer.normalize_str(text))
         )
         sizes.append([characters, len(tokenizer.encode(text).ids)])
+
     return sizes
 
 

@@ -59,24 +59,30 @@ class Static(Backbone):
         if self.model is not None and self.file is not None:
             yield "`model` and `file` both name a table; take one of them out"
             return
+
         if self.file is not None:
             yield from self._check_file(self.file)
             return
+
         if self.most_words is not None:
             yield "`most_words` is for word vectors in a `file`, and there is none; take it out"
         if self.model is None:
             if self.init == "pretrained":
                 yield 'the backbone has no table; name a `model` or a `file`, or set `init = "random"`'
             return
+
         if not is_local(self.model):
             return
+
         if self.revision is not None:
             yield "`revision` is for a hub id, and the model is none; remove `revision`"
+
         try:
             directory = locate(self.model)
         except SentbedError as error:
             yield f"the model cannot be found: {error}"
             return
+
         if table_directory(directory) is None:
             yield from problems_of(directory, self.init == "pretrained", False)
 
@@ -142,14 +148,17 @@ class Static(Backbone):
 
         if context.saved is not None:
             return token_table.from_saved(context.saved, context.sums)
+
         if self.file is not None:
             return token_table.from_word_vectors(
                 locate(self.file), self.most_words, self.lowercase
             )
+
         if self.model is not None:
             return token_table.from_model(
                 self.model, self.revision, self.init == "random"
             )
+
         return token_table.from_texts(
             context.texts(), self.vocab_size, self.lowercase, self.width
         )

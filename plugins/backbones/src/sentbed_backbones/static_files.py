@@ -31,9 +31,11 @@ def table_directory(directory: Path) -> Path | None:
         if subfolder.is_absolute() or ".." in subfolder.parts:
             return None
         return directory / subfolder
+
     config = _read_json(directory / "config.json")
     if isinstance(config, dict) and config.get("model_type") not in (None, "model2vec"):
         return None
+
     files = (TABLE_FILE, TOKENIZER_FILE)
     return directory if all((directory / name).is_file() for name in files) else None
 

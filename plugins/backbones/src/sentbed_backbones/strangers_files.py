@@ -76,6 +76,7 @@ def require_bounded_tokenizer(directory: Path) -> None:
         table = _read_table(directory / name)
         for key in keys:
             _require_few_added_tokens(directory / name, table.get(key))
+
     more_tokens = directory / "added_tokens.json"
     _require_few_added_tokens(more_tokens, _read_table(more_tokens))
     for name in ("added_tokens.json", "vocab.json"):
@@ -84,6 +85,7 @@ def require_bounded_tokenizer(directory: Path) -> None:
     file = directory / "tokenizer.json"
     if not file.is_file():
         return
+
     content = read_file(file, LARGEST_JSON)
     record = (
         cache_root()
@@ -92,11 +94,13 @@ def require_bounded_tokenizer(directory: Path) -> None:
     )
     if record.is_file():
         return
+
     definition = _table_of(content, file)
     _require_few_added_tokens(file, definition.get("added_tokens"))
     model = definition.get("model")
     if isinstance(model, dict):
         _require_small_numbers(file, model.get("vocab"))
+
     added = definition.get("added_tokens")
     if isinstance(added, list):
         for token in added:
@@ -104,6 +108,7 @@ def require_bounded_tokenizer(directory: Path) -> None:
                 _require_small_numbers(
                     file, {str(token.get("content")): token.get("id")}
                 )
+
     _require_bounded_normalizer(file, definition.get("normalizer"))
     _try(file)
     with suppress(OSError):
@@ -218,11 +223,14 @@ def run_in_limits(task: str, task_arguments: Mapping[str, Any], shown: str) -> A
         )
     except subprocess.TimeoutExpired as error:
         raise ModelError(too_much) from error
+
     if done.returncode < 0:
         raise ModelError(too_much)
+
     if done.returncode > 0:
         lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
         raise ModelError(
             f"{shown} failed in a trial: {lines[-1]:.300}; fetch it again, or take another model"
         )
+
     return json.loads(done.stdout)

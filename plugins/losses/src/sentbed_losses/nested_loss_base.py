@@ -46,11 +46,8 @@ def conflicts(losses: Sequence[Loss]) -> Iterator[str]:
         yield f"the losses have different `classes`: {each}; give them the same, in one order"
     for loss in losses:
         for other in losses:
-            texts = (
-                other.traits.needs
-                | (other.traits.takes or frozenset()) - other.traits.numbers
-            )
-            for column in sorted(loss.traits.numbers & texts - other.traits.numbers):
+            taken = other.traits.needs | (other.traits.takes or frozenset())
+            for column in sorted(loss.traits.numbers & taken - other.traits.numbers):
                 yield (
                     f"the column `{column}` holds numbers for the loss `{loss.name}`, and texts for "
                     f"`{other.name}`; take one of them out"

@@ -74,6 +74,7 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
                 raise ModelError(
                     f"the model has no linear layer `{target}`.{suggest(target, names)}"
                 )
+
     config = peft.LoraConfig(
         task_type=peft.TaskType.FEATURE_EXTRACTION,
         r=lora.r,
@@ -86,7 +87,7 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     return _wrap(model, config)
 
 
-def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.PeftModel:
+def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
     """Add a trained adapter to a transformers model in place and freeze everything else.
 
     An adapter that was trained on the model with a head is accepted too. No random number is drawn.
@@ -97,9 +98,11 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
     """
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
+
     if not (directory / ADAPTER_WEIGHTS).is_file():
         # A recipe's adapter has been converted before.
         raise ModelError(only_pickled(directory, PICKLED_ADAPTER))
+
     with foreign(
         ModelError, f"the adapter in `{directory}` cannot be read", "fetch it again"
     ):
@@ -113,35 +116,36 @@ def load_adapter(model: Any, directory: Path, trainable: bool = True) -> peft.Pe
         weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
         _require_finite_scale(config, directory)
         expressions = list(_expressions(config))
+
     _require_additive(config, directory)
     weights = _without_head(model, config, weights)
     names = [name for name, _ in model.named_modules()]
     require_bounded_expressions(expressions, names, directory / ADAPTER_CONFIG)
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
-    config.inference_mode = not trainable
+    config.inference_mode = False
     advice = "take the model that it was trained on"
     with foreign(
         ModelError, f"the adapter in `{directory}` does not fit the model", advice
     ):
         # On the device meta, without memory, until the weights of the file replace them.
         adapted = _wrap(model, config, low_cpu_mem_usage=True)
+
     _require_fit(adapted, weights, directory)
     if broken := [key for key, value in weights.items() if not is_finite_tensor(value)]:
         raise ModelError(
             f"`{broken[0]}` of the adapter in `{directory}` has NaN or infinite values: training diverged; "
             "take an earlier checkpoint"
         )
+
     for name, layer in adapted.named_modules():
         if isinstance(layer, LoraLayer):
             base: Any = layer.get_base_layer()
             for part in ("lora_A", "lora_B"):
                 # peft would cast it to the precision of the base weight.
-                weight = weights[f"{name}.{part}.weight"].to(
-                    base.weight.device, torch.float32
-                )
-                getattr(layer, part)["default"].weight = nn.Parameter(
-                    weight, requires_grad=trainable
-                )
+                weight = weights[f"{name}.{part}.weight"]
+                weight = weight.to(base.weight.device, torch.float32)
+                getattr(layer, part)["default"].weight = nn.Parameter(weight)
+
     return adapted
 
 
@@ -150,8 +154,10 @@ def _expressions(config: peft.LoraConfig) -> Iterator[str]:
     for whole in (config.target_modules, config.exclude_modules):
         if isinstance(whole, str):
             yield whole
+
     for ending in (*(config.rank_pattern or {}), *(config.alpha_pattern or {})):
         yield rf"(.*\.)?({ending})"
+
     patterns = config.layers_pattern or []
     if isinstance(patterns, str):
         patterns = [patterns]
@@ -198,6 +204,7 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
                     "lower its `alpha`, encode in fp32, or take another adapter"
                 )
             layer.base_layer = _with_weight(base, weight)
+
     plain = copied.unload() if isinstance(copied, peft.PeftModel) else copied
     if is_quantised(plain):
         for name, layer in list(plain.named_modules()):
@@ -207,6 +214,7 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
                 )
         plain.hf_quantizer.remove_quantization_config(plain)
         del plain.is_loaded_in_4bit
+
     plain.config.dtype = dtype
     return cast(plain, dtype).requires_grad_(False).eval()
 
@@ -344,6 +352,7 @@ def _without_head(
     has_head = any(name.startswith(inner) for name, _ in model.named_modules())
     if has_head or not all(key.startswith(start + inner) for key in weights):
         return dict(weights)
+
     if not isinstance(config.target_modules, str | None):
         config.target_modules = [
             name.removeprefix(inner) for name in config.target_modules
@@ -367,6 +376,7 @@ def _require_fit(
             f"the adapter in `{directory}` is more than a product of two matrices beside a weight{named}; "
             "merge it into its model with peft, and name the result as `model`"
         )
+
     missing = sorted(expected.keys() - weights.keys())
     extra = sorted(weights.keys() - expected.keys())
     reshaped = sorted(
@@ -393,6 +403,7 @@ def _is_4bit(layer: nn.Module) -> bool:
 def _in_fp32(layer: Any) -> Tensor:
     if not _is_4bit(layer):
         return layer.weight.float()  # type: ignore[no-any-return]
+
     import bitsandbytes
 
     state = copy.copy(layer.weight.quant_state)

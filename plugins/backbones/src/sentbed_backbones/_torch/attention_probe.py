@@ -111,11 +111,13 @@ def windowed_blocks(model: Any) -> tuple[bool, ...]:
     window = getattr(config, "sliding_window", None)
     if window is None:
         return ()
+
     config.sliding_window = TRIAL_WINDOW
     try:
         reaches = block_reaches(model)
     finally:
         config.sliding_window = window
+
     return tuple(max(reach) <= TRIAL_WINDOW for reach in reaches)
 
 
@@ -137,6 +139,7 @@ def block_reaches(
     if padded:
         mask = functional.pad(torch.ones_like(ids), (0, PADDING))
         ids = functional.pad(ids, (0, PADDING), value=FIRST_ID)
+
     middle = length // 2
     reaches: list[Reach] = []
 
@@ -154,6 +157,7 @@ def block_reaches(
                 f"the gradient of `{type(model).__name__}` in a trial pass is zero or not finite, and its "
                 "attention cannot be read from it; choose another model or `dtype`"
             )
+
         reaches.append(Reach(middle - min(attended), max(attended) - middle))
 
     states = CausalStates(model, False)
@@ -186,6 +190,7 @@ def prefix_can_be_shared(model: Any) -> bool:
             behind = _last_state(SharedPrefixStates(states)(rest, None, prefix))
         except CACHE_ERRORS:
             return False
+
     error, effect = (behind - whole).norm(), (dropped - whole).norm()
     # Weights in 4 bits are packed into whole numbers.
     is_fp32 = all(weight.dtype == torch.float32 for weight in model.parameters())
@@ -213,6 +218,7 @@ def _trial_depth(model: Any, blocks: Sequence[Any]) -> int:
     """
     if getattr(model.config, "auto_map", None):
         return len(blocks)
+
     layer_types = getattr(model.config, "layer_types", None) or [None] * len(blocks)
     kinds: set[Any] = set()
     depth = 2
@@ -223,6 +229,7 @@ def _trial_depth(model: Any, blocks: Sequence[Any]) -> int:
         if kind not in kinds:
             kinds.add(kind)
             depth = max(depth, number)
+
     return min(depth, len(blocks))
 
 

@@ -54,6 +54,7 @@ class BuiltShapes(BuiltBackbone):
             raise ModelError(
                 "an `adapter` is only read with its weights; take `lora` with its rank to count it"
             )
+
         self.tokenizer: Any = None
         if parameters.model is None:
             size = parameters.vocab_size  # type: ignore[attr-defined]  # every one of them has it
@@ -73,6 +74,7 @@ class BuiltShapes(BuiltBackbone):
         model = initialise(family, config, parameters)
         if parameters.quantization is not None:
             _mark_four_bits(model)
+
         model = adapt(model, parameters, None, {})
         self.module = family.states(model, family.reads_layers)
         self.width = family.width(config)
@@ -135,6 +137,7 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
     assert parameters.model is not None
     if is_local(parameters.model):
         return locate(parameters.model), "on this machine"
+
     import huggingface_hub
 
     model, revision = parameters.model, parameters.revision
@@ -152,4 +155,5 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
         file = huggingface_hub.hf_hub_download(
             model, "config.json", revision=revision, etag_timeout=5
         )
+
     return Path(file).parent, "from the hub"

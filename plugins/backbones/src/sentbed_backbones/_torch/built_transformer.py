@@ -418,7 +418,10 @@ class BuiltTransformer(BuiltBackbone):
                     content = json.dumps({"sha256": dict(self.base)}, indent=2)
                     (directory / BASE_FILE).write_text(content + "\n", "utf-8")
                 else:
-                    _plain_base(self.model).save_pretrained(directory)
+                    plain = self.model
+                    if adapted:
+                        plain = copy.deepcopy(plain).unload()
+                    plain.save_pretrained(directory)
                 if adapted:
                     from sentbed_backbones._torch.adaptation import save_adapter
 
@@ -476,11 +479,6 @@ class BuiltTransformer(BuiltBackbone):
 def has_adapter(model: Any) -> bool:
     """Whether a model has an adapter."""
     return hasattr(model, "peft_config")
-
-
-def _plain_base(model: Any) -> Any:
-    """Return the model under an adapter, with the adapter removed."""
-    return copy.deepcopy(model).unload() if has_adapter(model) else model
 
 
 @contextmanager

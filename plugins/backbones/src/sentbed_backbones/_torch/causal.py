@@ -81,6 +81,7 @@ class CausalFamily(Family):
                 f"the backbone `{name}` takes causal models with a fixed number of positions; "
                 "choose another model or backbone"
             )
+
         return None
 
     def require(self, model: Any) -> None:
@@ -96,6 +97,7 @@ class CausalFamily(Family):
                 f"{_described(model)} attends in both directions with this configuration, and the backbone "
                 'says `attention = "causal"`; take `attention` out, or choose another model'
             )
+
         if (
             attention_of_recipe == "bidirectional"
             and not attention.bidirectional_in_every_block
@@ -106,12 +108,14 @@ class CausalFamily(Family):
                 f"by its configuration, {_described(model)} attends in both directions, and it does not, or "
                 'not in a batch with padding; set `attention = "bidirectional"`'
             )
+
         self.both_ways = attention.bidirectional
         if self.both_ways and "causal" in self.needs:
             raise ModelError(
                 f"the pooler reads the state from which the next word is predicted, and {_described(model)} "
                 "attends in both directions; choose another pooler, such as `mean`, or another model"
             )
+
         self.shares_prefix = (
             self.parameters.shares_prefix
             and not self.both_ways
@@ -134,6 +138,7 @@ class CausalFamily(Family):
             and windowed_blocks(model) == windowed
         ):
             return attention
+
         raise ModelError(
             f"{_described(model)} has no bidirectional attention; take out "
             '`attention = "bidirectional"`, or choose another architecture, such as LLaMA, Mistral, Qwen2 or '
@@ -168,6 +173,7 @@ class CausalFamily(Family):
             -count <= number < count for number in numbers
         ):
             return None
+
         last = max(number % count for number in numbers)
         return None if last == count - 1 else last
 

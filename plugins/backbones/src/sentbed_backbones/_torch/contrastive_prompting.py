@@ -26,6 +26,7 @@ def contrast(seen: BlockStates, scale: float | None) -> Tensor:
         )
     else:
         factor = torch.tensor(scale, device=states.device)
+
     is_last = places == seen.last[:, None]
     return torch.where(
         is_last[..., None], (steered * factor).to(states.dtype)[:, None], states

@@ -60,6 +60,7 @@ class FastBert(nn.Module):
         self.padding: int | None = None
         if type(model) is not transformers.BertModel:
             self.padding = embeddings.padding_idx
+
         self.heads = model.config.num_attention_heads
         self.words = cast(embeddings.word_embeddings.weight)
         positions = embeddings.position_embeddings.weight
@@ -98,9 +99,11 @@ class FastBert(nn.Module):
             queries = length if short else 1
             seen = attention_mask.bool()[:, None, None, :]
             bias = self.blind(seen.expand(-1, 1, queries, -1))
+
         if group > 1:
             sentence = torch.arange(group * length, device=input_ids.device) // length
             bias = self.blind((sentence[:, None] == sentence)[None, None])
+
         shape = (batch // group, group * length, 3, self.heads, width // self.heads)
         for attend, join, joined_norm, inner, inner_norm in self.layers:
             query, key, value = attend(hidden).view(shape).permute(2, 0, 3, 1, 4)
@@ -110,9 +113,11 @@ class FastBert(nn.Module):
             hidden = inner_norm(inner(hidden, hidden))
             if self.keep_layers:
                 kept.append(hidden)
+
         layers = None
         if self.keep_layers:
             layers = tuple(state.view(batch, length, width)[:rows] for state in kept)
+
         last = hidden.view(batch, length, width)[:rows]
         return TokenStates(last, attention_mask, layers)
 

@@ -79,8 +79,10 @@ class Past(NamedTuple):
         """Whether it is the past of this prefix, under rotations that are the same for its tokens."""
         if not torch.equal(self.ids, prefix):
             return False
+
         if self.turns is None or turns is None:
             return True
+
         shared = len(prefix)
         return torch.equal(self.turns[0][:shared], turns[0][:shared])
 
@@ -97,11 +99,13 @@ class Change:
         """Return the states at a place, `(batch * length, width)`."""
         if place not in self.places:
             return states
+
         first = self.rows * length
         changed = self.act(place, states[:first].view(self.rows, length, -1))
         changed = changed.reshape(first, -1)
         if len(states) == first:
             return changed
+
         return torch.cat([changed, states[first:]])
 
 
@@ -167,6 +171,7 @@ class FastCausal(nn.Module):
         if model.project_in is not None:
             self.project_in = products.linear_of(model.project_in)
             self.project_out = products.linear_of(model.project_out)
+
         activation = model.config.activation_function
         for layer in model.layers[: self.depth]:
             parts = layer.self_attn
@@ -234,6 +239,7 @@ class FastCausal(nn.Module):
         past: Past | None = None
         if prefix is not None and shared:
             past = self.remember(prefix, turns)
+
         mask: Tensor | None = None
         if attention_mask is None or (self.causal and attention_mask[:, 0].all()):
             # Padding on the right is behind all that a token attends to.
@@ -244,10 +250,12 @@ class FastCausal(nn.Module):
         else:
             group = 1
             places, mask = self.padded(attention_mask.bool(), shared)
+
         input_ids = in_whole_groups(input_ids, group)
         change = None
         if act is not None and self.acting is not None:
             change = Change(rows, self.acting.places, act)
+
         states_of_groups = self.run(
             input_ids, places, turns, mask, group, past, change=change
         )
@@ -260,6 +268,7 @@ class FastCausal(nn.Module):
             ]
             if attention_mask is not None:
                 attention_mask = functional.pad(attention_mask, (shared, 0), value=1)
+
         layers = tuple(states) if self.keeps_layers else None
         return TokenStates(states[-1], attention_mask, layers)
 
@@ -268,11 +277,13 @@ class FastCausal(nn.Module):
         past = self.past
         if past is not None and past.holds(prefix, turns):
             return past
+
         places = torch.arange(len(prefix), device=prefix.device)
         attended: list[Pair] = []
         states = self.run(prefix[None], places, turns, None, 1, None, attended)
-        self.past = Past(prefix.clone(), turns, attended, states)
-        return self.past
+        past = Past(prefix.clone(), turns, attended, states)
+        self.past = past
+        return past
 
     def run(
         self,
@@ -301,6 +312,7 @@ class FastCausal(nn.Module):
             cosine, sine = (
                 functional.embedding(places, turn)[..., None, :] for turn in turns
             )
+
         states = [hidden]
         hidden = hidden.reshape(batch * length, -1)
         for number, layer in enumerate(self.layers):
@@ -345,15 +357,19 @@ class FastCausal(nn.Module):
                 self.keeps_layers and number < len(self.layers) - 1
             ):
                 states.append(hidden.view(batch, length, -1))
+
         if self.depth is not None:
             return states
+
         if self.final_norm is not None:
             hidden = self.final_norm(hidden)
         if self.project_out is not None:
             hidden = self.project_out(hidden)
+
         last = hidden.view(batch, length, -1)
         if not self.keeps_layers:
             return [last]
+
         return [*states, last]
 
     def group(self, rows: int, length: int, shared: int) -> int:
@@ -386,6 +402,7 @@ class FastCausal(nn.Module):
         seen = torch.ones_like(itself)
         if self.causal:
             seen = seen.tril()
+
         places = (real.cumsum(1) - 1).clamp(min=0) + shared
         # A padded position attends to itself: some attention kernels fail if a position attends to nothing.
         return places, self.additive(seen & real[:, None, None, :] | itself, shared)
@@ -399,6 +416,7 @@ class FastCausal(nn.Module):
         """Return RoPE's rotation per position: cosine and signed sine, each `(length, width of a head)`."""
         if self.rotary is None:
             return None
+
         places = torch.arange(length, device=self.words.device)
         cosine, sine = self.rotary(self.words, places[None])
         half = self.head_width // 2

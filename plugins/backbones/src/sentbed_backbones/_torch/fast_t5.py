@@ -150,6 +150,7 @@ class FastT5(nn.Module):
                 self.activation,
                 (dense.wo.weight, None),
             )
+
         gate = products.linear(_behind(norm, dense.wi_0), None, self.activation)
         widen = products.linear(_behind(norm, dense.wi_1), join="mul")
         narrow = products.linear(dense.wo.weight)
@@ -161,16 +162,19 @@ class FastT5(nn.Module):
         seen: Tensor | None = None
         if attention_mask is not None:
             seen = attention_mask.bool()[:, None, None, :]
+
         short = suits(self.dtype, input_ids.device, length)
         attended = short_attention if short else functional.scaled_dot_product_attention
         group = 1
         if seen is None and not short:
             group = self.group(rows, length)
+
         input_ids = in_whole_groups(input_ids, group)
         batch = len(input_ids)
         bias = self.bias(length, group)
         if seen is not None:
             bias = self.blind(bias, seen)
+
         embedded = functional.embedding(input_ids, self.words)
         states = [embedded]
         hidden = embedded.view(batch * length, -1)
@@ -184,11 +188,13 @@ class FastT5(nn.Module):
             hidden = self.feed_forward(layer.inner, hidden)
             if self.keeps_layers and number < len(self.layers) - 1:
                 states.append(hidden.view(embedded.shape))
+
         states.append((self.normalize(hidden) * self.final_norm).view(embedded.shape))
         layers = tuple(state[:rows] for state in states)
         decoder_state: Tensor | None = None
         if self.decoder:
             decoder_state = self.decode(layers[-1], seen)
+
         kept = layers if self.keeps_layers else None
         return TokenStates(layers[-1], attention_mask, kept, decoder_state)
 
@@ -203,6 +209,7 @@ class FastT5(nn.Module):
         bias: Tensor | None = None
         if seen is not None:
             bias = self.blind(encoded.new_zeros(rows, 1, 1, length), seen)
+
         hidden = self.start.repeat(rows, 1)
         for layer in self.decoder:
             hidden = self.bounded(layer.itself(self.normalize(hidden), hidden))
@@ -215,6 +222,7 @@ class FastT5(nn.Module):
             context = values.transpose(0, 1).reshape(rows, -1)
             hidden = self.bounded(layer.join(context, hidden))
             hidden = self.feed_forward(layer.inner, hidden)
+
         return self.normalize(hidden) * self.decoder_norm
 
     def feed_forward(self, inner: Linear, hidden: Tensor) -> Tensor:
@@ -239,6 +247,7 @@ class FastT5(nn.Module):
         cached = self.last_bias
         if cached is not None and cached[0] == (length, group):
             return cached[1]
+
         device = self.words.device
         distances = torch.arange(1 - length, length, device=device)
         values = functional.embedding(self.bucket(distances), self.bias_of_buckets).T

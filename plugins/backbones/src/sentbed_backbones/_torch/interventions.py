@@ -61,12 +61,14 @@ class Acting:
                 f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "
                 "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
             )
+
         recorded: dict[Place, Tensor] = {}
         if auxiliary is not None:
             recorder = Recorder(self.places, last_tokens(*auxiliary))
             with suppress(ReachedError):
                 run(*auxiliary, recorder)
             recorded = recorder.states
+
         last = last_tokens(input_ids, attention_mask)
         placeholder = None
         if self.placeholder_id is not None:
@@ -87,6 +89,7 @@ class Acting:
             if changed.shape != states.shape:
                 wrong = f"gives {tuple(changed.shape)} for states {tuple(states.shape)}, expected the same shape"
                 raise fault(type(self.component), "build", wrong)
+
             return changed.to(states.dtype)
 
         return act
@@ -98,6 +101,7 @@ def acting(
     """Return what an intervention does in a backbone whose tokenizer has its placeholder."""
     if intervention is None:
         return None
+
     traits = intervention.traits
     function = returned(intervention.build(), Callable, intervention, "build")
     places = tuple(intervention.places)
@@ -137,7 +141,7 @@ def hooked(
     """Let `function` change states at these places of a model's blocks, while the block of code runs."""
 
     with ExitStack() as hooks:
-        for place in places:
+        for place in dict.fromkeys(places):
             point, block = place
             module = module_at(blocks[block], point)
             hook = partial(with_changed_input, partial(function, place))
@@ -166,15 +170,18 @@ def module_at(block: Any, point: str) -> Any:
     """
     if point == INPUT:
         return block
+
     projections = []
     for name, module in block.named_modules():
         is_of_attention = "attn" in name or "attention" in name
         if is_of_attention and name.rpartition(".")[2] in PROJECTIONS:
             projections.append(module)
+
     if len(projections) != 1:
         raise ModelError(
             f"`{type(block).__name__}` has {len(projections)} projections of attention heads "
             f"(`{'`, `'.join(PROJECTIONS)}`), expected one, to intervene at `{HEADS}`; choose another model, "
             f"or an intervention at `{INPUT}`"
         )
+
     return projections[0]

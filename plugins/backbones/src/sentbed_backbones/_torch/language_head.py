@@ -64,6 +64,7 @@ class LanguageHead:
             whole = loader.from_config(
                 model.config, dtype=torch.float32, trust_remote_code=trust_remote_code
             )
+
         self.given = GivenStates()
         words, self.last = (
             whole.get_input_embeddings().weight,
@@ -77,12 +78,14 @@ class LanguageHead:
             shared = isinstance(value, nn.Parameter)
             weight = value if shared else nn.Parameter(value, requires_grad=False)
             setattr(whole.get_submodule(owner), attribute, weight)
+
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
                 raise ModelError(
                     f"`{type(whole).__name__}` has the buffer `{name}` in its head, which no file holds; "
                     "choose another model for its predictions"
                 )
+
         self.model = whole.eval()
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -97,6 +100,7 @@ class LanguageHead:
                     input_ids=torch.zeros(len(rows), 1, dtype=torch.long)
                 )
                 parts.append(output.logits[:, 0].float().numpy())
+
         return np.concatenate(parts) if parts else np.zeros((0, tokens), np.float32)
 
     def output_embedding(self) -> NDArray[np.float32]:
@@ -136,12 +140,14 @@ def mask_id_of(tokenizer: Any) -> int:
     """Return the id of the mask token or, in its absence, of `_`. Raises `ModelError` if there is neither."""
     if tokenizer.mask_token_id is not None:
         return int(tokenizer.mask_token_id)
+
     blank_id = tokenizer.get_vocab().get(BLANK)
     if blank_id is None:
         raise ModelError(
             f"the tokenizer has neither a mask token nor a token {BLANK!r}, by which tokens are masked; take "
             "another model, or add a mask token to its tokenizer"
         )
+
     return int(blank_id)
 
 
@@ -178,35 +184,42 @@ def _weights(
     names: dict[int, list[str]] = {}
     for name, parameter in whole.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
-    names_of_head = set(chain(*names.values())) - set(names.get(id(words), ()))
-    directory: Path | None = None
-    weights: dict[str, Tensor] = {}
+
+    shared = names.pop(id(words), [])
+    value = trained
+    if shared and not live:
+        value = trained.detach().float().cpu().clone()
+    for name in shared:
+        yield name, _required_shape(whole, name, value)
+    if not names:
+        return
+
     where = "a model with random weights"
-    if names_of_head:
-        directory = files()
+    weights: dict[str, Tensor] = {}
+    directory = files()
     if directory is not None:
         where = f"`{directory}`"
-        weights = _read(directory, names_of_head)
-    for identity, same in names.items():
-        if identity == id(words):
-            value = trained
-            if not live:
-                value = trained.detach().float().cpu().clone()
-        else:
-            kept = next((name for name in same if name in weights), None)
-            if kept is None:
-                raise ModelError(
-                    f"{where} has no `{same[0]}`, a weight of the head with which `{type(whole).__name__}` "
-                    "predicts tokens; take files that were saved with it, or leave out what reads predictions"
-                )
-            value = weights[kept]
-        expected = tuple(whole.get_parameter(same[0]).shape)
-        if tuple(value.shape) != expected:
+        weights = _read(directory, set(chain(*names.values())))
+    for same in names.values():
+        stored = next((name for name in same if name in weights), None)
+        if stored is None:
             raise ModelError(
-                f"`{same[0]}` has the shape {tuple(value.shape)}, and by the model's `config.json` it should "
-                f"have {expected}; fetch the model again"
+                f"{where} has no `{same[0]}`, a weight of the head with which `{type(whole).__name__}` "
+                "predicts tokens; take files that were saved with it, or leave out what reads predictions"
             )
-        yield from ((name, value) for name in same)
+        for name in same:
+            yield name, _required_shape(whole, name, weights[stored])
+
+
+def _required_shape(whole: Any, name: str, value: Tensor) -> Tensor:
+    """Return the value of a weight. Raises `ModelError` if it has another shape than the model's."""
+    expected = tuple(whole.get_parameter(name).shape)
+    if tuple(value.shape) != expected:
+        raise ModelError(
+            f"`{name}` has the shape {tuple(value.shape)}, and by the model's `config.json` it should have "
+            f"{expected}; fetch the model again"
+        )
+    return value
 
 
 def _read(directory: Path, names: set[str]) -> dict[str, Tensor]:

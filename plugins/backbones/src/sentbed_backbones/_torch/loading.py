@@ -88,6 +88,7 @@ def load(
         source = ModelFiles(saved)
     elif parameters.model is not None:
         source = model_files(parameters)
+
     base: dict[str, str] | None = None
     directory: Path | None = None
     if source is None:
@@ -111,12 +112,14 @@ def load(
                 origin |= source.origin
                 if saved is not None:
                     _require_same_base(saved / BASE_FILE, origin)
+
     if parameters.dtype != "fp32":
         origin["dtype"] = parameters.dtype
     if parameters.quantization is not None:
         origin["quantization"] = parameters.quantization
     if parameters.intervention is not None:
         _add_placeholder(parameters.intervention.traits, tokenizer, model)
+
     _require_blocks(parameters, family, model)
     model = adapt(model, parameters, saved, origin)
     family.require(model)
@@ -131,10 +134,12 @@ def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> 
     token = traits.placeholder
     if token is None or token in tokenizer.get_vocab():
         return
+
     add_placeholder(tokenizer, token, traits.placeholder_spacing)
     number = tokenizer.convert_tokens_to_ids(token)
     if number >= model.config.vocab_size:
         model.resize_token_embeddings(number + 1, mean_resizing=False)
+
     row = model.get_input_embeddings().weight[number]
     # Always the same numbers: they are not saved with an adapter alone, and cells of a study share passes.
     drawn = torch.randn(len(row), generator=torch.Generator().manual_seed(0))
@@ -147,6 +152,7 @@ def _require_blocks(parameters: Transformer, family: Family, model: Any) -> None
     intervention = parameters.intervention
     if intervention is None:
         return
+
     count = family.depth(model) or int(model.config.num_hidden_layers)
     last = max((block for _, block in intervention.places), default=-1)
     if last >= count:
@@ -176,8 +182,10 @@ def _with_adapter(
 
     if saved is not None:
         return load_adapter(model, saved / ADAPTER_DIRECTORY)
+
     if parameters.lora is not None:
         return add_lora(model, parameters.lora)
+
     assert parameters.adapter is not None
     if is_local(parameters.adapter):
         directory = locate(parameters.adapter)
@@ -187,12 +195,15 @@ def _with_adapter(
             parameters.adapter, parameters.adapter_revision, preferred=preferred
         ).directory
         origin["adapter_commit"] = directory.name
+
     for problem in problems_of_adapter(directory):
         raise ModelError(problem)
+
     shown = f"the adapter `{parameters.adapter}`"
     directory, pickled = in_safetensors(directory, True, shown, (PICKLED_ADAPTER,))
     if pickled:
         origin["adapter_pickled_sha256"] = dict(pickled)
+
     origin["adapter"] = weight_hashes(directory, {})
     return load_adapter(model, directory)
 
@@ -202,9 +213,11 @@ def _from_directory(
 ) -> tuple[Any, Any]:
     for problem in problems_of(directory, with_weights, parameters.trust_remote_code):
         raise ModelError(problem)
+
     if with_weights and not weight_files(directory):
         # A recipe's model has been converted before.
         raise ModelError(only_pickled(directory, pickled_files(directory)[0].name))
+
     problem = f"the model in `{directory}` cannot be loaded"
     with quiet(), foreign(ModelError, problem, "check that its files are complete"):
         tokenizer = load_tokenizer(directory, parameters.trust_remote_code)
@@ -214,6 +227,7 @@ def _from_directory(
             model = _load(directory, config, parameters, family)
         else:
             model = initialise(family, config, parameters)
+
     note_tokens_without_embeddings(tokenizer, int(config.vocab_size))
     return model, tokenizer
 
@@ -231,6 +245,7 @@ def read_config(parameters: Transformer, family: Family, directory: Path) -> Any
         raise ModelError(
             f"the model in `{directory}` is a `{config.model_type}`; {misfit}"
         )
+
     set_dropout(config, parameters.dropout)
     return config
 
@@ -244,13 +259,16 @@ def _require_memory(
     """
     if parameters.device_map is not None:
         return
+
     # On the device meta, without memory; no random number of the run is drawn.
     with torch.random.fork_rng(devices=[]), torch.device("meta"):
         model = initialise(family, config, parameters)
+
     count = model.num_parameters()
     needed = count * DTYPES[parameters.dtype].itemsize
     if parameters.quantization is not None:
         needed = count // 2
+
     memory = min(filter(None, (physical_memory(), memory_limit())), default=needed)
     if needed > memory:
         raise ModelError(
@@ -270,6 +288,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
 
         options.setdefault("device_map", {"": "cpu"})
         options["quantization_config"] = nf4_config(DTYPES[parameters.dtype])
+
     model, info = family.loader().from_pretrained(
         directory,
         config=config,
@@ -283,6 +302,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
         from sentbed_backbones._torch.adaptation import prepare_4bit
 
         prepare_4bit(model)
+
     model = _without_pooler(model)
     missing = sorted(
         key for key in info["missing_keys"] if not key.startswith("pooler.")
@@ -290,6 +310,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
     embeddings = name_of_embeddings(model)
     if embeddings in missing and _read_tied_embeddings(model, directory):
         missing.remove(embeddings)
+
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
     unused = sorted(
         key
@@ -304,6 +325,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
             f"the weights in `{directory}` do not fit its `config.json`: {counts}, the first is `{first}`; "
             f"{family.advice(missing)}"
         )
+
     for name, parameter in model.named_parameters():
         # Activations such as ReLU would turn some NaNs into numbers, and so into plausible scores.
         if parameter.is_floating_point() and not is_finite_tensor(parameter):
@@ -311,6 +333,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
                 f"`{name}` in `{directory}` has NaN or infinite values: the file is damaged, or training "
                 "diverged; take another checkpoint"
             )
+
     return model
 
 
@@ -331,6 +354,7 @@ def _read_tied_embeddings(model: Any, directory: Path) -> bool:
     """
     if not getattr(model.config, "tie_word_embeddings", False):
         return False
+
     embeddings = model.get_input_embeddings().weight
     for _, name, weights in stored_weights(directory):
         if name not in HEADS:
@@ -341,6 +365,7 @@ def _read_tied_embeddings(model: Any, directory: Path) -> bool:
         with torch.no_grad():
             embeddings.copy_(head)
         return True
+
     return False
 
 
@@ -369,6 +394,7 @@ def _spread(model: Any, parameters: Transformer) -> Any:
     """Spread random weights over the machine's GPUs as `from_pretrained` does those of a file."""
     if parameters.device_map is None:
         return model
+
     from accelerate import dispatch_model, infer_auto_device_map
     from accelerate.utils import get_balanced_memory
 
@@ -377,6 +403,7 @@ def _spread(model: Any, parameters: Transformer) -> Any:
     memory = None
     if parameters.device_map != "sequential":
         memory = get_balanced_memory(model, no_split_module_classes=whole)
+
     placed = infer_auto_device_map(
         model, max_memory=memory, no_split_module_classes=whole
     )
@@ -397,11 +424,13 @@ def set_dropout(config: Any, dropout: float | None) -> None:
     """Set the dropout of states and attention, if there is one to set."""
     if dropout is None:
         return
+
     names = [name for name in DROPOUTS if hasattr(config, name)]
     if not names:
         raise ModelError(
             f"a `{config.model_type}` has no dropout that can be set; leave out `dropout`"
         )
+
     for name in names:
         setattr(config, name, dropout)
 

@@ -22,6 +22,7 @@ def layer_norm(norm: Any, cast: Cast) -> Norm:
         weight = cast(weight)
     if bias is not None:
         bias = cast(bias)
+
     eps = norm.eps
     return lambda x: functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
 
@@ -34,6 +35,7 @@ def rms_norm(norm: Any, cast: Cast) -> Norm:
     def normalize(x: Tensor) -> Tensor:
         if x.device.type != "cpu":
             return functional.rms_norm(x, x.shape[-1:], weight, eps)
+
         # Three times as fast in bf16 as `rms_norm`, which makes fp32 copies: batch normalisation with each
         # token as a channel divides in one pass, in fp32.
         length = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float32)

@@ -94,6 +94,7 @@ def mapped_apart(tokenizer: Any) -> tuple[tokenizers.Tokenizer, CharacterMap | N
     backend = tokenizer.backend_tokenizer
     if not tokenizer.init_kwargs.get(EXACT_MAP):
         return backend, None
+
     definition = json.loads(backend.to_str())
     character_map = character_map_of(definition)
     steps = normalizer_steps(definition["normalizer"])
@@ -106,9 +107,12 @@ def normalizer_steps(normalizer: Any) -> list[Mapping[str, Any]]:
     """Return the steps of a normaliser's definition, in their order; none for None."""
     if normalizer is None:
         return []
+
     if normalizer["type"] != "Sequence":
         return [normalizer]
+
     steps = []
     for part in normalizer["normalizers"]:
         steps += normalizer_steps(part)
+
     return steps

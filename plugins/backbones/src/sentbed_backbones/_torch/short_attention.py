@@ -49,6 +49,7 @@ def short_attention(
     scores = torch.baddbmm(left.new_empty(()), left, right, beta=0, alpha=factor)
     if attn_mask is not None:
         scores.unflatten(0, (-1, heads)).add_(attn_mask)
+
     weights = scores.exp_()
     sums = weights.sum(-1, keepdim=True)
     context: Tensor = (
@@ -65,4 +66,5 @@ def short_attention(
         context[rows] = functional.scaled_dot_product_attention(
             query[rows], key[rows], value[rows], attn_mask=mask, scale=scale
         )
+
     return context

@@ -84,6 +84,7 @@ class StaticTokenizer(BulkTokenizer):
             texts = np.repeat(np.arange(len(lengths)), lengths)
             ids = ids[is_known]
             lengths = np.bincount(texts[is_known], minlength=len(lengths))
+
         self._require_embeddings(ids)
 
         (empty,) = np.nonzero(lengths == 0)
@@ -139,6 +140,7 @@ class BuiltStatic(BuiltBackbone):
         directory.mkdir(parents=True, exist_ok=True)
         with quiet():
             self.tokenizer.save(directory)
+
         rows = self.module.rows.cpu().contiguous()
         try:
             save_file({ROWS: rows}, directory / TABLE_FILE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import torch
@@ -51,6 +51,7 @@ class EncoderStates(nn.Module):
             places["position_ids"] = position_ids
         elif self.counts and attention_mask is not None:
             places["position_ids"] = positions(attention_mask)
+
         output = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -138,6 +139,7 @@ class CausalStates(nn.Module):
         """
         if self.acting is None:
             return self.unchanged(input_ids, attention_mask, past, shared)
+
         blocks, places = blocks_of(self.model), self.acting.places
 
         def run(ids: Tensor, mask: Tensor | None, function: Function) -> None:
@@ -165,6 +167,7 @@ class CausalStates(nn.Module):
         else:
             places = positions(attention_mask) + shared
             seen = functional.pad(attention_mask, (shared, 0), value=1)
+
         inputs = {
             "input_ids": input_ids,
             "attention_mask": seen,
@@ -175,6 +178,7 @@ class CausalStates(nn.Module):
         if self.depth is not None:
             states = first_states(self.model, self.depth, inputs)
             return TokenStates(states[-1], attention_mask, states)
+
         output = self.model(**inputs, output_hidden_states=self.layers)
         return TokenStates(
             output.last_hidden_state, attention_mask, output.hidden_states
@@ -206,6 +210,7 @@ def blocks_of(model: Any) -> Any:
             f"`{type(base).__name__}` has {len(matching)} lists of {count} blocks, expected one; "
             'read the last layer, `layers = "last"`, freeze no `layers`, or choose another model'
         )
+
     return matching[0]
 
 
@@ -223,16 +228,19 @@ def first_states(model: Any, depth: int, inputs: dict[str, Any]) -> tuple[Tensor
 
     # Only a block's input is the same thing in every architecture; a model's own loop cannot be shortened.
     blocks = blocks_of(model)[: depth + 1]
-    with ExitStack() as hooks, suppress(ReachedError):
+    with ExitStack() as hooks:
         for block in blocks:
             # Before an intervention's, which changes what a block reads and not what the one before it gave.
             handle = block.register_forward_pre_hook(
                 record, with_kwargs=True, prepend=True
             )
             hooks.enter_context(handle)
-        model(**inputs)
-    if len(states) > depth:
-        return tuple(states)
+        try:
+            model(**inputs)
+        except ReachedError:
+            # Also of an intervention that records an auxiliary prompt, which needs no states.
+            return tuple(states)
+
     raise ModelError(
         f"the pass of `{type(model).__name__}` ran {len(states)} of its first {depth + 1} blocks; "
         'read the last layer, `layers = "last"`, or choose another model'
@@ -264,15 +272,18 @@ class SharedPrefixStates(nn.Module):
                 input_ids, attention_mask, auxiliary=auxiliary
             )
             return states
+
         past, first = self._computed(prefix)
         shared = len(prefix)
         behind = self.states(input_ids, attention_mask, past, shared, auxiliary)
         if attention_mask is not None:
             attention_mask = functional.pad(attention_mask, (shared, 0), value=1)
+
         layers = None
         if first.layers is not None:
             assert behind.layers is not None
             layers = tuple(map(_joined, first.layers, behind.layers))
+
         last = _joined(first.last_hidden_state, behind.last_hidden_state)
         return TokenStates(last, attention_mask, layers)
 
@@ -355,11 +366,13 @@ class Read(nn.Module):
             last = (is_mask * places).argmax(1)[:, None, None]
             mask_state = vectors.gather(1, last.expand(-1, 1, vectors.shape[-1]))
             states = states._replace(mask_state=mask_state[:, 0])
+
         if hidden is not None:
             mask = (~hidden).long()
             if states.attention_mask is not None:
                 mask = states.attention_mask * mask
             states = states._replace(attention_mask=mask)
+
         if not self.keep_layers:
             states = states._replace(layers=None)
         return states
@@ -429,6 +442,7 @@ class TemplateDenoising(nn.Module):
             lengths = torch.full_like(input_ids[:, 0], input_ids.shape[1])
         else:
             lengths = attention_mask.sum(1)
+
         assert states.mask_state is not None
         return states._replace(
             mask_state=states.mask_state - self._noise(lengths, readings)
@@ -473,21 +487,16 @@ class EmptyTemplate(NamedTuple):
         )
         before = tokenizer(prefix.strip())["input_ids"]
         ids = tokenizer((prefix.rstrip() + suffix).strip())["input_ids"]
-        behind = len(tokenizer("")["input_ids"]) - _leading_specials(tokenizer)
-        place = len(before) - behind
-        if ids[:place] != before[:place] or tokenizer.mask_token_id not in ids[place:]:
+        mask_id = tokenizer.mask_token_id
+        # Special tokens stand before a text and behind it.
+        leading = tokenizer(tokenizer.mask_token)["input_ids"].index(mask_id)
+        place = len(before) - len(tokenizer("")["input_ids"]) + leading
+        if ids[:place] != before[:place] or mask_id not in ids[place:]:
             raise ModelError(
                 f"the template {prefix + '{text}' + suffix!r} is tokenised as {ids} without a sentence, "
                 f"which does not begin with its first part, {before[:place]}, or has no mask token behind "
                 "it; put punctuation around `{text}`, or use a pooler without `denoise`"
             )
-        last = max(
-            row for row, number in enumerate(ids) if number == tokenizer.mask_token_id
-        )
+
+        last = len(ids) - 1 - ids[::-1].index(mask_id)
         return cls(tuple(ids), place, last)
-
-
-def _leading_specials(tokenizer: Any) -> int:
-    """Return how many special tokens a tokenizer puts before a text."""
-    ids = tokenizer(tokenizer.mask_token)["input_ids"]
-    return int(ids.index(tokenizer.mask_token_id))

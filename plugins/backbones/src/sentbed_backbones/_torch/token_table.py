@@ -97,6 +97,7 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
         rows = _input_embeddings(weights_directory)
         tokenizer = load_tokenizer(weights_directory, False)
         origin["sha256"] = weight_hashes(weights_directory, {})
+
     origin |= files.origin
     if random:
         rows = torch.randn_like(rows)
@@ -111,9 +112,11 @@ def _read_tokenizer(directory: Path) -> Any:
         raise ModelError(
             f"`{directory}` holds no `{TOKENIZER_FILE}`; fetch the model again"
         )
+
     require_bounded_tokenizer(directory)
     with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
         written = tokenizers.Tokenizer.from_file(str(file))
+
     return transformers.PreTrainedTokenizerFast(tokenizer_object=written)
 
 
@@ -124,19 +127,23 @@ def _read_table(directory: Path) -> Tensor:
         raise ModelError(
             f"`{directory}` holds no `{TABLE_FILE}`; convert pickled weights on a machine where you trust them"
         )
+
     with (
         foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"),
         safe_open(file, "pt") as weights,
     ):
         tensors = {name: weights.get_tensor(name) for name in weights.keys()}  # noqa: SIM118 - it is no mapping
+
     if ROWS in tensors:
         return _required(tensors[ROWS], file)
+
     if MODEL2VEC not in tensors:
         names = ", ".join(f"`{name}`" for name in sorted(tensors)) or "nothing"
         raise ModelError(
             f"`{file}` holds {names}, expected `{ROWS}` or `{MODEL2VEC}`; name a folder of StaticEmbedding or "
             "model2vec, or a model of transformers"
         )
+
     rows = _required(tensors[MODEL2VEC], file)
     if "mapping" in tensors:
         rows = _mapped_rows(rows, tensors["mapping"].long(), file)
@@ -148,6 +155,7 @@ def _read_table(directory: Path) -> Tensor:
             )
         # In this order and precision sentence-transformers rounds them.
         rows = (rows * scales[:, None]).to(tensors[MODEL2VEC].dtype).float()
+
     return _required(rows, file)
 
 
@@ -181,10 +189,12 @@ def _input_embeddings(directory: Path) -> Tensor:
         config = transformers.AutoConfig.from_pretrained(directory)
         with torch.random.fork_rng(devices=[]), torch.device("meta"):
             model = transformers.AutoModel.from_config(config)
+
     name = name_of_embeddings(model)
     for file, key, weights in stored_weights(directory):
         if name is not None and f".{key}".endswith(f".{name}"):
             return _required(weights.get_tensor(key), file)
+
     if getattr(config, "tie_word_embeddings", False):
         for file, key, weights in stored_weights(directory):
             if key in HEADS:

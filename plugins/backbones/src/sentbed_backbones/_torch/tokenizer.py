@@ -80,6 +80,7 @@ class BulkTokenizer(Tokenizer):
                 f"the tokenizer `{type(original).__name__}` has no fast form (`tokenizer.json`); "
                 "convert it with transformers and save it beside the weights"
             )
+
         self.original = original
         self.readings = readings
         self.hides = hides
@@ -91,9 +92,11 @@ class BulkTokenizer(Tokenizer):
         if pad_id < self._embedded_tokens:
             # Padding is never attended to: else any token with an embedding will do.
             self.pad_id = pad_id
+
         self.mask_token = original.mask_token
         if placeholder is not None:
             self.placeholder_id = int(original.convert_tokens_to_ids(placeholder))
+
         ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
         self._nothing = [next(int(token) for token in ends if token is not None)]
         self._definition = original.backend_tokenizer
@@ -140,8 +143,10 @@ class BulkTokenizer(Tokenizer):
             self._definition.no_truncation()
         else:
             self._definition.enable_truncation(**self._loaded_truncation)
+
         for name in HOW_IT_WAS_LOADED:
             self.original.init_kwargs.pop(name, None)
+
         try:
             self.original.save_pretrained(directory)
         except Exception as error:
@@ -179,17 +184,20 @@ class BulkTokenizer(Tokenizer):
         with tokenizing():
             self._fast.no_truncation()
             encodings = self._fast.encode_batch(self._mapped(texts))
+
         tokens = self._token_ids(encodings)
         if starts is not None:
             hidden = _tokens_before(
                 tokens, encodings, self._starts_of_mapped(texts, starts)
             )
             tokens = attrs.evolve(tokens, hidden=hidden)
+
         if layers is not None:
             number = self.readings.index(layers) + 1
             tokens = attrs.evolve(
                 tokens, readings=np.full(len(texts), number, np.int32)
             )
+
         return tokens
 
     def _starts_of_mapped(
@@ -228,9 +236,11 @@ class BulkTokenizer(Tokenizer):
             beyond = beyond[beyond != self.placeholder_id]
         if not len(beyond):
             return
+
         number = int(beyond[0])
         with tokenizing():
             token = self._definition.id_to_token(number)
+
         raise ModelError(
             f"a text has the token {token!r:.80}, number {number}, and the model has embeddings for "
             f"{self._embedded_tokens} tokens; take it out of the texts or the template, or fetch the model "
@@ -247,6 +257,7 @@ class BulkTokenizer(Tokenizer):
         if self._character_map is not None:
             with tokenizing():
                 cut = self._character_map.where_it_differs(texts)
+
         while rows:
             with tokenizing():
                 encodings = self._definition.encode_batch(
@@ -259,6 +270,7 @@ class BulkTokenizer(Tokenizer):
                     # The beginning may split into more tokens than it did within the text: a byte-level
                     # token can hold one character and a piece of the next. So it is checked again.
                     rows.append(row)
+
         return cut
 
 

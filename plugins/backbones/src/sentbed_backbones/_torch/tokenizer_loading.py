@@ -100,18 +100,23 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
         for file in sorted(directory.glob("*.model")):
             # transformers would take any other file for one of tiktoken.
             _read_sentencepiece(file)
+
     with _warnings_as_errors(directory):
         tokenizer = transformers.AutoTokenizer.from_pretrained(
             directory, trust_remote_code=trust_remote_code
         )
+
     if not tokenizer.is_fast:
         return tokenizer
+
     if definition.is_file():
         _take_definition(tokenizer, json.loads(read_file(definition, LARGEST_JSON)))
         return tokenizer
+
     vocabulary_file = getattr(tokenizer, "vocab_file", None)
     if str(vocabulary_file).endswith(".model"):
         _convert(tokenizer, directory / Path(str(vocabulary_file)).name)
+
     _let_mask_take_space(tokenizer, directory)
     return tokenizer
 
@@ -133,6 +138,7 @@ def _warnings_as_errors(directory: Path) -> Iterator[None]:
     finally:
         logger.handlers[:] = handlers
         logger.setLevel(level)
+
     messages += [str(warning.message) for warning in caught]
     for message in messages:
         for part, advice in WRONG_CONVERSIONS.items():
@@ -149,12 +155,15 @@ def _take_definition(tokenizer: Any, written: Mapping[str, Any]) -> None:
     is_unigram = model.get("type") == "Unigram" or isinstance(model.get("vocab"), list)
     if not is_unigram and not model.get("byte_fallback"):
         return
+
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
     for part in ("model", "normalizer", "pre_tokenizer", "decoder"):
         definition[part] = written[part]
+
     written_tokens = {token["content"]: token for token in written["added_tokens"]}
     for token in definition["added_tokens"]:
         token.update(written_tokens.get(token["content"], {}))
+
     _redefine(tokenizer, definition)
 
 
@@ -167,6 +176,7 @@ def _let_mask_take_space(tokenizer: Any, directory: Path) -> None:
     """Let the mask token of RoBERTa take the space before it, unless a file of the model says otherwise."""
     if type(tokenizer).__name__ not in MASK_TAKES_SPACE or tokenizer.mask_token is None:
         return
+
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         file = directory / name
         if not file.is_file():
@@ -177,10 +187,12 @@ def _let_mask_take_space(tokenizer: Any, directory: Path) -> None:
             or "added_tokens_decoder" in settings
         ):
             return
+
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
     for token in definition["added_tokens"]:
         if token["content"] == tokenizer.mask_token:
             token["lstrip"] = True
+
     _redefine(tokenizer, definition)
 
 
@@ -192,6 +204,7 @@ def _convert(tokenizer: Any, file: Path) -> None:
             f"the sentencepiece model `{file}` {reason}, which the library `tokenizers` cannot do; choose "
             "another model"
         )
+
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
     if _changes_texts_before(definition):
         raise ModelError(
@@ -199,10 +212,12 @@ def _convert(tokenizer: Any, file: Path) -> None:
             "(case, accents, quotation marks or punctuation), which is not converted here; take a revision "
             "or model with `tokenizer.json`"
         )
+
     definition["model"] = _model_definition(definition["model"], model)
     definition["normalizer"] = _normalizer_definition(definition["normalizer"], model)
     # A Unigram model is faster word by word; one with pieces of several words must see them together.
-    is_split = model.trainer_spec.model_type == UNIGRAM and not _has_inner_spaces(model)
+    has_inner_spaces = any(SPACE in piece.piece[1:] for piece in model.pieces)
+    is_split = model.trainer_spec.model_type == UNIGRAM and not has_inner_spaces
     definition["pre_tokenizer"] = {
         "type": "Metaspace",
         "replacement": SPACE,
@@ -227,6 +242,7 @@ def _read_sentencepiece(file: Path) -> tuple[Any, Any]:
         if not model.pieces:
             raise ValueError("it has no pieces")
         processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+
     return model, processor
 
 
@@ -234,10 +250,13 @@ def _reason_against(model: Any) -> str | None:
     """Return why a sentencepiece model cannot be converted exactly, or None."""
     if model.trainer_spec.model_type not in (UNIGRAM, BPE):
         return "splits texts into words or characters"
+
     if model.trainer_spec.treat_whitespace_as_suffix:
         return "puts the sign of a space behind a word"
+
     if not model.normalizer_spec.escape_whitespaces:
         return "keeps spaces as they are"
+
     return None
 
 
@@ -252,10 +271,6 @@ def _changes_texts_before(definition: Mapping[str, Any]) -> bool:
         ):
             return True
     return "Punctuation" in json.dumps(definition["pre_tokenizer"])
-
-
-def _has_inner_spaces(model: Any) -> bool:
-    return any(SPACE in piece.piece[1:] for piece in model.pieces)
 
 
 def _model_definition(converted: Mapping[str, Any], model: Any) -> dict[str, Any]:
@@ -294,6 +309,7 @@ def _merges(model: Any) -> list[tuple[str, str]]:
                 pairs.append((left, right))
         pairs.sort(key=lambda pair: (numbers[pair[0]], numbers[pair[1]]))
         merges += pairs
+
     return merges
 
 
@@ -310,8 +326,10 @@ def _normalizer_definition(converted: Any, model: Any) -> dict[str, Any]:
         steps.append(
             tokenizers.normalizers.Replace(tokenizers.Regex(f"[ {SPACE}]+$"), "")
         )
+
     if settings.add_dummy_prefix:
         steps.append(tokenizers.normalizers.Prepend(SPACE))
+
     steps.append(tokenizers.normalizers.Replace(" ", SPACE))
     backend = tokenizers.Tokenizer(tokenizers.models.BPE())
     backend.normalizer = tokenizers.normalizers.Sequence(steps)
@@ -327,6 +345,7 @@ def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) ->
     # Tokens that transformers adds are taken from a text before sentencepiece sees it.
     for token in added:
         texts = [text for text in texts if token not in text]
+
     is_unigram = model.trainer_spec.model_type == UNIGRAM
     converted_rows = ids_of(tokenizer, texts)
     expected_rows = sentencepiece_ids(tokenizer, processor, texts)
@@ -362,6 +381,7 @@ def _texts_of_pieces(model: Any) -> Iterator[str]:
     for piece in normal[::step]:
         yield piece.replace(SPACE, " ")
         yield f"x{piece}y".replace(SPACE, " ")
+
     for piece in model.pieces:
         if piece.type == USER_DEFINED:
             yield f"a {piece.piece} b{piece.piece}c"
@@ -398,6 +418,7 @@ def add_placeholder(tokenizer: Any, token: str, spacing: str | None) -> None:
             definition["pre_tokenizer"], token
         )
         _redefine(tokenizer, definition)
+
     is_stripped = spacing == "stripped"
     tokenizer.add_tokens(
         [tokenizers.AddedToken(token, lstrip=is_stripped, normalized=False)]
@@ -447,4 +468,5 @@ def sentencepiece_ids(
     rows = []
     for row in processor.encode(list(texts)):
         rows.append([numbers[number] for number in row])
+
     return rows

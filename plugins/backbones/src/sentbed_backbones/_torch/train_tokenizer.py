@@ -45,6 +45,7 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     )
     if not words:
         raise ModelError(NO_TEXT)
+
     special = list(SPECIAL_TOKENS.values())
     alphabet = _alphabet(words, (vocab_size - len(special)) // 4)
     trained_words = (
@@ -145,5 +146,6 @@ def _alphabet(words: Counter[str], size: int) -> set[str]:
     for word, count in words.items():
         for character in word:
             counts[character] += count
+
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
     return set(ranked[:size])

@@ -57,8 +57,10 @@ def read_word_vectors(
                 continue
             rows.append(_numbers(fields[-width:], file, number))
             words[word] = len(rows)
+
     if not rows:
         raise DataError("found no word vectors, expected one a line", file, 1)
+
     table = np.concatenate([np.zeros((1, width), np.float32), np.stack(rows)])
     return list(words), torch.from_numpy(table)
 
@@ -89,6 +91,7 @@ def word_tokenizer(words: list[str], lowercase: bool) -> Any:
     )
     if lowercase:
         tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token=UNKNOWN

@@ -127,27 +127,25 @@ class ContrastiveLoss(nn.Module):
         of_own = hardness if self.hardness_of in ("own", "all") else 0.0
         of_others = hardness if self.hardness_of in ("others", "all") else 0.0
         shift = -self.margin / temperature
-        parts = [self.compare(query, target, target, temperature, is_target, shift)]
-        hard = [of_others * ~is_target]
+        weight = of_others * ~is_target
+        parts = [
+            self.compare(query, target, target, temperature, weight, is_target, shift)
+        ]
+        weight = weight + of_own * is_target
+        shift = self.log_weight
         for negative in negatives:
             similarity, logits = self.compare(
-                query, target, negative, temperature, is_target, self.log_weight
+                query, target, negative, temperature, weight, is_target, shift
             )
             if self.hard_negatives == "own":
                 similarity = similarity.masked_fill(~is_target, -math.inf)
                 logits = logits.masked_fill(~is_target, -math.inf)
             parts.append((similarity, logits))
-            hard.append(of_own * is_target + of_others * ~is_target)
         if memory is not None:
-            parts.append(self.compare(query, target, memory, temperature))
-            hard.append(torch.full_like(parts[-1][0], of_others))
+            parts.append(self.compare(query, target, memory, temperature, of_others))
         similarity, logits = (
             torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True)
         )
-        if hardness:
-            weight = torch.cat(hard, dim=1)
-            # Of a candidate that is left out, the similarity is -inf, and 0 x inf would be NaN.
-            logits = logits + torch.where(weight > 0, weight * similarity, 0.0)
         place = torch.arange(len(logits), device=logits.device)
         return functional.cross_entropy(logits, place), similarity
 
@@ -157,11 +155,13 @@ class ContrastiveLoss(nn.Module):
         target: Texts,
         candidates: Texts,
         temperature: Tensor | float,
+        hardness: Tensor | float,
         is_target: Tensor | None = None,
         shift: Tensor | float = 0.0,
     ) -> tuple[Tensor, Tensor]:
         """Return detached similarities and logits of some candidates, both -inf for those left out.
 
+        `hardness` is the weight of a candidate by its similarity, for all or for each, `(n, candidates)`.
         `is_target` is true for a row's own candidate, which is never left out and whose logit is shifted.
         """
         similarity = self.similarity.similarity(query.vectors, candidates.vectors)
@@ -170,6 +170,8 @@ class ContrastiveLoss(nn.Module):
         if is_target is not None:
             logits = logits + shift * is_target
             out = (out | (not self.in_batch)) & ~is_target
+        if self.hardness:
+            logits = logits + hardness * similarity.detach()
         # Masked after the division: masked before it, the temperature's gradient would be 0 x inf.
         similarity = similarity.detach().masked_fill(out, -math.inf)
         return similarity, logits.masked_fill(out, -math.inf)

@@ -10,6 +10,7 @@ from sentbed.protocols import PROGRESS, LossOutput
 from torch import Tensor, nn
 
 from sentbed_losses._torch.batch_columns import Columns
+from sentbed_losses._torch.nested_loss_base import named_after
 
 
 class FlopsLoss(nn.Module):
@@ -68,8 +69,7 @@ class FlopsLoss(nn.Module):
             "query_active": _active(queries),
             "document_active": _active(documents),
         }
-        for name, value in inner.metrics.items():
-            metrics[f"{self.name}.{name}"] = value
+        metrics |= named_after(self.name, inner.metrics)
         return LossOutput(inner.loss + regulariser, metrics, inner.state)
 
     def _documents(self, columns: Columns) -> Tensor:

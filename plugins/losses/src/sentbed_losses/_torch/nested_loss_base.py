@@ -22,9 +22,6 @@ class Parts(nn.Module):
         self.names = tuple(losses)
         self.weights = tuple(weights) or (1.0,) * len(losses)
         self.losses = nn.ModuleList(losses.values())
-        self.stateful = tuple(
-            hasattr(loss, "initial_state") for loss in losses.values()
-        )
 
     def total(
         self,
@@ -32,44 +29,24 @@ class Parts(nn.Module):
         state: Mapping[str, Tensor] | None,
     ) -> LossOutput:
         """Return the weighted sum, given the inputs of each loss and the states of all."""
-        outputs = [
-            self._output(number, inputs_of_loss, state)
-            for number, inputs_of_loss in enumerate(inputs)
-        ]
-        losses = [
-            weight * output.loss
-            for weight, output in zip(self.weights, outputs, strict=True)
-        ]
+        losses = []
         metrics: dict[str, Tensor] = {}
         after: dict[str, Tensor] = {}
-        for name, output in zip(self.names, outputs, strict=True):
+        parts = zip(self.names, self.weights, self.losses, inputs, strict=True)
+        for name, weight, loss, inputs_of_loss in parts:
+            arguments = [inputs_of_loss]
+            if state is not None and hasattr(loss, "initial_state"):
+                arguments.append(_of_part(name, state))
+            output: LossOutput = loss(*arguments)
+
+            losses.append(weight * output.loss)
             metrics[name] = output.loss.detach()
-            metrics |= {f"{name}.{key}": value for key, value in output.metrics.items()}
-            after |= {
-                f"{name}.{key}": value for key, value in (output.state or {}).items()
-            }
+            metrics |= named_after(name, output.metrics)
+            after |= named_after(name, output.state or {})
         total = torch.stack(losses).sum()
         if state is None:
             return LossOutput(total, metrics)
         return LossOutput(total, metrics, after)
-
-    def _output(
-        self,
-        number: int,
-        inputs: Columns,
-        state: Mapping[str, Tensor] | None,
-    ) -> LossOutput:
-        arguments: tuple[Columns, ...] = (inputs,)
-        if state is not None and self.stateful[number]:
-            prefix = f"{self.names[number]}."
-            state_of_loss = {
-                key.removeprefix(prefix): v
-                for key, v in state.items()
-                if key.startswith(prefix)
-            }
-            arguments = inputs, state_of_loss
-        output: LossOutput = self.losses[number](*arguments)
-        return output
 
 
 class StatefulParts(Parts):
@@ -78,13 +55,22 @@ class StatefulParts(Parts):
     def initial_state(self) -> dict[str, Tensor]:
         """Return the first states of the losses, as `NAME.KEY`."""
         states: dict[str, Tensor] = {}
-        for name, loss, stateful in zip(
-            self.names, self.losses, self.stateful, strict=True
-        ):
+        for name, loss in zip(self.names, self.losses, strict=True):
             module: Any = loss
-            if stateful:
-                states |= {
-                    f"{name}.{key}": value
-                    for key, value in module.initial_state().items()
-                }
+            if hasattr(module, "initial_state"):
+                states |= named_after(name, module.initial_state())
         return states
+
+
+def named_after(name: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the values of a loss as `NAME.KEY`."""
+    return {f"{name}.{key}": value for key, value in values.items()}
+
+
+def _of_part(name: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the values of a loss among those of all, by their own keys."""
+    own_values = {}
+    for key, value in values.items():
+        if key.startswith(f"{name}."):
+            own_values[key.removeprefix(f"{name}.")] = value
+    return own_values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import torch
@@ -86,37 +85,36 @@ def start_from_directory(dense: nn.Linear, directory: Path) -> None:
 def _start_from(
     dense: nn.Linear, files: Sequence[Path], where: str, remedy: str
 ) -> None:
-    files_by_key: dict[str, Path] = {}
+    tensors: dict[str, Tensor] = {}
     for file in files:
-        with _readable(file), safe_open(file, "pt") as weights:
-            files_by_key.update(dict.fromkeys(weights.keys(), file))
+        with (
+            foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"),
+            safe_open(file, "pt") as weights,
+        ):
+            for key in weights.keys():  # noqa: SIM118 - it is no mapping
+                if key.rpartition(".")[0].endswith(LAYERS):
+                    tensors[key] = weights.get_tensor(key)
 
-    layer = _layer_among(files_by_key)
+    layer = _layer_among(tensors)
     if layer is None:
         names = " or ".join(f"`{name}.weight`" for name in LAYERS)
         raise ModelError(f"{where} has no MLP ({names}); {remedy}")
     for name, value in dense.named_parameters():
         key = f"{layer}.{name}"
-        if key not in files_by_key:
+        pretrained = tensors.get(key)
+        if pretrained is None:
             raise ModelError(f"{where} has `{layer}.weight` and no `{key}`; {remedy}")
-        file = files_by_key[key]
-        with _readable(file), safe_open(file, "pt") as weights:
-            pretrained = weights.get_tensor(key)
         if pretrained.shape != value.shape:
             raise ModelError(
-                f"`{file}` has `{key}` {tuple(pretrained.shape)}, expected {tuple(value.shape)} for this "
+                f"{where} has `{key}` {tuple(pretrained.shape)}, expected {tuple(value.shape)} for this "
                 "backbone; name a model of its size"
             )
         if not torch.isfinite(pretrained).all():
             raise ModelError(
-                f"`{file}` has NaN or infinite values in `{key}`; fetch the model again"
+                f"{where} has NaN or infinite values in `{key}`; fetch the model again"
             )
         with torch.no_grad():
             value.copy_(pretrained)
-
-
-def _readable(file: Path) -> AbstractContextManager[None]:
-    return foreign(ModelError, f"`{file}` cannot be read", "fetch the model again")
 
 
 def _layer_among(keys: Container[str]) -> str | None:
