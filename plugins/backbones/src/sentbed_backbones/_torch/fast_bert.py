@@ -47,7 +47,7 @@ class FastBert(torch.nn.Module):
     ) -> None:
         super().__init__()
         self.keep_layers = keep_layers
-        self.attention = products.attention
+        self.dtype = products.dtype
         cast = products.copied
         embeddings = model.embeddings
         # RoBERTa counts positions from after the padding id, and skips padding ids in a text.
@@ -70,7 +70,7 @@ class FastBert(torch.nn.Module):
             )
             self.layers.append(
                 (
-                    products.linear(weight, bias, attends=True),
+                    products.linear(weight, bias),
                     products.linear_of(layer.attention.output.dense),
                     [cast(p) for p in layer.attention.output.LayerNorm.parameters()],
                     products.inner_of(
@@ -97,7 +97,7 @@ class FastBert(torch.nn.Module):
         width = hidden.shape[-1]
         hidden = self.normalize(hidden, self.norm).view(batch * length, width)
         kept = [hidden] if self.keep_layers else []
-        short = suits(self.attention, input_ids.device, group * length)
+        short = suits(self.dtype, input_ids.device, group * length)
         attended = short_attention if short else functional.scaled_dot_product_attention
         bias = None
         if attention_mask is not None:
@@ -140,7 +140,7 @@ class FastBert(torch.nn.Module):
 
     def blind(self, seen: torch.Tensor) -> torch.Tensor:
         """Return what is added to scores: -inf where not `seen`."""
-        return torch.where(seen, 0.0, -torch.inf).to(self.attention)
+        return torch.where(seen, 0.0, -torch.inf).to(self.dtype)
 
     def group(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None
@@ -151,7 +151,7 @@ class FastBert(torch.nn.Module):
         faster although most of the product is discarded. In fp32, and without AMX, they are not.
         """
         small = (
-            self.attention == torch.bfloat16
+            self.dtype == torch.bfloat16
             and input_ids.device.type == "cpu"
             and has_amx()
         )
