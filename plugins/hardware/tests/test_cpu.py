@@ -37,35 +37,14 @@ def test_bf16_without_instructions_is_refused_with_what_to_do(processor: Any) ->
     assert torch.get_num_threads() == threads
 
 
-def test_int8_without_instructions_is_refused_with_what_to_do(processor: Any) -> None:
-    processor("avx512_bf16")
-    with pytest.raises(
-        RuntimeUnavailableError,
-        match=r"no int8 instructions \(none of `amx_int8`, `avx512_vnni`",
-    ):
-        Cpu(precision="int8").build()
-
-
-@pytest.mark.parametrize("name", ["amx_int8", "avx512_vnni", "avx_vnni"])
-def test_int8_is_taken_where_the_processor_has_it(processor: Any, name: str) -> None:
-    processor(name)
-    engine = Cpu(precision="int8").build()
-    assert engine.dtype == torch.int8
-    assert engine.describe()["precision"] == "int8"
-
-
-def test_int8_neither_trains_nor_is_compiled() -> None:
-    assert Cpu().traits.untrainable is None
-    reason = Cpu(precision="int8").traits.untrainable
-    assert reason is not None
-    assert reason.startswith("nothing is trained in int8; train with")
-    (problem,) = Cpu(precision="int8", compile=True).check()
-    assert problem == "`int8` is not compiled; set `compile = false`"
-    (problem,) = Cpu(precision="int8", parallel="fsdp", devices=2).check()
-    assert (
-        problem
-        == 'weights in `int8` are not spread over processes; set `parallel = "ddp"`'
+def test_int8_is_refused_with_the_runtime_that_has_it() -> None:
+    (problem,) = Cpu(precision="int8").check()
+    assert problem == (
+        "the runtime `cpu` does not compute in int8; encode with "
+        '`runtime = { use = "openvino", precision = "int8" }` of sentbed-openvino'
     )
+    with pytest.raises(RuntimeUnavailableError, match="does not compute in int8"):
+        Cpu(precision="int8").build()
 
 
 @pytest.mark.parametrize("name", ["amx_bf16", "avx512_bf16"])

@@ -8,10 +8,16 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, optional
-from sentbed.protocols import Engine, Runtime, RuntimeTraits
+from sentbed import RuntimeUnavailableError
+from sentbed.protocols import Engine, Runtime
 from sentbed_common import import_heavy
 
 from sentbed_hardware.distributed_base import Distributed
+
+NO_INT8 = (
+    "the runtime `cpu` does not compute in int8; encode with "
+    '`runtime = { use = "openvino", precision = "int8" }` of sentbed-openvino'
+)
 
 
 @attrs.frozen(kw_only=True)
@@ -20,17 +26,13 @@ class Cpu(Distributed, Runtime):
 
     In `bf16`, encoding runs on bf16 weights and training under autocast with fp32 weights; sentence vectors,
     losses and optimiser states are fp32 in both.
-
-    `int8` is for encoding alone, with BERT, RoBERTa, T5, OPT and LLaMA: the backbone calibrates its products
-    on sentences of its own (SmoothQuant, Xiao et al., 2023) and leaves those that hurt in bf16 or fp32; every
-    score's protocol says which.
     """
 
     name: ClassVar[str] = "cpu"
 
     precision: Literal["fp32", "bf16", "int8", "auto"] = "fp32"
-    """`bf16` needs AMX or AVX-512 bf16 instructions, `int8` AMX or VNNI; `auto` is bf16 where it is not
-    emulated, else fp32."""
+    """`bf16` needs AMX or AVX-512 bf16 instructions; `auto` is bf16 where it is not emulated, else fp32.
+    `int8` is refused: the runtime `openvino` has it."""
     threads: int | None = attrs.field(default=None, validator=optional(ge(1)))
     """Threads of one operation; default: `OMP_NUM_THREADS`, or all cores, or this process's
     share of them."""
@@ -47,18 +49,8 @@ class Cpu(Distributed, Runtime):
     def check(self) -> Iterator[str]:
         """Yield problems with the settings."""
         yield from super().check()
-        if self.precision == "int8" and self.compile:
-            yield "`int8` is not compiled; set `compile = false`"
-        if self.precision == "int8" and self.parallel == "fsdp":
-            yield 'weights in `int8` are not spread over processes; set `parallel = "ddp"`'
-
-    @property
-    def traits(self) -> RuntimeTraits:
-        """See `RuntimeTraits`; int8 does not train."""
-        why = 'nothing is trained in int8; train with `precision = "auto"`, and evaluate the encoder in int8'
-        return attrs.evolve(
-            super().traits, untrainable=why if self.precision == "int8" else None
-        )
+        if self.precision == "int8":
+            yield NO_INT8
 
     def variants(self) -> Iterator[Cpu]:
         """Yield the runtime in each precision."""
@@ -73,8 +65,10 @@ class Cpu(Distributed, Runtime):
         """Set threads and determinism in this process and return the engine.
 
         Raises:
-            RuntimeUnavailableError: for `bf16` or `int8` on a processor without such instructions.
+            RuntimeUnavailableError: for `int8`, and for `bf16` on a processor without such instructions.
         """
+        if self.precision == "int8":
+            raise RuntimeUnavailableError(NO_INT8)
         # Both are read when their library is loaded. Threads that wait by spinning make two
         # processes on the same cores up to twenty times slower; this little spinning costs 3 % of a lone one.
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,11 +22,8 @@ from sentbed.protocols import (
     BuildContext,
     BuiltBackbone,
     Module,
-    TokenStates,
 )
-from torch import Tensor
 
-from sentbed_backbones._torch.int8_products import Int8Products
 from sentbed_backbones._torch.interventions import Acting, acting
 from sentbed_backbones._torch.language_head import (
     LanguageHead,
@@ -48,13 +43,6 @@ from sentbed_backbones._torch.weight_dtypes import DTYPES, cast
 from sentbed_backbones.model_file_checks import ADAPTER_DIRECTORY, BASE_FILE, is_local
 from sentbed_backbones.model_files import model_files
 from sentbed_backbones.transformer_base import TEMPLATE_ALONE, Transformer
-
-CALIBRATION_TEXTS, CALIBRATION_LENGTH = "calibration.txt", 128
-"""The file of this package with the sentences on which int8 is calibrated, one a line, and their longest in
-tokens."""
-
-REPLACED = (0.0, 0.3, 1.0)
-"""Shares of the tokens that are replaced by random ones, of every third sentence each."""
 
 
 class Family:
@@ -203,8 +191,6 @@ class BuiltTransformer(BuiltBackbone):
         """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
         if stored_types != (None, "fp32"):
             self.precision = " ".join(filter(None, stored_types))
-        self.calibration: dict[str, Any] | None = None
-        """The products that int8 leaves out, and the texts on which that was found; None if not in int8."""
         self.mask_id: int | None = None
         if "mask-token" in family.needs:
             if tokenizer.mask_token is None:
@@ -257,8 +243,7 @@ class BuiltTransformer(BuiltBackbone):
         """Return a form of `module` for encoding.
 
         It is a copy in `dtype` with adapters merged. Weights in 4 bits, below fp32 or on several devices are
-        held that way to save memory, and are used without a copy. In int8, which is only for packed forms,
-        the copy is calibrated, and raises `ModelError` where there is none.
+        held that way to save memory, and are used without a copy.
         """
         model = self.model
         if self.precision is None and not self.dispatched:
@@ -266,22 +251,12 @@ class BuiltTransformer(BuiltBackbone):
                 from sentbed_backbones._torch.adaptation import merged_copy
 
                 model = merged_copy(model, torch.float32)
-            products = Int8Products() if dtype == torch.int8 else Products(dtype)
-            fast = (
-                None
-                if traceable
-                else self.family.packed(model, products, self.family.reads_layers)
-            )
+            fast = None
+            if not traceable:
+                products = Products(dtype)
+                fast = self.family.packed(model, products, self.family.reads_layers)
             if fast is not None:
-                if isinstance(products, Int8Products):
-                    self._calibrate(products, fast)
                 return self._read(fast).eval()
-        if dtype == torch.int8:
-            raise ModelError(
-                f"`{type(base_of(model)).__name__}`, as it is held here, has no form in int8, which is for "
-                'BERT, RoBERTa, T5, OPT and LLaMA in fp32 on one device; use `precision = "auto"`'
-            )
-        if self.precision is None and not self.dispatched:
             if model is self.model:
                 model = copy.deepcopy(model)
             model = cast(model, dtype).requires_grad_(False)
@@ -289,58 +264,6 @@ class BuiltTransformer(BuiltBackbone):
         if not traceable:
             states = self.family.encoding(states)
         return self._read(states).eval()
-
-    def _calibrate(self, products: Int8Products, packed: Module) -> None:
-        """Put the products of a packed form into int8, and take note of it for the protocol."""
-        if self.parameters.intervention is not None:
-            raise ModelError(
-                f"the intervention `{self.parameters.intervention.name}` does not go with int8; use "
-                '`precision = "auto"`'
-            )
-        content = (files("sentbed_backbones") / CALIBRATION_TEXTS).read_bytes()
-        by_length: dict[int, list[Any]] = {}
-        longest = min(CALIBRATION_LENGTH, self.max_length)
-        tokens = self.tokenizer.encode(content.decode().splitlines(), longest)
-        random, specials = (
-            np.random.default_rng(0),
-            self.tokenizer.original.all_special_ids,
-        )
-        # A tokenizer may have tokens beyond the embeddings.
-        count = min(len(self.tokenizer.original), int(self.model.config.vocab_size))
-        others = np.setdiff1d(np.arange(count), specials)
-        for number, ids in enumerate(np.split(tokens.ids, tokens.offsets[1:-1])):
-            # Other sentences have other outliers than these few; tokens of the whole vocabulary have most.
-            replaced = (
-                random.random(len(ids)) < REPLACED[number % len(REPLACED)]
-            ) & ~np.isin(ids, specials)
-            drawn = random.choice(others, len(ids)).astype(ids.dtype)
-            by_length.setdefault(len(ids), []).append(np.where(replaced, drawn, ids))
-        batches = [torch.from_numpy(np.stack(rows)) for rows in by_length.values()]
-
-        def encode() -> Tensor:
-            with torch.inference_mode():
-                return torch.cat(
-                    [self._vectors_of(packed(batch, None)) for batch in batches]
-                )
-
-        calibration = products.calibrate(encode)
-        digest = hashlib.sha256(content).hexdigest()
-        self.calibration = {
-            "left_out": list(calibration.left_out),
-            "products": len(products.parts),
-            "texts": digest,
-        }
-
-    def _vectors_of(self, states: TokenStates) -> Tensor:
-        """Return the last token's states of a causal model, the decoder's or the mean of all tokens'."""
-        vectors: Tensor
-        if states.decoder_state is not None:
-            vectors = states.decoder_state
-        elif self.family.predicts_next:
-            vectors = states.last_hidden_state[:, -1]
-        else:
-            vectors = states.last_hidden_state.mean(1)
-        return vectors
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the logits `(n, tokens)` of the last layer's states `(n, width)`; raises `ModelError`."""
@@ -434,13 +357,11 @@ class BuiltTransformer(BuiltBackbone):
 
     @property
     def protocol(self) -> dict[str, Any]:
-        """The precision that it forces on encoding, the calibration of int8, its intervention, layers other
+        """The precision that it forces on encoding, its intervention, layers other
         than just the last, and what the family adds."""
         protocol = dict(self.family.protocol)
         if self.precision is not None:
             protocol["precision"] = self.precision
-        if self.calibration is not None:
-            protocol["int8"] = self.calibration
         layers = self.parameters.layer_numbers
         intervention: Any = self.parameters.intervention
         if intervention is not None:

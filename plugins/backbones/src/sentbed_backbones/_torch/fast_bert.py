@@ -53,7 +53,7 @@ class FastBert(nn.Module):
     ) -> None:
         super().__init__()
         self.keep_layers = keep_layers
-        self.attention = products.attention
+        self.dtype = products.dtype
         cast = products.copied
         embeddings = model.embeddings
         # RoBERTa counts positions from after the padding id, and skips padding ids in a text.
@@ -69,9 +69,7 @@ class FastBert(nn.Module):
         self.layers = []
         for layer in model.encoder.layer:
             parts, output = layer.attention.self, layer.attention.output
-            attend = projections(
-                products, parts.query, parts.key, parts.value, attends=True
-            )
+            attend = projections(products, parts.query, parts.key, parts.value)
             join = products.linear_of(output.dense)
             joined_norm = layer_norm(output.LayerNorm, cast)
             inner = products.inner_of(
@@ -91,7 +89,7 @@ class FastBert(nn.Module):
         width = hidden.shape[-1]
         hidden = hidden.view(batch * length, width)
         kept = [hidden]
-        short = suits(self.attention, input_ids.device, group * length)
+        short = suits(self.dtype, input_ids.device, group * length)
         attended = short_attention if short else functional.scaled_dot_product_attention
         bias = None
         if attention_mask is not None:
@@ -134,7 +132,7 @@ class FastBert(nn.Module):
 
     def blind(self, seen: Tensor) -> Tensor:
         """Return what is added to scores: -inf where not `seen`."""
-        return torch.where(seen, 0.0, -torch.inf).to(self.attention)
+        return torch.where(seen, 0.0, -torch.inf).to(self.dtype)
 
     def group(self, input_ids: Tensor, attention_mask: Tensor | None) -> int:
         """Return how many sentences share one attention product, masked from each other.
@@ -143,7 +141,7 @@ class FastBert(nn.Module):
         faster although most of the product is discarded. In fp32, and without AMX, they are not.
         """
         small = (
-            self.attention == torch.bfloat16
+            self.dtype == torch.bfloat16
             and input_ids.device.type == "cpu"
             and has_amx()
         )

@@ -46,13 +46,13 @@ def rms_norm(norm: Any, cast: Cast) -> Norm:
     return normalize
 
 
-def projections(products: Products, *layers: Any, attends: bool = False) -> Linear:
+def projections(products: Products, *layers: Any) -> Linear:
     """Return several `nn.Linear` of one input as one product, such as queries, keys and values."""
     weight = torch.cat([layer.weight for layer in layers])
     bias = None
     if layers[0].bias is not None:
         bias = torch.cat([layer.bias for layer in layers])
-    return products.linear(weight, bias, attends=attends)
+    return products.linear(weight, bias)
 
 
 def in_whole_groups(input_ids: Tensor, group: int) -> Tensor:

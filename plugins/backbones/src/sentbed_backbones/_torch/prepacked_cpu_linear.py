@@ -35,8 +35,6 @@ class Products:
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
         """The type of the states between products."""
-        self.attention = dtype
-        """The type in which a form that has a choice attends."""
 
     def copied(self, tensor: Tensor) -> Tensor:
         """Return a copy in the type of the states."""
@@ -48,13 +46,8 @@ class Products:
         bias: Tensor | None = None,
         activation: str = "none",
         join: str = "add",
-        *,
-        attends: bool = False,
     ) -> Linear:
-        """Return the packed form of a product with a copy of `weight` and `bias`; see `linear`.
-
-        The result is in the type of the states, or, if it `attends`, in that of attention.
-        """
+        """Return the packed form of a product with a copy of `weight` and `bias`; see `linear`."""
         if bias is not None:
             bias = self.copied(bias)
         return linear(self.copied(weight), bias, activation, join)

@@ -13,7 +13,6 @@ import tokenizers
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from sentbed import ModelError
 from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
 from torch import Tensor, nn
 
@@ -122,16 +121,7 @@ class BuiltStatic(BuiltBackbone):
     def inference(
         self, module: Table, dtype: torch.dtype, traceable: bool = False
     ) -> Table:
-        """Return a copy of the table for encoding, in fp32.
-
-        Raises:
-            ModelError: if the runtime wants int8, which is for products of matrices.
-        """
-        if dtype == torch.int8:
-            raise ModelError(
-                "the backbone `static` has no products of matrices, which int8 is for; use "
-                '`precision = "auto"`'
-            )
+        """Return a copy of the table for encoding, in fp32."""
         copy = Table(module.rows).to(module.embedding.weight.device)
         return copy.requires_grad_(False).eval()
 

@@ -13,7 +13,7 @@ from sentbed_hardware.engine_parts.processor import (
     streams_on,
 )
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def build_cpu_engine(

@@ -120,12 +120,7 @@ class TorchEngine(TorchEngineBase):
                 '(`dtype = "bf16"` or `quantization = "nf4"` of the backbone), or spread them over several '
                 'GPUs (`device_map = "auto"`)'
             ) from error
-        encoder = self._encoder(backbone, module)
-        if self.dtype == torch.int8 and "int8" not in backbone.protocol:
-            # What its calibration leaves out is in the protocol also of scores for which nothing is encoded;
-            # encoders beside each other share the backbone, which is calibrated once.
-            encoder.replica()
-        return encoder
+        return self._encoder(backbone, module)
 
     def _encoder(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         return TorchEncoder(self, backbone, module)

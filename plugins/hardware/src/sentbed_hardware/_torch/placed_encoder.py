@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -211,8 +210,6 @@ class TorchEncoder(ModuleEncoder):
             engine.compile,
             torch.get_float32_matmul_precision(),
         ]
-        if engine.dtype == torch.int8:
-            how.append(json.dumps(self.backbone.protocol, sort_keys=True))
         # A cache may be in a home directory shared by different machines.
         how += sorted(
             f"{name} {value}" for name, value in torch.cpu.get_capabilities().items()

@@ -35,7 +35,7 @@ def keep_freed_memory() -> bool:
     """Let the process keep the memory of one batch for the next one; returns whether it will.
 
     Otherwise heaps of threads give it back to the system and ask for it again, several times a batch: 2 % of
-    the time in fp32, 5 % in int8. Other C libraries than glibc have other ways, and whoever has set up theirs
+    the time in fp32. Other C libraries than glibc have other ways, and whoever has set up theirs
     by the environment keeps that.
     """
     if os.name != "posix" or any(name in os.environ for name in MALLOC_VARIABLES):
