@@ -6,7 +6,7 @@ import math
 
 import torch
 from sentbed.protocols import LossOutput
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_losses._torch.batch_columns import Columns
