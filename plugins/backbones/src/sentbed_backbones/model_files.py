@@ -36,12 +36,18 @@ class ModelFiles:
         return ModelFiles(directory, {**self.origin, "pickled_sha256": dict(pickled)})
 
 
-def located_files(model: str, revision: str | None, **fetching: bool) -> ModelFiles:
-    """Return the files of a model as they are, a hub id downloaded first; `fetching` as in `fetch`."""
+def located_files(
+    model: str,
+    revision: str | None,
+    code: bool = False,
+    weights: bool = True,
+    pickles: bool = True,
+) -> ModelFiles:
+    """Return the files of a model as they are, those of a hub id as `fetch` has them."""
     if is_local(model):
         return ModelFiles(locate(model))
 
-    fetched = fetch(model, revision, **fetching)
+    fetched = fetch(model, revision, code, weights, pickles=pickles)
     origin = {"commit": fetched.directory.name}
     if fetched.conversion is not None:
         origin["conversion"] = fetched.conversion

@@ -6,7 +6,7 @@ import math
 
 import torch
 from sentbed.protocols import LossOutput
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_losses._torch.batch_columns import Columns
@@ -42,7 +42,7 @@ class GistLoss(nn.Module):
         }
         of_pair = units[f"{TEACHER}anchor"] * units[f"{TEACHER}positive"]
         guide_of_pair = of_pair.sum(dim=-1, keepdim=True).detach()
-        margin = self.margin
+        margin: float | Tensor = self.margin
         if self.relative:
             margin = guide_of_pair.abs() * margin
         threshold = guide_of_pair - margin
