@@ -29,6 +29,7 @@ from sentbed._run.manifest import peak_memory_gib
 from sentbed.errors import DataError
 from sentbed.protocols import TextEncoder, Vectors
 from sentbed_evaluators.classifier_training import PENALTIES, Classifier, Examples
+from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.transfer import (
     PAPERS,
     TransferTask,
@@ -37,7 +38,7 @@ from sentbed_evaluators.transfer import (
 )
 from sentbed_evaluators.transfer_files import (
     TRANSFER,
-    find_transfer_root,
+    find_files,
     read_transfer,
 )
 
@@ -89,10 +90,10 @@ def one_alone(
     return steps
 
 
-def load(task: str, root: Path) -> tuple[dict[str, Examples], bool]:
+def load(task: str, files: TaskFiles) -> tuple[dict[str, Examples], bool]:
     """Return the examples of a task by split, and whether they are real."""
     try:
-        splits, digest = read_transfer(root, task)
+        splits, digest = read_transfer(files, task)
     except DataError:
         sizes = TRANSFER[task].sizes
         draw = np.random.default_rng(0)
@@ -128,7 +129,7 @@ def main() -> None:
         "--json", type=Path, default=None, help="also write the figures here"
     )
     options = parser.parse_args()
-    root = find_transfer_root(None)
+    files = find_files(None)
     classifier = Classifier()
     figures: list[dict[str, Any]] = []
     heading = (
@@ -143,7 +144,7 @@ def main() -> None:
     )
     print("{:<7}{:>9}{:>6}{:>9}{:>10}{:>7}{:>12}{:>7}".format(*heading))
     for task in options.tasks:
-        data, real = load(task, root)
+        data, real = load(task, files)
         classes = TRANSFER[task].classes
         fits = 0
 

@@ -5,6 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sentbed import DataError
+from sentbed_evaluators import (
+    glue_files,
+    probing_files,
+    senteval_sts_files,
+    transfer_files,
+)
 from sentbed_evaluators.geometry import Geometry
 from sentbed_evaluators.probing import SentEvalProbing
 from sentbed_evaluators.sentbench import SentBench
@@ -149,3 +156,83 @@ def test_a_skipped_task_has_no_files(
 
 def test_pairs_that_a_field_names_need_no_directory(tmp_path: Path) -> None:
     assert list(Geometry(path=str(tmp_path / "pairs.tsv")).files()) == []  # type: ignore[arg-type]
+
+
+SUITES = [
+    (senteval_sts_files, "STS/STS15-en-test/STS.gs.belief.txt", "senteval"),
+    (senteval_sts_files, "STS/STSBenchmark/sts-dev.csv", "senteval"),
+    (senteval_sts_files, "STSBenchmark/sts-dev.csv", "senteval"),
+    (senteval_sts_files, "SICK/SICK_trial.txt", "senteval"),
+    (transfer_files, "MR/rt-polarity.pos", "senteval"),
+    (glue_files, "MNLI/train.tsv", "glue"),
+    (probing_files, "sentence_length.txt", "senteval-probing"),
+    (probing_files, "odd_man_out.txt", "senteval-probing"),
+]
+
+
+@pytest.mark.parametrize(("module", "file", "collection"), SUITES)
+def test_each_layout_is_found(
+    module: Any,
+    file: str,
+    collection: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for number, place in enumerate(module.ROOTS):
+        directory = tmp_path / str(number)
+        (directory / place / file).parent.mkdir(parents=True)
+        (directory / place / file).touch()
+        files = module.find_files(str(directory))
+        assert files.root.samefile(directory / place)
+        assert files.collection == collection
+        monkeypatch.setenv("SENTBED_DATA", str(directory))
+        assert module.find_files(None) == files
+
+
+@pytest.mark.usefixtures("no_data")
+@pytest.mark.parametrize(
+    ("module", "what", "collection"),
+    [
+        (senteval_sts_files, "SentEval data: .*STS12-en-test", "senteval"),
+        (transfer_files, "transfer task of SentEval's", "senteval"),
+        (glue_files, "GLUE data", "glue"),
+        (probing_files, "probing data of SentEval", "senteval-probing"),
+    ],
+)
+def test_no_directory_says_what_to_set_and_what_downloads_it(
+    module: Any, what: str, collection: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
+        module.find_files(None)
+    with pytest.raises(
+        DataError, match=f"has no {what}.*`sentbed data get {collection}` downloads it"
+    ):
+        module.find_files(str(tmp_path))
+
+
+def test_missing_files_are_named_with_the_tasks_that_are_complete(
+    write: Write, tmp_path: Path
+) -> None:
+    write("QNLI/dev.tsv", "")
+    for name in ("train", "dev"):
+        write(f"RTE/{name}.tsv", "")
+    files = glue_files.find_files(str(tmp_path))
+    assert files.missing(["RTE", "unknown"]) == {}
+    messages = files.missing(["QNLI", "MNLI-mm"])
+    assert messages["QNLI"] == (
+        f"task `QNLI` needs `QNLI/train.tsv`, missing in `{tmp_path}`; add what is missing (`sentbed data "
+        "get glue` downloads it), or leave the task out (`skip_missing = true`); tasks present: `RTE`"
+    )
+    assert messages["MNLI-mm"].startswith(
+        "task `MNLI-mm` needs `MNLI/train.tsv` and `MNLI/dev_mismatched.tsv`, missing in"
+    )
+    with pytest.raises(DataError, match="task `QNLI` needs"):
+        files["QNLI"]
+    (message,) = (
+        transfer_files.TaskFiles(
+            "senteval", tmp_path, {"A": tuple(tmp_path / name for name in "xyz")}
+        )
+        .missing(["A"])
+        .values()
+    )
+    assert message.startswith("task `A` needs `x` and 2 more, missing in")

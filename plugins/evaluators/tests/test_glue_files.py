@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError
-from sentbed_evaluators.glue_files import TASKS, find_root, missing_message, read_rows
+from sentbed_evaluators.glue_files import TASKS, find_files, read_rows
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -28,10 +28,11 @@ def test_the_tasks_stand_in_the_order_of_the_papers_table() -> None:
 def test_real_files_have_the_published_number_of_rows(
     real_data: Path, name: str
 ) -> None:
-    root = find_root(str(real_data))
-    if missing_message(root, name):
+    files = find_files(str(real_data))
+    if files.missing([name]):
         pytest.skip(f"the GLUE directory has no complete {name}")
-    for split in TASKS[name].splits(regression=False):
+    root, splits = files.root, ("train", "dev")
+    for split in splits[-len(files[name]) :]:
         rows = read_rows(root, name, split, check_size=True)
         assert len(rows) in {size[split == "dev"] for size in TASKS[name].sizes}
         content = (root / TASKS[name].path(split)).read_text("utf-8-sig")
@@ -41,7 +42,7 @@ def test_real_files_have_the_published_number_of_rows(
 
 
 def test_real_rows_are_what_the_files_show(real_data: Path) -> None:
-    root = find_root(str(real_data))
+    root = find_files(str(real_data)).root
     cola = read_rows(root, "CoLA", "dev", check_size=True)
     assert (cola.sides[0][0], cola.labels[0]) == (
         "The sailors rode the breeze clear of the rocks.",
@@ -58,40 +59,13 @@ def test_real_rows_are_what_the_files_show(real_data: Path) -> None:
     assert sts.scores[:2] == (5.0, 4.75)
 
 
-@pytest.mark.parametrize("above", ["glue", "GLUE", "glue_data", "."])
-def test_each_layout_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: str
+def test_a_regression_needs_the_training_rows_of_sts_b(
+    write: Write, tmp_path: Path
 ) -> None:
-    (tmp_path / above / "MNLI").mkdir(parents=True)
-    assert find_root(str(tmp_path)).samefile(tmp_path / above)
-    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert find_root(None).samefile(tmp_path / above)
-
-
-@pytest.mark.usefixtures("no_data")
-def test_no_directory_says_what_to_set_and_what_downloads_it(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
-        find_root(None)
-    with pytest.raises(
-        DataError, match=r"has no GLUE data: .*`sentbed data get glue` downloads it"
-    ):
-        find_root(str(tmp_path))
-
-
-def test_missing_files_are_named(write: Write, tmp_path: Path) -> None:
-    write("QNLI/dev.tsv", "")
-    message = missing_message(tmp_path, "QNLI") or ""
-    assert message.startswith("task `QNLI` needs `QNLI/train.tsv`, missing in")
-    assert "`sentbed data get glue`" in message
-    message = missing_message(tmp_path, "MNLI-mm") or ""
-    assert message.startswith(
-        "task `MNLI-mm` needs `MNLI/train.tsv` and `MNLI/dev_mismatched.tsv`, missing in"
-    )
     write("STS-B/dev.tsv", "")
-    assert missing_message(tmp_path, "STS-B") is None
-    assert "`STS-B/train.tsv`" in (
-        missing_message(tmp_path, "STS-B", regression=True) or ""
-    )
+    assert find_files(str(tmp_path)).missing(["STS-B"]) == {}
+    (message,) = find_files(str(tmp_path), True).missing(["STS-B"]).values()
+    assert message.startswith("task `STS-B` needs `STS-B/train.tsv`, missing in")
 
 
 def test_columns_are_found_by_name_behind_a_byte_order_mark(

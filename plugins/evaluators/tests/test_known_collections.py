@@ -9,23 +9,17 @@ from sentbed_common import KnownData, KnownFile
 from sentbed_data.find_collections import KNOWN, PRESENT, WRONG, inspect_collection
 from sentbed_evaluators import known_data
 from sentbed_evaluators.glue_files import TASKS as GLUE
-from sentbed_evaluators.glue_files import find_root as find_glue
+from sentbed_evaluators.glue_files import find_files as find_glue
 from sentbed_evaluators.known_collections import (
-    how_to_get,
     known_collections,
     split_mrpc,
 )
 from sentbed_evaluators.probing_files import TASKS as PROBING
-from sentbed_evaluators.probing_files import find_root as find_probing
+from sentbed_evaluators.probing_files import find_files as find_probing
 from sentbed_evaluators.sentbench_sets.sources import SOURCES, find_files
-from sentbed_evaluators.senteval_sts_files import TASKS as STS
-from sentbed_evaluators.senteval_sts_files import find_root, missing_files, task_files
-from sentbed_evaluators.transfer_files import (
-    TRANSFER,
-    find_transfer_root,
-    missing_transfer,
-    transfer_files,
-)
+from sentbed_evaluators.senteval_sts_files import find_files as find_sts
+from sentbed_evaluators.transfer_files import TRANSFER
+from sentbed_evaluators.transfer_files import find_files as find_transfer
 
 KNOWN_DATA = {known.name: known for known in known_collections()}
 ALL = pytest.mark.parametrize("known", KNOWN_DATA.values(), ids=KNOWN_DATA)
@@ -74,10 +68,10 @@ def test_paths_are_told_apart_and_digests_are_digests(known: KnownData):
 @ALL
 def test_every_file_has_a_source_or_the_collection_has_advice(known: KnownData):
     if all(known.can_download(file.path) for file in known.files):
-        assert how_to_get(known.name) == f"`sentbed data get {known.name}` downloads it"
+        assert known.remedy == f"`sentbed data get {known.name}` downloads it"
     else:
         assert known.name == "rocstories"
-        assert how_to_get(known.name).endswith(known.advice)
+        assert known.remedy.endswith(known.advice)
     urls = [
         *(archive.url for archive in known.archives),
         *(file.url for made in known.made for file in made.sources),
@@ -94,18 +88,19 @@ def test_senteval_is_found_where_the_readers_find_it(tmp_path: Path, place: str)
     known = KNOWN_DATA["senteval"]
     touch(tmp_path / place, needed(known))
     found = inspect_collection(known, tmp_path)
-    assert (
-        found.directory == find_root(str(tmp_path)) == find_transfer_root(str(tmp_path))
-    )
-    assert not any(missing_files(found.directory, task) for task in STS)
-    assert not any(missing_transfer(found.directory, task) for task in TRANSFER)
+    for files in (find_sts(str(tmp_path)), find_transfer(str(tmp_path))):
+        assert found.directory == files.root
+        assert not files.missing(files.by_task)
 
 
-def test_every_file_of_senteval_has_a_reader_unless_it_is_optional():
-    root = Path("root")
-    read = {path for task in STS for path in task_files(root, task)}
-    read |= {path for task in TRANSFER for path in transfer_files(root, task)}
-    assert {root / path for path in needed(KNOWN_DATA["senteval"])} == read
+def test_every_file_of_senteval_has_a_reader_unless_it_is_optional(tmp_path: Path):
+    needed_files = needed(KNOWN_DATA["senteval"])
+    touch(tmp_path, needed_files)
+    read = set()
+    for files in (find_sts(str(tmp_path)), find_transfer(str(tmp_path))):
+        for paths in files.by_task.values():
+            read.update(paths)
+    assert {tmp_path / path for path in needed_files} == read
 
 
 def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path: Path):
@@ -114,9 +109,9 @@ def test_stsb_is_found_at_the_top_as_the_reader_finds_it(tmp_path: Path):
         item.file.path: item
         for item in inspect_collection(KNOWN_DATA["senteval"], tmp_path).files
     }
-    (read,) = task_files(find_root(str(tmp_path)), "STSB-dev")
+    (read,) = find_sts(str(tmp_path)).by_task["STSB-dev"]
     assert found["STS/STSBenchmark/sts-dev.csv"].path == read
-    (missing,) = task_files(find_root(str(tmp_path)), "STSB")
+    (missing,) = find_sts(str(tmp_path)).by_task["STSB"]
     assert found["STS/STSBenchmark/sts-test.csv"].path == missing
 
 
@@ -139,7 +134,10 @@ def test_the_probing_files_are_found_where_the_reader_finds_them(
     known = KNOWN_DATA["senteval-probing"]
     assert needed(known) == [file for file, _ in PROBING.values()]
     touch(tmp_path / place, needed(known))
-    assert inspect_collection(known, tmp_path).directory == find_probing(str(tmp_path))
+    assert (
+        inspect_collection(known, tmp_path).directory
+        == find_probing(str(tmp_path)).root
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,7 +158,9 @@ def test_a_probing_file_may_be_some_rows_off_but_not_cut(
 def test_glue_is_found_where_the_reader_finds_it(tmp_path: Path, place: str):
     known = KNOWN_DATA["glue"]
     touch(tmp_path / place, needed(known))
-    assert inspect_collection(known, tmp_path).directory == find_glue(str(tmp_path))
+    assert (
+        inspect_collection(known, tmp_path).directory == find_glue(str(tmp_path)).root
+    )
 
 
 @pytest.mark.parametrize("task", GLUE)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sentbed import DataError
 from sentbed_evaluators import probing_files
-from sentbed_evaluators.probing_files import TASKS, find_root, read_task
+from sentbed_evaluators.probing_files import TASKS, find_files, read_task
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -28,32 +28,11 @@ def test_the_tasks_stand_in_sentevals_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("above", ["senteval/probing", "probing", "data/probing", "."])
-@pytest.mark.parametrize("file", ["sentence_length.txt", "odd_man_out.txt"])
-def test_each_layout_is_found(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: str, file: str
-) -> None:
-    write(f"{above}/{file}", ROWS)
-    assert find_root(str(tmp_path)).samefile(tmp_path / above)
-    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert find_root(None).samefile(tmp_path / above)
-
-
 def test_it_is_found_from_downstream_beside_it(write: Write, tmp_path: Path) -> None:
     write("senteval/probing/tree_depth.txt", ROWS)
     (tmp_path / "senteval" / "downstream").mkdir()
-    found = find_root(str(tmp_path / "senteval" / "downstream"))
-    assert found.samefile(tmp_path / "senteval" / "probing")
-
-
-@pytest.mark.usefixtures("no_data")
-def test_no_directory_says_what_to_set_and_what_downloads_it(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
-        find_root(None)
-    with pytest.raises(
-        DataError, match=r"has no probing data .*`sentbed data get senteval-probing`"
-    ):
-        find_root(str(tmp_path))
+    found = find_files(str(tmp_path / "senteval" / "downstream"))
+    assert found.root.samefile(tmp_path / "senteval" / "probing")
 
 
 def test_rows_are_sorted_by_words_then_class_then_place(write: Write) -> None:

@@ -9,10 +9,8 @@ from sentbed_evaluators import senteval_sts_files
 from sentbed_evaluators.senteval_sts_files import (
     TASKS,
     digest,
-    find_root,
-    missing_files,
+    find_files,
     read_task,
-    task_files,
 )
 
 Write = Callable[[str, str | bytes], Path]
@@ -37,41 +35,16 @@ SIZES = {
 def test_real_files_have_the_published_number_of_pairs(
     real_data: Path, task: str
 ) -> None:
-    root = find_root(str(real_data))
-    if missing_files(root, task):
+    files = find_files(str(real_data))
+    if files.missing([task]):
         pytest.skip(f"the SentEval directory has no {task}")
-    assert sum(len(subset) for subset in read_task(root, task).subsets) == SIZES[task]
-
-
-@pytest.mark.parametrize(
-    "above", ["senteval/downstream", "downstream", "data/downstream", "."]
-)
-@pytest.mark.parametrize(
-    "folder", ["STS/STS15-en-test", "STS/STSBenchmark", "STSBenchmark", "SICK"]
-)
-def test_each_layout_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: str, folder: str
-) -> None:
-    (tmp_path / above / folder).mkdir(parents=True)
-    assert find_root(str(tmp_path)) == tmp_path / above
-    monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    assert find_root(None) == tmp_path / above
-
-
-@pytest.mark.usefixtures("no_data")
-def test_no_directory_says_what_to_set(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="set `data_dir`, or set `SENTBED_DATA`"):
-        find_root(None)
-    with pytest.raises(
-        DataError, match=r"has no SentEval data: .*STS12-en-test.*was looked for"
-    ):
-        find_root(str(tmp_path))
+    assert len(read_task(files, task).pairs) == SIZES[task]
 
 
 def test_sts_benchmark_may_stand_outside_sts(write: Write, tmp_path: Path) -> None:
     write("STSBenchmark/sts-dev.csv", "g\tf\ty\t1\t2.500\tone\ttwo\n")
     (subset,) = read_task(
-        find_root(str(tmp_path)), "STSB-dev", check_sizes=False
+        find_files(str(tmp_path)), "STSB-dev", check_sizes=False
     ).subsets
     assert (subset.first, subset.second, subset.scores) == (("one",), ("two",), (2.5,))
 
@@ -83,7 +56,7 @@ def test_all_of_sick_is_train_then_trial_then_test(
     for i, name in enumerate(("train", "trial", "test_annotated")):
         write(f"SICK/SICK_{name}.txt", f"{header}{i}\t{name}\tb\t{i + 1}\tNEUTRAL\n")
     task, *parts = (
-        read_task(tmp_path, f"SICKR{end}", check_sizes=False)
+        read_task(find_files(str(tmp_path)), f"SICKR{end}", check_sizes=False)
         for end in ("-all", "", "-dev")
     )
     assert task.subsets[0].first == ("train", "trial", "test_annotated")
@@ -96,11 +69,11 @@ def test_all_of_sick_is_train_then_trial_then_test(
 def test_a_file_that_was_cut_is_refused_by_its_number_of_pairs(
     task: str, real_data: Path, tmp_path: Path
 ) -> None:
-    root = find_root(str(real_data))
-    if missing_files(root, task):
+    files = find_files(str(real_data))
+    if files.missing([task]):
         pytest.skip(f"the SentEval directory has no {task}")
-    for file in task_files(root, task):
-        copied = tmp_path / file.relative_to(root)
+    for file in files[task]:
+        copied = tmp_path / file.relative_to(files.root)
         copied.parent.mkdir(parents=True, exist_ok=True)
         whole = file.read_bytes().splitlines(keepends=True)
         copied.write_bytes(b"".join(whole[:5]))
@@ -108,16 +81,16 @@ def test_a_file_that_was_cut_is_refused_by_its_number_of_pairs(
         DataError,
         match=rf"found [45] scored pairs of `{task}`, expected .* the file was cut",
     ):
-        read_task(tmp_path, task)
-    read_task(tmp_path, task, check_sizes=False)
+        read_task(find_files(str(tmp_path)), task)
+    read_task(find_files(str(tmp_path)), task, check_sizes=False)
 
 
 def test_files_that_change_while_they_are_read_are_refused(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_sts13(write, "a\tb\n", "1\n")
-    files = task_files(tmp_path, "STS13")
-    before = digest(files)
+    files = find_files(str(tmp_path))
+    before = digest(files["STS13"])
     write_sts13(write, "a\tc\n", "1\n")
     monkeypatch.setattr(
         senteval_sts_files,
@@ -127,7 +100,7 @@ def test_files_that_change_while_they_are_read_are_refused(
     with pytest.raises(
         DataError, match="the files of `STS13` changed while they were read; run again"
     ):
-        read_task(tmp_path, "STS13", check_sizes=False)
+        read_task(files, "STS13", check_sizes=False)
 
 
 def write_sts13(write: Write, texts: str, gold: str) -> None:
@@ -176,7 +149,7 @@ def test_a_broken_yearly_file_is_named_with_its_line(
         write("STS/STS13-en-test/STS.input.OnWN.txt", b"a\tb\nc\x85\td\n")
         message = r"byte 0x85.*input\.OnWN\.txt:2$"
     with pytest.raises(DataError, match=message):
-        read_task(tmp_path, "STS13")
+        read_task(find_files(str(tmp_path)), "STS13")
 
 
 def test_a_missing_file_is_named_with_the_tasks_that_are_there(
@@ -187,4 +160,4 @@ def test_a_missing_file_is_named_with_the_tasks_that_are_there(
         DataError,
         match=r"`STSB` needs `STS/STSBenchmark/sts-test\.csv`.*present: `STS13`$",
     ):
-        read_task(tmp_path, "STSB")
+        read_task(find_files(str(tmp_path)), "STSB")

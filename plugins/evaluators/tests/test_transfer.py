@@ -13,7 +13,7 @@ import pytest
 from sentbed import DataError, RunError
 from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.transfer import PAPERS, SentEvalTransfer
-from sentbed_evaluators.transfer_files import TRANSFER, read_transfer
+from sentbed_evaluators.transfer_files import TRANSFER, find_files, read_transfer
 from sklearn.metrics import f1_score
 
 WORDS = (
@@ -187,7 +187,7 @@ def test_examples_are_sorted_by_words_then_class(write: Callable[..., Path]) -> 
     write("MR/rt-polarity.neg", "\nc\nfour five\n")
     root = write("MR/x", "").parents[1]
 
-    splits, _ = read_transfer(root, "MR", check_sizes=False)
+    splits, _ = read_transfer(find_files(str(root)), "MR", check_sizes=False)
 
     assert splits["all"].sentences == (("", "c", "b", "four five", "one two three"),)
     assert splits["all"].labels == (0, 0, 1, 0, 1)
@@ -202,7 +202,7 @@ def test_pairs_are_sorted_by_the_words_of_both(write: Callable[..., Path]) -> No
         )
     root = write("MRPC/x", "").parents[1]
 
-    splits, _ = read_transfer(root, "MRPC", check_sizes=False)
+    splits, _ = read_transfer(find_files(str(root)), "MRPC", check_sizes=False)
 
     assert splits["train"].sentences == (("a", "a b", "a b"), ("c d e", "c", "c d"))
     assert splits["train"].labels == (1, 0, 1)
@@ -213,7 +213,7 @@ def test_latin_1_is_read_and_0x85_ends_no_line(write: Callable[..., Path]) -> No
     write("MR/rt-polarity.neg", b"a\n")
     root = write("MR/x", "").parents[1]
 
-    splits, _ = read_transfer(root, "MR", check_sizes=False)
+    splits, _ = read_transfer(find_files(str(root)), "MR", check_sizes=False)
 
     assert splits["all"].sentences == (("a", "café naïve fin"),)
 
@@ -223,11 +223,11 @@ def test_a_byte_order_mark_is_part_of_no_sentence(downstream: Path) -> None:
         ("MR", "MR/rt-polarity.pos"),
         ("SST2", "SST/binary/sentiment-train"),
     ):
-        plain, _ = read_transfer(downstream, name, check_sizes=False)
+        plain, _ = read_transfer(find_files(str(downstream)), name, check_sizes=False)
         (downstream / file).write_bytes(
             codecs.BOM_UTF8 + (downstream / file).read_bytes()
         )
-        marked, _ = read_transfer(downstream, name, check_sizes=False)
+        marked, _ = read_transfer(find_files(str(downstream)), name, check_sizes=False)
         assert marked == plain
 
 
@@ -236,7 +236,7 @@ def test_trec_takes_the_coarse_label(write: Callable[..., Path]) -> None:
     write("TREC/TREC_10.label", "HUM:ind Who ?\n")
     root = write("TREC/x", "").parents[1]
 
-    splits, _ = read_transfer(root, "TREC", check_sizes=False)
+    splits, _ = read_transfer(find_files(str(root)), "TREC", check_sizes=False)
 
     assert splits["train"].sentences == (("What ?", "How far : really ?"),)
     assert splits["train"].labels == (0, 5)
@@ -300,7 +300,7 @@ def test_a_bad_line_is_named(
         name for name, task in TRANSFER.items() if file.startswith(task.folder + "/")
     )
     with pytest.raises(DataError, match=message):
-        read_transfer(downstream, task, check_sizes=False)
+        read_transfer(find_files(str(downstream)), task, check_sizes=False)
 
 
 def test_a_wrong_number_of_examples_is_refused(downstream: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_wrong_number_of_examples_is_refused(downstream: Path) -> None:
         DataError,
         match=r"found 120 examples in all of `CR`, expected 3,775.*sentbed data",
     ):
-        read_transfer(downstream, "CR")
+        read_transfer(find_files(str(downstream)), "CR")
 
 
 def test_missing_files_and_unknown_tasks_are_reported_by_check(

@@ -1,12 +1,76 @@
-"""The data directories of evaluators."""
+"""The data directories of evaluators, and the files of tasks in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import attrs
 from sentbed import DataError, locate
-from sentbed.helpers import DATA_VARIABLE, data_root
+from sentbed.helpers import DATA_VARIABLE, data_root, sha256
+
+from sentbed_evaluators.text_lines import Hashes
+
+
+@attrs.frozen
+class TaskFiles:
+    """The files of a suite's tasks, whether they exist or not."""
+
+    collection: str
+    """Name of the data in `sentbed data`."""
+    root: Path
+    by_task: Mapping[str, tuple[Path, ...]]
+
+    def __getitem__(self, task: str) -> tuple[Path, ...]:
+        """Return the files of a task; raises `DataError` if one is missing."""
+        for message in self.missing([task]).values():
+            raise DataError(message)
+        return self.by_task[task]
+
+    def missing(self, tasks: Iterable[str]) -> dict[str, str]:
+        """Return the message of each of these tasks that lacks a file; unknown ones lack none."""
+        messages = {}
+        for task in tasks:
+            if absent := self._absent(task):
+                present = [
+                    f"`{name}`" for name in self.by_task if not self._absent(name)
+                ]
+                messages[task] = (
+                    f"task `{task}` needs {_listed(absent)}, missing in `{self.root}`; add what is missing "
+                    f"(`sentbed data get {self.collection}` downloads it), or leave the task out "
+                    f"(`skip_missing = true`); tasks present: {', '.join(present) or 'none'}"
+                )
+        return messages
+
+    def _absent(self, task: str) -> list[str]:
+        """Return the missing files of a task, relative to the root."""
+        absent = []
+        for file in self.by_task.get(task, ()):
+            if not file.is_file():
+                absent.append(file.relative_to(self.root).as_posix())
+        return absent
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return one or two names, or the first and the number of the others."""
+    if len(names) > 2:
+        return f"`{names[0]}` and {len(names) - 1} more"
+    return " and ".join(f"`{name}`" for name in names)
+
+
+def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
+    """Return the SHA-256 over files and their names; for a single file, its own.
+
+    `hashes` has those of the files, if they are known.
+    """
+    hashes = hashes or {file: sha256(file) for file in files}
+    if len(files) == 1:
+        return hashes[files[0]]
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file.name}\0{hashes[file]}\n".encode())
+    return digest.hexdigest()
 
 
 def data_directory(data_dir: str | None, holds: str, name: str) -> Path:

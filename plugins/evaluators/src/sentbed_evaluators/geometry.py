@@ -41,10 +41,7 @@ from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
     TASKS,
-    find_root,
-    missing_files,
-    missing_message,
-    task_files,
+    find_files,
 )
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
@@ -182,18 +179,15 @@ class Geometry(Evaluator):
             yield f"`{task}` is not a task of `senteval-sts`.{suggest(task, TASKS)}"
             return
         try:
-            root = find_root(self.data_dir)
+            yield from find_files(self.data_dir).missing([task]).values()
         except DataError as error:
             yield str(error)
-            return
-        if missing_files(root, task):
-            yield missing_message(root, task)
 
     def files(self) -> Iterator[Path]:
         """Yield the files of SentEval's task, if no field names files."""
         task = self.task or _DEFAULT_TASK
         if self.path is None and self.parallel is None and task in TASKS:
-            yield from task_files(find_root(self.data_dir), task)
+            yield from find_files(self.data_dir).by_task[task]
 
     def prepare(self) -> Prepared:
         """Read the pairs; raises `DataError`, with file and line, also if no pair is positive."""

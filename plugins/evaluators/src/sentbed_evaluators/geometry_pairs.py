@@ -10,8 +10,8 @@ import attrs
 from sentbed import FilePath, locate
 
 from sentbed_evaluators.line_aligned_pairs import ParallelFiles
-from sentbed_evaluators.scored_pair_files import PairFile
-from sentbed_evaluators.senteval_sts_files import find_root, read_task
+from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs
+from sentbed_evaluators.senteval_sts_files import find_files, read_task
 from sentbed_evaluators.text_lines import Hashes
 
 
@@ -59,41 +59,24 @@ def of_pair_file(
     pairs = file.read(hashes)
     about = {"split": split or "whole file", "data": hashes[path]}
     name = task or Path(path).stem
-    return _scored(
-        name,
-        list(pairs.first),
-        list(pairs.second),
-        list(pairs.scores),
-        threshold,
-        about,
-    )
+    return _scored(name, pairs, threshold, about)
 
 
 def of_senteval(
     data_dir: FilePath | None, task: str, threshold: float, check_sizes: bool
 ) -> GeometryPairs:
     """Read a task of SentEval; the pairs with a gold score above `threshold` are positive."""
-    pairs = read_task(find_root(data_dir), task, check_sizes)
-    first: list[str] = []
-    second: list[str] = []
-    scores: list[float] = []
-    for subset in pairs.subsets:
-        first += subset.first
-        second += subset.second
-        scores += subset.scores
+    pairs = read_task(find_files(data_dir), task, check_sizes)
     about = {"split": pairs.split, "data": pairs.data}
-    return _scored(pairs.name, first, second, scores, threshold, about)
+    return _scored(pairs.name, pairs.pairs, threshold, about)
 
 
 def _scored(
     task: str,
-    first: list[str],
-    second: list[str],
-    scores: list[float],
+    pairs: ScoredPairs,
     threshold: float,
     about: Mapping[str, Any],
 ) -> GeometryPairs:
-    positive = [i for i, score in enumerate(scores) if score > threshold]
-    return GeometryPairs(
-        task, first, second, positive, {"positives": f"gold > {threshold:g}", **about}
-    )
+    positive = [i for i, score in enumerate(pairs.scores) if score > threshold]
+    protocol = {"positives": f"gold > {threshold:g}", **about}
+    return GeometryPairs(task, pairs.first, pairs.second, positive, protocol)

@@ -10,7 +10,7 @@ import attrs
 from sentbed import DataError
 from sentbed.errors import suggest
 
-from sentbed_evaluators import data_directories
+from sentbed_evaluators.data_directories import TaskFiles, find_root
 from sentbed_evaluators.scored_pair_files import parse_score
 from sentbed_evaluators.text_lines import lines
 
@@ -42,12 +42,6 @@ class Task:
     def path(self, split: Split) -> str:
         """Return the path of a split's file, relative to the directory of GLUE."""
         return f"{self.folder}/{'train.tsv' if split == 'train' else self.dev}"
-
-    def splits(self, regression: bool) -> tuple[Split, ...]:
-        """Return the splits to read: a task with scores trains only if a `regression` is to predict them."""
-        if self.classes or regression:
-            return ("train", "dev")
-        return ("dev",)
 
 
 def _mnli(dev: str, size: int) -> Task:
@@ -111,22 +105,19 @@ class Rows:
         return len(self.sides[0])
 
 
-def find_root(data_dir: str | None) -> Path:
-    """Return the directory that holds `CoLA`, `SST-2`, ...; raises `DataError` if there is none."""
-    return data_directories.find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
+def find_files(data_dir: str | None, regression: bool = False) -> TaskFiles:
+    """Return the files of all tasks; raises `DataError` if there is no folder `CoLA`, `SST-2`, ...
 
-
-def missing_message(root: Path, name: str, regression: bool = False) -> str | None:
-    """Return a message with the missing files of a task; None if there are none."""
-    task = TASKS[name]
-    paths = [task.path(split) for split in task.splits(regression)]
-    missing = [f"`{path}`" for path in paths if not (root / path).is_file()]
-    if not missing:
-        return None
-    return (
-        f"task `{name}` needs {' and '.join(missing)}, missing in `{root}`; put the files of GLUE's download "
-        f"there (`sentbed data get glue` does), or leave the task out (`skip_missing = true`)"
-    )
+    Those of a task with scores have its training rows only if a `regression` is to predict them.
+    """
+    root = find_root(data_dir, ROOTS, _FOLDERS, "GLUE data", "glue")
+    files = {}
+    for name, task in TASKS.items():
+        paths = [root / task.path("train"), root / task.path("dev")]
+        if not task.classes and not regression:
+            paths = paths[1:]
+        files[name] = tuple(paths)
+    return TaskFiles("glue", root, files)
 
 
 def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:

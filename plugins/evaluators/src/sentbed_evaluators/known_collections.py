@@ -79,11 +79,6 @@ def known_collection(name: str) -> KnownData:
     return next(known for known in known_collections() if known.name == name)
 
 
-def how_to_get(name: str) -> str:
-    """Return how to obtain the collection `name`, as a clause for messages about missing files."""
-    return known_collection(name).remedy
-
-
 @cache
 def known_collections() -> tuple[KnownData, ...]:
     """Return the collections."""

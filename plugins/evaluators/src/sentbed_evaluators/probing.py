@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
+from itertools import chain
 from typing import ClassVar, Literal
 
 import attrs
-from sentbed import DataError, FilePath
+from sentbed import FilePath
 from sentbed.protocols import (
     Evaluation,
-    Evaluator,
     EvaluatorTraits,
-    Items,
     Prepared,
     Score,
     Texts,
@@ -22,17 +20,15 @@ from sentbed.protocols import (
 
 from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.cosine_correlation import nonzero
-from sentbed_evaluators.degenerate_scores import one_class
-from sentbed_evaluators.probing_files import TASKS, Part, find_root, read_task
-from sentbed_evaluators.senteval_sts_files import digest
+from sentbed_evaluators.data_directories import TaskFiles, digest
+from sentbed_evaluators.probing_files import TASKS, Part, find_files, read_task
 from sentbed_evaluators.task_suites import (
+    FileSuite,
+    accuracy,
     average,
     classifier_of,
-    missing_problems,
+    mean_value,
     part_progress,
-    prepare_present,
-    task_problems,
-    tasks_read,
 )
 
 
@@ -52,7 +48,7 @@ class _Read:
 
 
 @attrs.frozen
-class SentEvalProbing(Evaluator):
+class SentEvalProbing(FileSuite):
     """SentEval's ten probing tasks (Conneau et al., 2018): accuracy x 100.
 
     A linear classifier on the frozen vector of one sentence is trained on 100,000 sentences, its penalty is
@@ -82,53 +78,34 @@ class SentEvalProbing(Evaluator):
     there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
     of the row."""
 
-    def check(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks and missing data."""
-        yield from task_problems(self.tasks, TASKS, self.name)
-        yield from missing_problems(self._missing, self.tasks, self.skip_missing)
+    choices = TASKS
 
-    def _missing(self) -> dict[str, str]:
-        """Return the message of each task without data; raises `DataError` if there is none at all."""
-        root = find_root(self.data_dir)
-        return {
-            task: f"task `{task}` needs `{TASKS[task][0]}`, missing in `{root}`; put SentEval's file there "
-            "(`sentbed data get senteval-probing` does), or leave the task out (`skip_missing = true`)"
-            for task in self.tasks
-            if task in TASKS and not (root / TASKS[task][0]).is_file()
-        }
+    def task_files(self) -> TaskFiles:
+        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        return find_files(self.data_dir)
 
-    def prepare(self) -> Prepared:
+    def prepare_tasks(self) -> Prepared:
         """Read every task; raises `DataError` with file and line."""
-        for problem in self.check():
-            raise DataError(problem)
-        if self.skip_missing and (missing := self._missing()):
-            return prepare_present(self, missing)
-        root = find_root(self.data_dir)
-        tasks = {}
+        files = self.task_files()
+        tasks: dict[str, _Read] = {}
+        lists: dict[str, Texts] = {}
         for task in self.tasks:
-            file = root / TASKS[task][0]
-            parts = read_task(file, TASKS[task][1] if self.check_sizes else None)
+            (file,) = files[task]
+            classes = TASKS[task][1] if self.check_sizes else None
+            parts = read_task(file, classes)
             tasks[task] = _Read(parts, digest([file]))
-        lists = {
-            task: Texts([text for part in read.parts for text in part.texts])
-            for task, read in tasks.items()
-        }
+            texts = chain.from_iterable(part.texts for part in parts)
+            lists[task] = Texts(list(texts))
         return Prepared(
             lists,
             partial(self._evaluation, tasks),
             item_texts=lambda: {task: read.item_texts for task, read in tasks.items()},
         )
 
-    def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks that are not skipped."""
-        root = find_root(self.data_dir)
-        tasks = tasks_read(self, self._missing)
-        yield from (root / TASKS[task][0] for task in tasks if task in TASKS)
-
     def _evaluation(self, tasks: Mapping[str, _Read], vectors: Vectors) -> Evaluation:
         """Train and score, task by task; raises `RunError` if an embedding is not finite or zero."""
         scores = [self._score(task, read, vectors) for task, read in tasks.items()]
-        mean = sum(score.value for score in scores) / len(scores)
+        mean = mean_value(scores)
         if set(self.tasks) == set(TASKS):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)
@@ -140,8 +117,8 @@ class SentEvalProbing(Evaluator):
         rows = nonzero(vectors, task)
         ends = np.cumsum([len(part.texts) for part in parts])
         train, development, test = (
-            Examples(rows[end - len(part.texts) : end], part.labels)
-            for part, end in zip(parts, ends, strict=True)
+            Examples(features, part.labels)
+            for features, part in zip(np.split(rows, ends[:-1]), parts, strict=True)
         )
         classifier = classifier_of(vectors, self.protocol, self.mode, self.seed)
         classes = int(train.labels.max()) + 1
@@ -161,14 +138,4 @@ class SentEvalProbing(Evaluator):
             "text": "words joined by one space",
             "data": read.data,
         }
-        right = (outcome.predicted == test.labels).astype(np.float64)
-        degenerate = one_class(outcome.predicted)
-        items = Items("mean", right)
-        return Score(
-            task,
-            "accuracy",
-            outcome.accuracy,
-            protocol,
-            items=items,
-            degenerate=degenerate,
-        )
+        return accuracy(task, outcome, test.labels, protocol)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 from sentbed import DataError
 
-from sentbed_evaluators import data_directories
+from sentbed_evaluators.data_directories import TaskFiles, find_root
 from sentbed_evaluators.text_lines import lines
 
 if TYPE_CHECKING:
@@ -53,16 +53,13 @@ class Part:
     labels: NDArray[np.int64]
 
 
-def find_root(data_dir: str | None) -> Path:
-    """Return SentEval's `probing` directory; raises `DataError` if there is none."""
-    files = (file for file, _ in TASKS.values())
-    return data_directories.find_root(
-        data_dir,
-        (*ROOTS, "../probing"),
-        files,
-        "probing data of SentEval",
-        "senteval-probing",
-    )
+def find_files(data_dir: str | None) -> TaskFiles:
+    """Return the files of all tasks in `probing`; raises `DataError` if it has none."""
+    names = (file for file, _ in TASKS.values())
+    what, collection = "probing data of SentEval", "senteval-probing"
+    root = find_root(data_dir, (*ROOTS, "../probing"), names, what, collection)
+    files = {task: (root / file,) for task, (file, _) in TASKS.items()}
+    return TaskFiles(collection, root, files)
 
 
 def read_task(file: Path, classes: int | None) -> tuple[Part, Part, Part]:

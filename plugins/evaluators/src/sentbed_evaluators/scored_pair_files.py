@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import attrs
@@ -26,6 +28,16 @@ class ScoredPairs:
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    @classmethod
+    def joined(cls, parts: Sequence[ScoredPairs]) -> ScoredPairs:
+        """Return the pairs of all parts, one part after the other."""
+        return cls(
+            tuple(chain.from_iterable(part.first for part in parts)),
+            tuple(chain.from_iterable(part.second for part in parts)),
+            tuple(chain.from_iterable(part.scores for part in parts)),
+            sum(part.dropped for part in parts),
+        )
 
     @property
     def texts(self) -> list[tuple[str, str]]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import attrs
 from sentbed import DataError, FilePath
 from sentbed.protocols import (
     Evaluation,
-    Evaluator,
     EvaluatorTraits,
     Items,
     Prepared,
@@ -23,7 +23,7 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.degenerate_scores import equal_cosines, one_class
+from sentbed_evaluators.degenerate_scores import equal_cosines
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
 from sentbed_evaluators.sentbench_sets import (
     SOURCES,
@@ -39,18 +39,18 @@ from sentbed_evaluators.sentbench_sets.task_text_vectors import (
 )
 from sentbed_evaluators.similarities import pairwise
 from sentbed_evaluators.task_suites import (
+    TaskSuite,
+    accuracy,
     average,
     classifier_of,
-    missing_problems,
+    mean_value,
     part_progress,
     task_problems,
-    with_skipped,
 )
-from sentbed_evaluators.transfer_files import find_transfer_root, transfer_files
+from sentbed_evaluators.transfer_files import find_files as find_transfer_files
 
 if TYPE_CHECKING:
-    from sentbed_evaluators.classifier_dataclasses import Examples
-    from sentbed_evaluators.classifier_training import Classifier, Outcome
+    from sentbed_evaluators.classifier_training import Classifier
     from sentbed_evaluators.transfer import TransferTask
 
 Paradigm: TypeAlias = Literal["single", "pair", "contrast"]
@@ -74,7 +74,7 @@ TASKS: dict[Paradigm, tuple[str, ...]] = {
 
 
 @attrs.frozen
-class SentBench(Evaluator):
+class SentBench(TaskSuite):
     """SentBench (Liu et al., 2023): 18 data sets in three paradigms, accuracy x 100.
 
     `single`: a classifier on the vector of one sentence, on SentEval's data (SST is its two-class form).
@@ -141,56 +141,49 @@ class SentBench(Evaluator):
     run; at least one task must be there. Scores name the tasks that were left out, and an average over the
     rest is marked as one over a part of the row."""
 
-    def check(self) -> Iterator[str]:
-        """Yield unknown or repeated paradigms and tasks, and missing data."""
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The tasks to run, each once, paradigm after paradigm."""
+        return tuple(dict.fromkeys(chain.from_iterable(map(self._of, self.paradigms))))
+
+    def setting_problems(self) -> Iterator[str]:
+        """Yield unknown or repeated paradigms and tasks, and tasks and paradigms without each other."""
         yield from task_problems(self.paradigms, TASKS, self.name, "paradigm")
         yield from self._task_problems()
-        tasks: list[str] = []
-        for paradigm in self.paradigms:
-            tasks += self._of(paradigm)
-        yield from missing_problems(self._missing, tasks, self.skip_missing)
 
-    def _missing(self) -> dict[str, str]:
+    def missing(self) -> dict[str, str]:
         """Return the message of each task without data; raises `DataError` if no directory is known."""
-        from sentbed_evaluators.transfer import missing_tasks
-
-        missing = {}
-        if "single" in self.paradigms and (single := self._of("single")):
-            try:
-                messages = missing_tasks(
-                    find_transfer_root(self.data_dir), [SINGLE[task] for task in single]
-                )
-            except DataError as error:
-                messages = {SINGLE[task]: str(error) for task in single}
-            missing = {
-                task: messages[SINGLE[task]]
-                for task in single
-                if SINGLE[task] in messages
-            }
-        built = self._built()
-        base = data_directory(self.data_dir) if built else Path()
-        for task in built:
+        single = {SINGLE[task]: task for task in self._single_tasks}
+        try:
+            messages = find_transfer_files(self.data_dir).missing(single)
+        except DataError as error:
+            messages = dict.fromkeys(single, str(error))
+        missing = {single[name]: message for name, message in messages.items()}
+        for task in self._built_tasks:
+            base = data_directory(self.data_dir)
             try:
                 find_files(base, task)
             except DataError as error:
                 missing[task] = str(error)
         return missing
 
-    def _present(self, missing: Collection[str]) -> SentBench:
+    def without(self, missing: Collection[str]) -> SentBench:
         """Return the evaluator of the tasks that have data, and of the paradigms that have one of these."""
         paradigms = []
-        tasks: list[str] = []
         for paradigm in self.paradigms:
-            present = [task for task in self._of(paradigm) if task not in missing]
-            if present:
+            if set(self._of(paradigm)).difference(missing):
                 paradigms.append(paradigm)
-                tasks += present
+        present = tuple(task for task in self.task_names if task not in missing)
         return attrs.evolve(
-            self,
-            paradigms=tuple(paradigms),
-            tasks=tuple(dict.fromkeys(tasks)),
-            skip_missing=False,
+            self, paradigms=tuple(paradigms), tasks=present, skip_missing=False
         )
+
+    def skipped(self, missing: Collection[str], score: Score) -> tuple[str, ...]:
+        """Return the missing tasks of the score's paradigm."""
+        for paradigm in self.paradigms:
+            if score.protocol["id"].startswith(f"sentbench-{paradigm}"):
+                return tuple(task for task in self._of(paradigm) if task in missing)
+        return ()
 
     def _task_problems(self) -> Iterator[str]:
         if self.tasks is None:
@@ -198,9 +191,7 @@ class SentBench(Evaluator):
         choices = (*SINGLE, *SOURCES)
         yield from task_problems(self.tasks, choices, self.name)
         for task in self.tasks:
-            if task in choices and not any(
-                task in TASKS.get(paradigm, ()) for paradigm in self.paradigms
-            ):
+            if task in choices and task not in self.task_names:
                 yield (
                     f"task `{task}` belongs to none of the paradigms {', '.join(self.paradigms)}; "
                     f"add its paradigm or leave it out"
@@ -216,7 +207,17 @@ class SentBench(Evaluator):
             return tasks
         return tuple(task for task in self.tasks if task in tasks)
 
-    def prepare(self) -> Prepared:
+    @property
+    def _single_tasks(self) -> tuple[str, ...]:
+        """The tasks to run on single sentences."""
+        return self._of("single") if "single" in self.paradigms else ()
+
+    @property
+    def _built_tasks(self) -> tuple[str, ...]:
+        """The tasks to run with sets that are built here."""
+        return tuple(task for task in SOURCES if task in self.task_names)
+
+    def prepare_tasks(self) -> Prepared:
         """Read SentEval's files and build the sets that are not in the cache.
 
         Raises:
@@ -225,45 +226,29 @@ class SentBench(Evaluator):
         """
         from sentbed_evaluators.transfer import read_tasks, transfer_lists
 
-        for problem in self.check():
-            raise DataError(problem)
-        if self.skip_missing and (missing := self._missing()):
-            rows = {
-                f"sentbench-{paradigm}": self._of(paradigm)
-                for paradigm in self.paradigms
-            }
-
-            def skipped(score: Score) -> tuple[str, ...]:
-                for name, tasks in rows.items():
-                    if score.protocol["id"].startswith(name):
-                        return tuple(task for task in tasks if task in missing)
-                return ()
-
-            return with_skipped(self._present(missing).prepare(), skipped)
         transfer: list[TransferTask] = []
-        if "single" in self.paradigms and (single := self._of("single")):
+        if single := self._single_tasks:
             transfer = read_tasks([SINGLE[task] for task in single], self.data_dir)
-        built = [self._sets(task) for task in self._built()]
         lists = transfer_lists(transfer)
-        lists |= {
-            sets.task: Texts(distinct_texts(sets, self.paradigms)) for sets in built
-        }
+        built = []
+        for task in self._built_tasks:
+            files = find_files(data_directory(self.data_dir), task)
+            sets = built_sets(files, self.set_seed, self.limit)
+            lists[task] = Texts(distinct_texts(sets, self.paradigms))
+            built.append(sets)
         return Prepared(
             lists,
             partial(self._score, transfer, built),
             item_texts=partial(_item_texts, transfer, built),
         )
 
-    def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks: SentEval's, and the sources of the built sets."""
-        if self.skip_missing and (missing := self._missing()):
-            yield from self._present(missing).files()
-            return
-        if "single" in self.paradigms and (single := self._of("single")):
-            root = find_transfer_root(self.data_dir)
+    def files_of_tasks(self) -> Iterator[Path]:
+        """Yield SentEval's files, and the sources of the built sets."""
+        if single := self._single_tasks:
+            files = find_transfer_files(self.data_dir).by_task
             for task in single:
-                yield from transfer_files(root, SINGLE[task])
-        for task in self._built():
+                yield from files[SINGLE[task]]
+        for task in self._built_tasks:
             yield from find_files(data_directory(self.data_dir), task).all
 
     def _score(
@@ -274,54 +259,34 @@ class SentBench(Evaluator):
     ) -> Evaluation:
         """Train and score; raises `RunError` if an embedding is not finite or zero."""
         scores_by_task: dict[tuple[Paradigm, str], Score] = {}
-        if "single" in self.paradigms:
-            for score in self._single(transfer, vectors):
-                scores_by_task["single", score.task] = score
+        for score in self._single(transfer, vectors):
+            scores_by_task["single", score.task] = score
         for sets in built:
             rows = TextVectors.of(vectors, sets.task)
             if "pair" in self.paradigms:
                 scores_by_task["pair", sets.task] = self._pair(vectors, sets, rows)
             if "contrast" in self.paradigms:
-                similarity = vectors.similarity
-                scores_by_task["contrast", sets.task] = _contrast(
-                    sets, rows, similarity
-                )
+                score = _contrast(sets, rows, vectors.similarity)
+                scores_by_task["contrast", sets.task] = score
         scores: list[Score] = []
         means = []
         for paradigm in self.paradigms:
-            of_paradigm = [
-                scores_by_task[paradigm, task] for task in self._of(paradigm)
-            ]
-            means.append(sum(score.value for score in of_paradigm) / len(of_paradigm))
+            tasks = self._of(paradigm)
+            of_paradigm = [scores_by_task[paradigm, task] for task in tasks]
+            means.append(mean_value(of_paradigm))
             scores += of_paradigm
-            if set(self._of(paradigm)) == set(TASKS[paradigm]):
+            if set(tasks) == set(TASKS[paradigm]):
                 scores.append(average(of_paradigm, of_paradigm[0].metric))
         return Evaluation(tuple(scores), primary=sum(means) / len(means))
-
-    def _built(self) -> list[str]:
-        """Return the tasks to run with sets that are built here."""
-        return [
-            task
-            for task in SOURCES
-            if any(task in self._of(paradigm) for paradigm in self.paradigms)
-        ]
-
-    def _sets(self, task: str) -> BuiltSets:
-        return built_sets(
-            find_files(data_directory(self.data_dir), task), self.set_seed, self.limit
-        )
 
     def _single(
         self, tasks: Sequence[TransferTask], vectors: Vectors
     ) -> Iterator[Score]:
         from sentbed_evaluators.transfer import transfer_scores
 
-        names = {SINGLE[task]: task for task in self._of("single")}
+        names = {name: task for task, name in SINGLE.items()}
         classifiers = self._classifiers(vectors)
-        runs = [
-            list(transfer_scores(vectors, tasks, classifier))
-            for classifier in classifiers
-        ]
+        runs = [transfer_scores(vectors, tasks, each) for each in classifiers]
         for scores in zip(*runs, strict=True):
             if scores[0].metric == "accuracy":
                 score = _mean_of_runs(scores)
@@ -340,7 +305,7 @@ class SentBench(Evaluator):
         ]
 
     def _pair(self, vectors: Vectors, sets: BuiltSets, rows: TextVectors) -> Score:
-
+        """Train on the pairs of a task and score."""
         classifiers = self._classifiers(vectors)
         outcomes = []
         with tempfile.TemporaryDirectory(prefix="sentbed-") as directory:
@@ -370,9 +335,10 @@ class SentBench(Evaluator):
             **sets.describe(),
             "data": sets.pairs_hash,
         }
-        return _mean_of_runs(
-            [_pair_score(sets.task, outcome, test, protocol) for outcome in outcomes]
-        )
+        scores = []
+        for outcome in outcomes:
+            scores.append(accuracy(sets.task, outcome, test.labels, protocol))
+        return _mean_of_runs(scores)
 
 
 def _item_texts(
@@ -389,18 +355,6 @@ def _item_texts(
     return texts
 
 
-def _pair_score(
-    task: str, outcome: Outcome, test: Examples, protocol: dict[str, Any]
-) -> Score:
-    import numpy as np
-
-    items = Items("mean", (outcome.predicted == test.labels).astype(np.float64))
-    degenerate = one_class(outcome.predicted)
-    return Score(
-        task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate
-    )
-
-
 def _mean_of_runs(scores: Sequence[Score]) -> Score:
     """Return the mean of a task's scores under several seeds, its items the mean of theirs."""
     import numpy as np
@@ -408,14 +362,14 @@ def _mean_of_runs(scores: Sequence[Score]) -> Score:
     first = scores[0]
     if len(scores) == 1:
         return first
+    right = [score.items.x for score in scores if score.items]
+    reasons = (score.degenerate for score in scores if score.degenerate)
     return attrs.evolve(
         first,
         value=fmean(score.value for score in scores),
         protocol={**first.protocol, "runs": len(scores)},
-        items=Items(
-            "mean", np.mean([score.items.x for score in scores if score.items], axis=0)
-        ),
-        degenerate=next((score.degenerate for score in scores if score.degenerate), ""),
+        items=Items("mean", np.mean(right, axis=0)),
+        degenerate=next(reasons, ""),
     )
 
 
@@ -424,11 +378,9 @@ def _contrast(
 ) -> Score:
     import numpy as np
 
-    text, right, wrong = (
-        vectors[[triple[side] for triple in sets.triples]] for side in (0, 1, 2)
-    )
-    near = pairwise(similarity, text, right)
-    far = pairwise(similarity, text, wrong)
+    texts, right, wrong = zip(*sets.triples, strict=True)
+    near = pairwise(similarity, vectors[texts], vectors[right])
+    far = pairwise(similarity, vectors[texts], vectors[wrong])
     correct = (near > far).astype(np.float64)
     protocol = {
         "id": "sentbench-contrast",
@@ -442,17 +394,12 @@ def _contrast(
     }
     ties = int((near == far).sum())
     note = f"{ties} ties, which count as wrong" if ties else ""
-    value = 100 * float(correct.mean())
-    items, degenerate = (
-        Items("mean", correct),
-        equal_cosines(np.concatenate([near, far])),
-    )
     return Score(
         sets.task,
         "contrast-accuracy",
-        value,
+        100 * float(correct.mean()),
         protocol,
-        items=items,
+        items=Items("mean", correct),
         note=note,
-        degenerate=degenerate,
+        degenerate=equal_cosines(np.concatenate([near, far])),
     )

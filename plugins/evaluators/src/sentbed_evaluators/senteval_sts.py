@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
-from sentbed import DataError, FilePath
+from sentbed import FilePath
 from sentbed.helpers import identities
 from sentbed.protocols import (
     Evaluation,
-    Evaluator,
     EvaluatorTraits,
     Items,
     Prepared,
@@ -24,20 +22,19 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators.cosine_correlation import (
+    Correlation,
     correlate,
     levelled,
     require_varied,
 )
+from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.senteval_sts_files import (
     DEVELOPMENT,
     TASKS,
     YEARS,
     Task,
-    find_root,
-    missing_files,
-    missing_message,
+    find_files,
     read_task,
-    task_files,
 )
 from sentbed_evaluators.similarities import (
     encoded,
@@ -45,12 +42,7 @@ from sentbed_evaluators.similarities import (
     similarity_name,
     zero_remarks,
 )
-from sentbed_evaluators.task_suites import (
-    missing_problems,
-    prepare_present,
-    task_problems,
-    tasks_read,
-)
+from sentbed_evaluators.task_suites import FileSuite, mean_value
 from sentbed_evaluators.whitening import (
     Whitening,
     citations,
@@ -64,7 +56,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class SentEvalSTS(Evaluator):
+class SentEvalSTS(FileSuite):
     """Spearman correlation of cosine and gold score, x 100.
 
     Where the encoder names another similarity, it is in the place of the cosine.
@@ -105,56 +97,36 @@ class SentEvalSTS(Evaluator):
             reads=outputs_read(self.whitening),
         )
 
-    def check(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks and missing data."""
-        yield from task_problems(self.tasks, TASKS, self.name)
+    choices = TASKS
+
+    def setting_problems(self) -> Iterator[str]:
+        """Yield unknown or repeated tasks, and problems with the whitening."""
+        yield from super().setting_problems()
         if self.whitening is not None:
             yield from self.whitening.problems()
-        yield from missing_problems(self._missing, self.tasks, self.skip_missing)
 
-    def _missing(self) -> dict[str, str]:
-        """Return the message of each task without data; raises `DataError` if there is none at all."""
-        root = find_root(self.data_dir)
-        tasks = [
-            task for task in self.tasks if task in TASKS and missing_files(root, task)
-        ]
-        return {task: missing_message(root, task) for task in tasks}
+    def task_files(self) -> TaskFiles:
+        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        return find_files(self.data_dir)
 
-    def prepare(self) -> Prepared:
+    def prepare_tasks(self) -> Prepared:
         """Read the pairs of every task; raises `DataError` with file and line."""
-        for problem in self.check():
-            raise DataError(problem)
-        if self.skip_missing and (missing := self._missing()):
-            return prepare_present(self, missing)
-        root = find_root(self.data_dir)
-        tasks = [read_task(root, name, self.check_sizes) for name in self.tasks]
+        files = self.task_files()
+        tasks = [read_task(files, name, self.check_sizes) for name in self.tasks]
+        # One list per task: its stored vectors then serve every choice of tasks.
+        lists = {}
         for task in tasks:
+            texts: list[str] = []
             for subset, source in zip(task.subsets, task.sources, strict=True):
                 require_varied(subset.scores, source)
-        # One list per task: its stored vectors then serve every choice of tasks.
-        lists = {
-            task.name: Texts(
-                [
-                    text
-                    for subset in task.subsets
-                    for text in (*subset.first, *subset.second)
-                ]
-            )
-            for task in tasks
-        }
+                texts += subset.first + subset.second
+            lists[task.name] = Texts(texts)
         prepared = Prepared(
             lists,
             partial(_score, tasks),
-            item_texts=lambda: {task.name: task.texts for task in tasks},
+            item_texts=lambda: {task.name: task.pairs.texts for task in tasks},
         )
         return whitened(prepared, self.whitening)
-
-    def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks that are not skipped."""
-        root = find_root(self.data_dir)
-        for task in tasks_read(self, self._missing):
-            if task in TASKS:
-                yield from task_files(root, task)
 
 
 def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
@@ -167,9 +139,8 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
         start = 0
         for subset in task.subsets:
             middle, end = start + len(subset), start + 2 * len(subset)
-            similarities.append(
-                pairwise(vectors.similarity, rows[start:middle], rows[middle:end])
-            )
+            first, second = rows[start:middle], rows[middle:end]
+            similarities.append(pairwise(vectors.similarity, first, second))
             start = end
         texts = vectors.lists[task.name].both
         zeros = zero_remarks(vectors.similarity, rows, texts)
@@ -179,81 +150,80 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
                 title=task.name,
                 x_label="gold score",
                 y_label=similarity_name(vectors.similarity),
-                x=tuple(score for subset in task.subsets for score in subset.scores),
-                y=tuple(float(value) for part in similarities for value in part),
+                x=task.pairs.scores,
+                y=tuple(map(float, chain.from_iterable(similarities))),
             )
         )
-    main = [score.value for score in scores if score.metric == "spearman"]
-    return Evaluation(tuple(scores), sum(main) / len(main), tuple(scatters))
+    main = [score for score in scores if score.metric == "spearman"]
+    return Evaluation(tuple(scores), mean_value(main), tuple(scatters))
 
 
 def _score_task(
     task: Task, similarities: list[NDArray[np.float64]], zeros: Sequence[str]
 ) -> Iterator[Score]:
+    """Yield the correlation over all pairs and, of a yearly task, the means over its subsets."""
     import numpy as np
 
-    sizes = [len(subset) for subset in task.subsets]
-    gold = list(chain.from_iterable(subset.scores for subset in task.subsets))
-    together = np.concatenate(similarities)
-    whole = correlate(gold, together)
-    parts = [
-        correlate(subset.scores, part)
-        for subset, part in zip(task.subsets, similarities, strict=True)
-    ]
-    values = [part.spearman for part in parts]
+    pairs, together = task.pairs, np.concatenate(similarities)
+    whole = correlate(pairs.scores, together)
     items = Items(
         "spearman",
-        np.array(gold, np.float64),
+        np.array(pairs.scores, np.float64),
         levelled(together),
-        clusters=identities(task.texts),
+        clusters=identities(pairs.texts),
     )
-    results = [
-        (
-            "spearman",
-            "all" if task.is_yearly else "single",
-            whole.spearman,
-            [whole.note],
-            items,
-        )
-    ]
-    if task.is_yearly:
-        notes = [part.note for part in parts]
-        items = attrs.evolve(
-            items,
-            y=np.concatenate([levelled(part) for part in similarities]),
-            groups=np.repeat(np.arange(len(sizes)), sizes),
-        )
-        weighted = attrs.evolve(items, weighted=True)
-        results += [
-            ("spearman-mean", "mean", float(np.mean(values)), notes, items),
-            (
-                "spearman-wmean",
-                "wmean",
-                float(np.average(values, weights=sizes)),
-                notes,
-                weighted,
-            ),
-        ]
-    for metric, aggregation, value, notes, of in results:
-        protocol: dict[str, Any] = {
-            "id": "senteval-sts",
-            "similarity": "cosine",
-            "correlation": "spearman",
-            "aggregation": aggregation,
-            "split": task.split,
-            "pairs": sum(sizes),
-            "dropped": sum(subset.dropped for subset in task.subsets),
-            "text": "as in the file",
-            "data": task.data,
-        }
-        remarks = [note for note in dict.fromkeys(notes) if note is not None]
-        remarks += zeros
-        yield Score(
-            task.name,
-            metric,
-            value,
-            protocol,
-            items=of,
-            note="; ".join(remarks),
-            degenerate=whole.degenerate,
-        )
+    protocol: dict[str, Any] = {
+        "id": "senteval-sts",
+        "similarity": "cosine",
+        "correlation": "spearman",
+        "aggregation": "all" if task.is_yearly else "single",
+        "split": task.split,
+        "pairs": len(pairs),
+        "dropped": pairs.dropped,
+        "text": "as in the file",
+        "data": task.data,
+    }
+    score = Score(
+        task.name,
+        "spearman",
+        whole.spearman,
+        protocol,
+        items=items,
+        note=_note([whole], zeros),
+        degenerate=whole.degenerate,
+    )
+    yield score
+    if not task.is_yearly:
+        return
+
+    sizes = [len(subset) for subset in task.subsets]
+    parts = []
+    for subset, values in zip(task.subsets, similarities, strict=True):
+        parts.append(correlate(subset.scores, values))
+    correlations = [part.spearman for part in parts]
+    items = attrs.evolve(
+        items,
+        y=np.concatenate([levelled(values) for values in similarities]),
+        groups=np.repeat(np.arange(len(sizes)), sizes),
+    )
+    mean = attrs.evolve(
+        score,
+        metric="spearman-mean",
+        value=float(np.mean(correlations)),
+        protocol={**protocol, "aggregation": "mean"},
+        items=items,
+        note=_note(parts, zeros),
+    )
+    yield mean
+    yield attrs.evolve(
+        mean,
+        metric="spearman-wmean",
+        value=float(np.average(correlations, weights=sizes)),
+        protocol={**protocol, "aggregation": "wmean"},
+        items=attrs.evolve(items, weighted=True),
+    )
+
+
+def _note(correlations: Sequence[Correlation], zeros: Sequence[str]) -> str:
+    notes = dict.fromkeys(part.note for part in correlations if part.note)
+    return "; ".join([*notes, *zeros])

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import product
 from pathlib import Path
 
 import attrs
 from sentbed import DataError
-from sentbed.helpers import sha256
 
-from sentbed_evaluators import data_directories
+from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
 from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs, parse_score
 from sentbed_evaluators.text_lines import Hashes, read_lines
 
@@ -93,9 +91,9 @@ class Task:
     """SHA-256 over the files."""
 
     @property
-    def texts(self) -> list[tuple[str, str]]:
-        """The two sentences of each pair, subset after subset."""
-        return list(chain.from_iterable(subset.texts for subset in self.subsets))
+    def pairs(self) -> ScoredPairs:
+        """The pairs of all subsets, subset after subset."""
+        return ScoredPairs.joined(self.subsets)
 
     @property
     def is_yearly(self) -> bool:
@@ -103,86 +101,56 @@ class Task:
         return self.name in YEARS
 
 
-def find_root(data_dir: str | None) -> Path:
-    """Return the directory that holds `STS` and `SICK`; raises `DataError` if there is none."""
-    return data_directories.find_root(
-        data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval"
-    )
-
-
-def task_files(root: Path, task: str) -> tuple[Path, ...]:
-    """Return the files of a task, whether they exist or not."""
-    if task in YEARS:
-        folder = root / "STS" / f"{task}-en-test"
-        return tuple(
-            folder / f"STS.{kind}.{name}.txt"
-            for name in YEARS[task]
-            for kind in ("input", "gs")
+def find_files(data_dir: str | None) -> TaskFiles:
+    """Return the files of all tasks below `downstream`; raises `DataError` if it has none of their folders."""
+    root = find_root(data_dir, ROOTS, _FOLDERS, "SentEval data", "senteval")
+    files: dict[str, tuple[Path, ...]] = {}
+    for task, subsets in YEARS.items():
+        files[task] = tuple(
+            root / "STS" / f"{task}-en-test" / f"STS.{kind}.{subset}.txt"
+            for subset, kind in product(subsets, ("input", "gs"))
         )
-    if task.startswith("SICK"):
-        folder = root / "SICK"
-    else:
-        folder = root / "STS" / "STSBenchmark"
-        if not folder.is_dir() and (root / "STSBenchmark").is_dir():
-            folder = root / "STSBenchmark"
-    return tuple(folder / name for name in SPLITS[task][1])
+    benchmark = root / "STS" / "STSBenchmark"
+    if not benchmark.is_dir() and (root / "STSBenchmark").is_dir():
+        benchmark = root / "STSBenchmark"
+    for task, (_, names) in SPLITS.items():
+        folder = root / "SICK" if task.startswith("SICK") else benchmark
+        files[task] = tuple(folder / name for name in names)
+    return TaskFiles("senteval", root, files)
 
 
-def missing_files(root: Path, task: str) -> tuple[Path, ...]:
-    """Return the missing files of a task."""
-    return tuple(file for file in task_files(root, task) if not file.is_file())
-
-
-def missing_message(root: Path, task: str) -> str:
-    """Return a message with a task's first missing file and the tasks that are complete."""
-    missing = missing_files(root, task)
-    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    present = (
-        ", ".join(f"`{name}`" for name in TASKS if not missing_files(root, name))
-        or "none"
-    )
-    return (
-        f"task `{task}` needs `{missing[0].relative_to(root).as_posix()}`{more}, missing in `{root}`; "
-        "add the files (`sentbed data get senteval`) or leave the task out (`skip_missing = true`); "
-        f"tasks present: {present}"
-    )
-
-
-def read_task(root: Path, task: str, check_sizes: bool = True) -> Task:
+def read_task(files: TaskFiles, task: str, check_sizes: bool = True) -> Task:
     """Read a task; raises `DataError` with file and line.
 
     With `check_sizes`, also if a file has another number of scored pairs than published.
     """
-    if missing_files(root, task):
-        raise DataError(missing_message(root, task))
-    return _read_task(root, task, digest(task_files(root, task)), check_sizes)
+    return _read_task(files[task], task, digest(files[task]), check_sizes)
 
 
 @lru_cache(maxsize=len(TASKS))
-def _read_task(root: Path, task: str, data: str, check_sizes: bool) -> Task:
+def _read_task(
+    files: tuple[Path, ...], task: str, data: str, check_sizes: bool
+) -> Task:
     """Read a task whose files have the digest `data`, cached since successive runs read the same tasks."""
-    files = task_files(root, task)
     hashes: Hashes = {}
     if task in YEARS:
+        sources = files[1::2]
         subsets = tuple(
-            _read_year(files[i], files[i + 1], hashes) for i in range(0, len(files), 2)
+            _read_year(texts, gold, hashes)
+            for texts, gold in zip(files[::2], sources, strict=True)
         )
     else:
+        sources = files
         subsets = tuple(_read_split(file, task, hashes) for file in files)
     if digest(files, hashes) != data:
         raise DataError(
             f"the files of `{task}` changed while they were read; run again", files[0]
         )
-    sources = files[1::2] if task in YEARS else files
     if check_sizes:
         _require_sizes(task, subsets, sources)
     if task in YEARS:
         return Task(task, "test", subsets, sources, data)
-    pairs = ScoredPairs(
-        first=tuple(text for part in subsets for text in part.first),
-        second=tuple(text for part in subsets for text in part.second),
-        scores=tuple(score for part in subsets for score in part.scores),
-    )
+    pairs = ScoredPairs.joined(subsets)
     return Task(task, SPLITS[task][0], (pairs,), files[:1], data)
 
 
@@ -240,17 +208,3 @@ def _read_year(texts: Path, gold: Path, hashes: Hashes) -> ScoredPairs:
     return ScoredPairs(
         tuple(first), tuple(second), tuple(kept), dropped=len(rows) - len(kept)
     )
-
-
-def digest(files: Sequence[Path], hashes: Hashes | None = None) -> str:
-    """Return the SHA-256 over files and their names; for a single file, its own.
-
-    `hashes` has those of the files, if they are known.
-    """
-    hashes = hashes or {file: sha256(file) for file in files}
-    if len(files) == 1:
-        return hashes[files[0]]
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(f"{file.name}\0{hashes[file]}\n".encode())
-    return digest.hexdigest()

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
-from sentbed import DataError, FilePath, RunError
+from sentbed import FilePath, RunError
 from sentbed.protocols import (
     Evaluation,
-    Evaluator,
     EvaluatorTraits,
     Items,
     Prepared,
@@ -30,27 +29,24 @@ from sentbed_evaluators.cosine_correlation import (
     nonzero,
     require_varied,
 )
+from sentbed_evaluators.data_directories import TaskFiles, digest
 from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.feature_table import feature_table
 from sentbed_evaluators.glue_files import (
     TASKS,
     Rows,
-    find_root,
-    missing_message,
+    find_files,
     read_rows,
 )
 from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.relatedness import Relatedness, ScoredPairs
-from sentbed_evaluators.senteval_sts_files import digest
 from sentbed_evaluators.similarities import pairwise
 from sentbed_evaluators.task_suites import (
+    FileSuite,
     average,
     classifier_of,
-    missing_problems,
+    mean_value,
     part_progress,
-    prepare_present,
-    task_problems,
-    tasks_read,
 )
 
 if TYPE_CHECKING:
@@ -79,7 +75,7 @@ class _Read:
 
 
 @attrs.frozen
-class SentGLUE(Evaluator):
+class SentGLUE(FileSuite):
     """SentGLUE (Sentence-T5, section 8): nine tasks of GLUE on its development sets, x 100.
 
     Each sentence is encoded on its own. A linear classifier is trained on GLUE's training set; its features
@@ -132,45 +128,35 @@ class SentGLUE(Evaluator):
     there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
     of the row."""
 
-    def check(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks and missing data."""
-        yield from task_problems(self.tasks, TASKS, self.name)
+    choices = TASKS
+
+    def setting_problems(self) -> Iterator[str]:
+        """Yield unknown or repeated tasks, and a share that is none."""
+        yield from super().setting_problems()
         if not 0 < self.development_share < 1:
             yield f"`development_share` is {self.development_share!r}; give a share in (0, 1), such as 0.1"
-        yield from missing_problems(self._missing, self.tasks, self.skip_missing)
 
-    def _missing(self) -> dict[str, str]:
-        """Return the message of each task without data; raises `DataError` if there is none at all."""
-        root = find_root(self.data_dir)
-        messages = {}
-        for task in self.tasks:
-            if task in TASKS and (
-                message := missing_message(root, task, self._regression)
-            ):
-                messages[task] = message
-        return messages
+    def task_files(self) -> TaskFiles:
+        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        return find_files(self.data_dir, self._regression)
 
     @property
     def _regression(self) -> bool:
         """Whether a regression is trained for STS-B."""
         return self.similarity == "relatedness"
 
-    def prepare(self) -> Prepared:
+    def prepare_tasks(self) -> Prepared:
         """Read every task and draw its training rows.
 
         Raises:
             DataError: if data is missing or unreadable; with file and line.
             RunError: if too few rows are left to train on.
         """
-        for problem in self.check():
-            raise DataError(problem)
-        if self.skip_missing and (missing := self._missing()):
-            return prepare_present(self, missing)
-        root = find_root(self.data_dir)
+        files = self.task_files()
         tasks_by_folder: dict[str, list[str]] = {}
         for task in self.tasks:
             tasks_by_folder.setdefault(TASKS[task].folder, []).append(task)
-        folders = [self._read(root, tasks) for tasks in tasks_by_folder.values()]
+        folders = [self._read(files, tasks) for tasks in tasks_by_folder.values()]
         lists = {folder.folder: Texts(folder.texts) for folder in folders}
         return Prepared(
             lists,
@@ -178,14 +164,14 @@ class SentGLUE(Evaluator):
             item_texts=partial(_item_texts, folders),
         )
 
-    def _read(self, root: Path, names: Sequence[str]) -> _Read:
+    def _read(self, files: TaskFiles, names: Sequence[str]) -> _Read:
         """Read the tasks of one folder."""
         task = TASKS[names[0]]
         if not task.classes:
-            return self._read_scored(root, names)
+            return self._read_scored(files, names)
         folded = names[0] in FOLDED
-        train = read_rows(root, names[0], "train", self.check_sizes)
-        tests = [read_rows(root, name, "dev", self.check_sizes) for name in names]
+        train = read_rows(files.root, names[0], "train", self.check_sizes)
+        tests = [read_rows(files.root, name, "dev", self.check_sizes) for name in names]
         parts = [*self._draw(train, folded), *tests]
         needed = Classifier(self.protocol, self.mode).folds if folded else 1
         for number, label in enumerate(task.classes):
@@ -195,41 +181,26 @@ class SentGLUE(Evaluator):
                     f"are needed; raise `limit`, or add rows"
                 )
         texts = list(dict.fromkeys(_texts_of(parts)))
-        data = {name: digest(self._files_of(root, name)) for name in names}
+        data = {name: digest(files[name]) for name in names}
         return _Read(task.folder, names, parts, texts, data, train.skipped)
 
-    def _read_scored(self, root: Path, names: Sequence[str]) -> _Read:
+    def _read_scored(self, files: TaskFiles, names: Sequence[str]) -> _Read:
         """Read STS-B: the rows to train on and to stop on, if it is trained, and the development set."""
         (name,) = names
-        task = TASKS[name]
-        files = self._files_of(root, name)
         parts: list[Rows] = []
         if self._regression:
-            train = read_rows(root, name, "train", self.check_sizes)
+            train = read_rows(files.root, name, "train", self.check_sizes)
             parts += self._draw(train, folded=False)
             if min(len(part) for part in parts) < 2:
                 raise RunError(
                     f"`{name}` has {len(parts[0])} rows to train on and {len(parts[1])} to stop on, but two "
                     f"of each are needed; raise `limit`, or add rows"
                 )
-        test = read_rows(root, name, "dev", self.check_sizes)
-        require_varied(test.scores, files[-1])
+        test = read_rows(files.root, name, "dev", self.check_sizes)
+        require_varied(test.scores, files[name][-1])
         parts.append(test)
-        return _Read(task.folder, names, parts, _texts_of(parts), {name: digest(files)})
-
-    def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks that are not skipped."""
-        root = find_root(self.data_dir)
-        files: list[Path] = []
-        for task in tasks_read(self, self._missing):
-            if task in TASKS:
-                files += self._files_of(root, task)
-        yield from dict.fromkeys(files)
-
-    def _files_of(self, root: Path, name: str) -> list[Path]:
-        """Return the files of a task."""
-        task = TASKS[name]
-        return [root / task.path(split) for split in task.splits(self._regression)]
+        data = {name: digest(files[name])}
+        return _Read(TASKS[name].folder, names, parts, _texts_of(parts), data)
 
     def _evaluation(self, read: Sequence[_Read], vectors: Vectors) -> Evaluation:
         """Train and score, task by task.
@@ -243,7 +214,7 @@ class SentGLUE(Evaluator):
             else:
                 scores_by_task[folder.names[0]] = self._correlate(folder, vectors)
         scores = [scores_by_task[task] for task in self.tasks]
-        mean = sum(score.value for score in scores) / len(scores)
+        mean = mean_value(scores)
         if set(self.tasks) == set(TASKS):
             scores.append(average(scores, "mean"))
         return Evaluation(tuple(scores), primary=mean)

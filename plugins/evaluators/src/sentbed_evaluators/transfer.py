@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
-from sentbed import DataError, FilePath
+from sentbed import FilePath
 from sentbed.protocols import (
     Evaluation,
-    Evaluator,
     EvaluatorTraits,
     Items,
     Prepared,
@@ -21,26 +19,29 @@ from sentbed.protocols import (
     Vectors,
 )
 
-from sentbed_evaluators.classifier_training import Classifier, Examples, Outcome
+from sentbed_evaluators.classifier_training import (
+    Classifier,
+    Examples,
+    Outcome,
+    Progress,
+)
 from sentbed_evaluators.cosine_correlation import nonzero
+from sentbed_evaluators.data_directories import TaskFiles
 from sentbed_evaluators.degenerate_scores import one_class
 from sentbed_evaluators.pair_features import FORMULAS, pair_features
 from sentbed_evaluators.task_suites import (
+    FileSuite,
+    accuracy,
     average,
     classifier_of,
-    missing_problems,
+    mean_value,
     part_progress,
-    prepare_present,
-    task_problems,
-    tasks_read,
 )
 from sentbed_evaluators.transfer_files import (
     TRANSFER,
     Split,
-    find_transfer_root,
-    missing_transfer,
+    find_files,
     read_transfer,
-    transfer_files,
 )
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ PAPERS = ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
 
 
 @attrs.frozen
-class SentEvalTransfer(Evaluator):
+class SentEvalTransfer(FileSuite):
     """Accuracy x 100 of a linear classifier on frozen embeddings, as SentEval trains it.
 
     MR, CR, SUBJ and MPQA are scored by nested cross-validation; TREC and MRPC pick the penalty by
@@ -98,21 +99,14 @@ class SentEvalTransfer(Evaluator):
             cites=("conneau2018senteval",), development=self.part == "train"
         )
 
-    def check(self) -> Iterator[str]:
-        """Yield unknown or repeated tasks and missing data."""
-        yield from task_problems(self.tasks, TRANSFER, self.name)
-        yield from missing_problems(self._missing, self.tasks, self.skip_missing)
+    choices = TRANSFER
 
-    def _missing(self) -> dict[str, str]:
-        """Return the message of each task without data; raises `DataError` if there is none at all."""
-        return missing_tasks(find_transfer_root(self.data_dir), self.tasks)
+    def task_files(self) -> TaskFiles:
+        """Return the files of all its tasks; raises `DataError` if there is no data at all."""
+        return find_files(self.data_dir)
 
-    def prepare(self) -> Prepared:
+    def prepare_tasks(self) -> Prepared:
         """Read every task; raises `DataError` with file and line."""
-        for problem in self.check():
-            raise DataError(problem)
-        if self.skip_missing and (missing := self._missing()):
-            return prepare_present(self, missing)
         tasks = read_tasks(self.tasks, self.data_dir, self.check_sizes)
         if self.part != "all":
             classifier = Classifier(self.protocol, self.mode, self.seed)
@@ -123,13 +117,6 @@ class SentEvalTransfer(Evaluator):
             item_texts=lambda: {task.name: task.item_texts for task in tasks},
         )
 
-    def files(self) -> Iterator[Path]:
-        """Yield the files of the tasks that are not skipped."""
-        root = find_transfer_root(self.data_dir)
-        for task in tasks_read(self, self._missing):
-            if task in TRANSFER:
-                yield from transfer_files(root, task)
-
     def _score(self, tasks: Sequence[TransferTask], vectors: Vectors) -> Evaluation:
         """Train the classifiers of every task and score them.
 
@@ -139,21 +126,9 @@ class SentEvalTransfer(Evaluator):
         scores = list(transfer_scores(vectors, tasks, classifier))
         main = [score for score in scores if score.metric == "accuracy"]
         if self.part == "all" and set(PAPERS) <= set(self.tasks):
-            scores.append(
-                average([score for score in main if score.task in PAPERS], "accuracy")
-            )
-        return Evaluation(
-            tuple(scores), primary=sum(score.value for score in main) / len(main)
-        )
-
-
-def missing_tasks(root: Path, tasks: Sequence[str]) -> dict[str, str]:
-    """Return the message of each task without data."""
-    messages = {}
-    for task in tasks:
-        if task in TRANSFER and (message := missing_transfer(root, task)):
-            messages[task] = message
-    return messages
+            of_papers = [score for score in main if score.task in PAPERS]
+            scores.append(average(of_papers, "accuracy"))
+        return Evaluation(tuple(scores), primary=mean_value(main))
 
 
 @attrs.frozen(eq=False)
@@ -185,9 +160,9 @@ def read_tasks(
     tasks: Sequence[str], data_dir: str | None, check_sizes: bool = True
 ) -> list[TransferTask]:
     """Read each task; raises `DataError` with file and line."""
-    root = find_transfer_root(data_dir)
+    files = find_files(data_dir)
     return [
-        TransferTask(task, *read_transfer(root, task, check_sizes)) for task in tasks
+        TransferTask(task, *read_transfer(files, task, check_sizes)) for task in tasks
     ]
 
 
@@ -230,57 +205,60 @@ def transfer_scores(
 
     Raises `RunError` if an embedding is not finite or zero.
     """
-    for read in tasks:
-        task, splits, data = read.name, read.splits, read.data
-        examples = {
-            name: examples_of(vectors, f"{task} {name}", split)
-            for name, split in splits.items()
-        }
-        progress = part_progress(vectors, task)
-        classes = TRANSFER[task].classes
-        test = read.scored_on
-        if test == "all":
-            chosen_on = "inner cross-validation"
-            outcome = classifier.nested(examples["all"], classes, progress)
-        elif test == "dev":
-            chosen_on = "dev"
-            outcome = classifier.split(
-                examples["train"], examples["dev"], examples["dev"], classes, progress
+    for task in tasks:
+        examples = {}
+        for split in task.splits:
+            examples[split] = examples_of(
+                vectors, f"{task.name} {split}", task.splits[split]
             )
-        elif test == "train":
-            chosen_on = "cross-validation on train"
-            outcome = classifier.chosen(examples["train"], classes, progress)
-        elif "dev" in examples:
-            chosen_on = "dev"
-            outcome = classifier.split(
-                examples["train"], examples["dev"], examples["test"], classes, progress
-            )
-        else:
-            chosen_on = "cross-validation on train"
-            outcome = classifier.folded(
-                examples["train"], examples["test"], classes, progress
-            )
-        protocol_id = f"senteval-transfer{classifier.suffix}"
-        if read.part != "all":
-            protocol_id += f"-{read.part}"
-        scored_on = {"all": "nested cross-validation", "train": chosen_on}.get(
-            test, test
+        outcome, chosen_on = _trained(
+            task, examples, classifier, part_progress(vectors, task.name)
         )
+        test = task.scored_on
+        scored_on = {"all": "nested cross-validation", "train": chosen_on}
         protocol: dict[str, Any] = {
-            "id": protocol_id,
+            "id": f"senteval-transfer{classifier.suffix}",
             "classifier": classifier.describe(),
-            "features": FORMULAS["senteval"] if TRANSFER[task].pairs else "u",
-            "split": scored_on,
-            "examples": {name: len(split) for name, split in splits.items()},
+            "features": "u",
+            "split": scored_on.get(test, test),
+            "examples": {split: len(rows) for split, rows in examples.items()},
             "text": "as in the file, white space as one space",
-            "data": data,
+            "data": task.data,
         }
-        yield from _scores(task, examples[test], outcome, protocol)
-        chosen = {**protocol, "split": chosen_on}
-        degenerate = one_class(outcome.predicted, outcome.folds)
+        if task.part != "all":
+            protocol["id"] += f"-{task.part}"
+        if TRANSFER[task.name].pairs:
+            protocol["features"] = FORMULAS["senteval"]
+        yield from _scores(task.name, examples[test], outcome, protocol)
         yield Score(
-            task, "dev-accuracy", outcome.development, chosen, degenerate=degenerate
+            task.name,
+            "dev-accuracy",
+            outcome.development,
+            {**protocol, "split": chosen_on},
+            degenerate=one_class(outcome.predicted, outcome.folds),
         )
+
+
+def _trained(
+    task: TransferTask,
+    examples: Mapping[str, Examples],
+    classifier: Classifier,
+    progress: Progress,
+) -> tuple[Outcome, str]:
+    """Return the outcome of a task, and on which examples its penalty was chosen."""
+    classes = TRANSFER[task.name].classes
+    if "all" in examples:
+        outcome = classifier.nested(examples["all"], classes, progress)
+        return outcome, "inner cross-validation"
+    train, test = examples["train"], examples[task.scored_on]
+    if "dev" in examples:
+        outcome = classifier.split(train, examples["dev"], test, classes, progress)
+        return outcome, "dev"
+    if "test" in examples:
+        outcome = classifier.folded(train, test, classes, progress)
+    else:
+        outcome = classifier.chosen(train, classes, progress)
+    return outcome, "cross-validation on train"
 
 
 def examples_of(vectors: Vectors, name: str, split: Split) -> Examples:
@@ -300,27 +278,18 @@ def _scores(
 ) -> Iterator[Score]:
     import numpy as np
 
-    right = (outcome.predicted == test.labels).astype(np.float64)
-    items = Items("mean", right, groups=outcome.folds)
-    degenerate = one_class(outcome.predicted, outcome.folds)
-    yield Score(
-        task, "accuracy", outcome.accuracy, protocol, items=items, degenerate=degenerate
-    )
+    score = accuracy(task, outcome, test.labels, protocol)
+    yield score
     if TRANSFER[task].pairs:
-        gold, predicted = (
-            test.labels.astype(np.float64),
-            outcome.predicted.astype(np.float64),
-        )
+        gold = test.labels.astype(np.float64)
+        predicted = outcome.predicted.astype(np.float64)
         note = "" if predicted.any() else "the classifier found no positive pair"
-        items = Items("f1", gold, predicted)
-        yield Score(
-            task,
-            "f1",
-            _f1(gold, predicted),
-            protocol,
-            items=items,
+        yield attrs.evolve(
+            score,
+            metric="f1",
+            value=_f1(gold, predicted),
+            items=Items("f1", gold, predicted),
             note=note,
-            degenerate=degenerate,
         )
 
 

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeAlias
 
 import attrs
 from sentbed import DataError
 
-from sentbed_evaluators import data_directories
-from sentbed_evaluators.known_collections import how_to_get
-from sentbed_evaluators.senteval_sts_files import ROOTS, digest
+from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
+from sentbed_evaluators.senteval_sts_files import ROOTS
 from sentbed_evaluators.text_lines import lines
 
 Row: TypeAlias = tuple[tuple[str, ...], int]
 """The sentences of an example, and its class."""
+
+_HOW_TO_GET = "`sentbed data get senteval` downloads it"
 
 QUESTION_TYPES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 """The coarse classes of TREC, numbered as SentEval numbers them."""
 
 
 @attrs.frozen
-class TransferTask:
+class TaskLayout:
     """The files and sizes of a task."""
 
     folder: str
@@ -126,31 +127,31 @@ def _label(text: str, classes: int, file: Path, number: int) -> int:
     return int(text)
 
 
-def _binary(folder: str, files: tuple[str, str], size: int) -> TransferTask:
-    return TransferTask(folder, {"all": files}, {"all": size}, 2, _one_class_a_file)
+def _binary(folder: str, files: tuple[str, str], size: int) -> TaskLayout:
+    return TaskLayout(folder, {"all": files}, {"all": size}, 2, _one_class_a_file)
 
 
 _SST = {split: (f"sentiment-{split}",) for split in ("train", "dev", "test")}
 
-TRANSFER: dict[str, TransferTask] = {
+TRANSFER: dict[str, TaskLayout] = {
     "MR": _binary("MR", ("rt-polarity.pos", "rt-polarity.neg"), 10_662),
     "CR": _binary("CR", ("custrev.pos", "custrev.neg"), 3_775),
     "SUBJ": _binary("SUBJ", ("subj.objective", "subj.subjective"), 10_000),
     "MPQA": _binary("MPQA", ("mpqa.pos", "mpqa.neg"), 10_606),
-    "SST2": TransferTask(
+    "SST2": TaskLayout(
         "SST/binary", _SST, {"train": 67_349, "dev": 872, "test": 1_821}, 2, _sst2
     ),
-    "SST5": TransferTask(
+    "SST5": TaskLayout(
         "SST/fine", _SST, {"train": 8_544, "dev": 1_101, "test": 2_210}, 5, _sst5
     ),
-    "TREC": TransferTask(
+    "TREC": TaskLayout(
         "TREC",
         {"train": ("train_5500.label",), "test": ("TREC_10.label",)},
         {"train": 5_452, "test": 500},
         len(QUESTION_TYPES),
         _trec,
     ),
-    "MRPC": TransferTask(
+    "MRPC": TaskLayout(
         "MRPC",
         {"train": ("msr_paraphrase_train.txt",), "test": ("msr_paraphrase_test.txt",)},
         {"train": 4_076, "test": 1_725},
@@ -162,81 +163,60 @@ TRANSFER: dict[str, TransferTask] = {
 """Tasks by name, with the sizes published with SentEval (Conneau & Kiela, 2018)."""
 
 
-def find_transfer_root(data_dir: str | None) -> Path:
-    """Return SentEval's `downstream` directory; raises `DataError` if it has no transfer task."""
+def find_files(data_dir: str | None) -> TaskFiles:
+    """Return the files of all tasks below `downstream`; raises `DataError` if it has no transfer task."""
     folders = (task.folder for task in TRANSFER.values())
-    return data_directories.find_root(
-        data_dir, ROOTS, folders, "transfer task of SentEval's", "senteval"
-    )
-
-
-def transfer_files(root: Path, name: str) -> tuple[Path, ...]:
-    """Return the files of a task, whether they exist or not."""
-    task = TRANSFER[name]
-    return tuple(
-        root / task.folder / file for files in task.files.values() for file in files
-    )
-
-
-def missing_transfer(root: Path, name: str) -> str | None:
-    """Return a message with a task's first missing file; None if there is none."""
-    missing = [file for file in transfer_files(root, name) if not file.is_file()]
-    if not missing:
-        return None
-    present = [
-        other
-        for other in TRANSFER
-        if all(file.is_file() for file in transfer_files(root, other))
-    ]
-    return (
-        f"task `{name}` needs `{missing[0].relative_to(root).as_posix()}`, missing in `{root}`; add it "
-        f"({how_to_get('senteval')}) or leave the task out (`skip_missing = true`); "
-        f"tasks present: {', '.join(present) or 'none'}"
-    )
+    what = "transfer task of SentEval's"
+    root = find_root(data_dir, ROOTS, folders, what, "senteval")
+    files = {}
+    for name, task in TRANSFER.items():
+        names = chain.from_iterable(task.files.values())
+        files[name] = tuple(root / task.folder / file for file in names)
+    return TaskFiles("senteval", root, files)
 
 
 def read_transfer(
-    root: Path, name: str, check_sizes: bool = True
+    files: TaskFiles, name: str, check_sizes: bool = True
 ) -> tuple[dict[str, Split], str]:
     """Return the splits of a task, sorted as SentEval sorts them, and a hash of its files.
 
     Raises `DataError` with file and line; with `check_sizes`, also if a split has another number of
     examples than published.
     """
-    if message := missing_transfer(root, name):
-        raise DataError(message)
-    task = TRANSFER[name]
+    task, paths_of_task = TRANSFER[name], files[name]
     splits = {}
-    for split, files in task.files.items():
-        paths = [root / task.folder / file for file in files]
-        rows = [
-            row for place, path in enumerate(paths) for row in task.read(path, place)
-        ]
+    for split, names in task.files.items():
+        paths = [files.root / task.folder / file for file in names]
+        rows: list[Row] = []
+        for place, path in enumerate(paths):
+            rows += task.read(path, place)
         if not rows:
             raise DataError(
-                f"the split has no example; take SentEval's files ({how_to_get('senteval')})",
+                f"the split has no example; take SentEval's files ({_HOW_TO_GET})",
                 paths[0],
             )
         if check_sizes and len(rows) != task.sizes[split]:
             raise DataError(
                 f"found {len(rows):,} examples in {split} of `{name}`, expected {task.sizes[split]:,}; "
-                f"take SentEval's files ({how_to_get('senteval')}), or set `check_sizes = false`",
+                f"take SentEval's files ({_HOW_TO_GET}), or set `check_sizes = false`",
                 paths[0],
             )
         if split in ("all", "train") and len({label for _, label in rows}) < 2:
             raise DataError(
                 f"all examples in {split} of `{name}` have the class {rows[0][1]}, but a classifier needs "
-                f"two; repair the files, or take SentEval's ({how_to_get('senteval')})",
+                f"two; repair the files, or take SentEval's ({_HOW_TO_GET})",
                 paths[0],
             )
         splits[split] = _sorted(rows)
-    return splits, digest(transfer_files(root, name))
+    return splits, digest(paths_of_task)
 
 
 def _sorted(rows: Sequence[Row]) -> Split:
     """Sort by the number of words of each sentence, then by class: the folds depend on this order."""
-    ordered = sorted(
-        rows, key=lambda row: (*(len(text.split()) for text in row[0]), row[1])
-    )
-    sides = zip(*(texts for texts, _ in ordered), strict=True)
-    return Split(tuple(sides), tuple(label for _, label in ordered))
+
+    def order(row: Row) -> tuple[list[int], int]:
+        sentences, label = row
+        return [len(text.split()) for text in sentences], label
+
+    sentences, labels = zip(*sorted(rows, key=order), strict=True)
+    return Split(tuple(zip(*sentences, strict=True)), labels)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sentbed import DataError, RunError
 from sentbed.protocols import Score
-from sentbed_evaluators import feature_table, sentbench, transfer
+from sentbed_evaluators import feature_table, transfer
 from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.classifier_training import Classifier, Outcome
 from sentbed_evaluators.pair_features import pair_features
@@ -156,8 +156,7 @@ def test_a_score_of_several_runs_is_their_mean(
     split = Split(
         (tuple(f"sentence {i}" for i in range(30)),), tuple(i % 2 for i in range(30))
     )
-    monkeypatch.setattr(transfer, "missing_tasks", lambda root, tasks: {})
-    monkeypatch.setattr(sentbench, "find_transfer_root", lambda data_dir: Path())
+    monkeypatch.setattr(SentBench, "missing", lambda _: {})
     # SentEval's files have a fixed size, too large for a unit test.
     small = [transfer.TransferTask("MR", {"all": split}, "hash")]
     monkeypatch.setattr(
@@ -364,8 +363,7 @@ def test_single_tasks_are_those_of_senteval_under_the_papers_names(
         return [transfer.TransferTask(task, {}, task) for task in tasks]
 
     monkeypatch.setattr(transfer, "transfer_scores", scores)
-    monkeypatch.setattr(transfer, "missing_tasks", lambda root, tasks: {})
-    monkeypatch.setattr(sentbench, "find_transfer_root", lambda data_dir: Path())
+    monkeypatch.setattr(SentBench, "missing", lambda _: {})
     monkeypatch.setattr(transfer, "read_tasks", read)
     result = SentBench(paradigms=("single",)).prepare().evaluate(encoder)
     assert [score.task for score in result.scores] == [

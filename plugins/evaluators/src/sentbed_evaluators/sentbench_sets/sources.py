@@ -28,6 +28,7 @@ import attrs
 from sentbed import DataError
 
 from sentbed_evaluators import data_directories
+from sentbed_evaluators.data_directories import digest
 from sentbed_evaluators.known_collections import known_collection
 from sentbed_evaluators.sentbench_sets.readers import (
     read_commonsenseqa,
@@ -38,7 +39,6 @@ from sentbed_evaluators.sentbench_sets.readers import (
     read_swag,
 )
 from sentbed_evaluators.sentbench_sets.rows import Row
-from sentbed_evaluators.senteval_sts_files import digest
 
 
 @attrs.frozen
