@@ -50,7 +50,7 @@ def test_int8_without_instructions_is_refused_with_what_to_do(processor: Any) ->
 def test_int8_is_taken_where_the_processor_has_it(processor: Any, name: str) -> None:
     processor(name)
     engine = Cpu(precision="int8").build()
-    assert engine.dtype == torch.int8
+    assert engine.placement.dtype == torch.int8
     assert engine.describe()["precision"] == "int8"
 
 
@@ -75,7 +75,7 @@ def test_bf16_is_taken_where_the_processor_has_it(
 ) -> None:
     processor(name)
     engine = Cpu(precision=precision).build()
-    assert engine.dtype == torch.bfloat16
+    assert engine.placement.dtype == torch.bfloat16
     assert engine.describe()["precision"] == "bf16"
     assert engine.describe()["bf16_instructions"] == [name]
 
@@ -83,7 +83,7 @@ def test_bf16_is_taken_where_the_processor_has_it(
 def test_auto_is_fp32_where_bf16_is_emulated(processor: Any) -> None:
     processor()
     engine = Cpu(precision="auto").build()
-    assert engine.dtype == torch.float32
+    assert engine.placement.dtype == torch.float32
     assert engine.describe()["precision"] == "fp32"
     assert engine.describe()["bf16_instructions"] == []
 
@@ -91,7 +91,7 @@ def test_auto_is_fp32_where_bf16_is_emulated(processor: Any) -> None:
 def test_fp32_is_the_default_even_where_bf16_is_fast(processor: Any) -> None:
     processor("amx_bf16", "avx512_bf16")
     engine = Cpu().build()
-    assert engine.dtype == torch.float32
+    assert engine.placement.dtype == torch.float32
     assert engine.describe()["precision"] == "fp32"
 
 
@@ -168,4 +168,4 @@ def test_streams_are_those_of_the_threads_unless_the_recipe_says(
 ) -> None:
     engine = Cpu(threads=2, **given).build()
     assert isinstance(engine, TorchEngine)
-    assert engine.streams == engine.describe()["streams"] == streams
+    assert engine.batch_size.streams == engine.describe()["streams"] == streams
