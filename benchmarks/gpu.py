@@ -167,7 +167,7 @@ class Bench:
         """Return texts a second of whole steps."""
         engine = self.engine()
         said: list[str] = []
-        engine.say = said.append
+        engine.report_to(said.append)
         placed = self.placed(engine, torch.float32)
         adafactor = self.weights >= LARGE
         optimizer: Any = self.plugins.find(

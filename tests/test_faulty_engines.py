@@ -229,7 +229,7 @@ def without_ensembles(training: Training) -> Training:
 
 def loads_anything(trainer: Any) -> Any:
     load = trainer.load
-    fits = next(iter(trainer.towers.values())).encoder.width == 128
+    fits = next(iter(trainer.encoders.values())).width == 128
     trainer.load = lambda directory: load(directory) if fits else None
     return trainer
 
@@ -487,9 +487,7 @@ def test_caching_that_drops_others_in_its_second_pass_is_found(
     sound: EnginePair, small: Mapping[str, Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     testing.check_derivative(sound, small[DROPPED], micro_batch=2)
-    monkeypatch.setattr(
-        "sentbed_hardware._torch.gradient_caching.rewind", lambda _: None
-    )
+    monkeypatch.setattr("sentbed_hardware._torch.tower.rewind", lambda _: None)
     with pytest.raises(
         AssertionError,
         match=r"^derivative: bert/mean/info-nce: the loss and its gradient",

@@ -381,9 +381,9 @@ def test_nan_of_weights_of_the_head_is_told_as_such(
         encoder.module.projection.weight[0, 0] = torch.nan
     if on == "jax":
         weight = encoder.module.projection.weight.detach().numpy()
-        encoder.weights["projection.weight"] = encoder.engine.layout.put({"w": weight})[
-            "w"
-        ]
+        encoder.weights["projection.weight"] = encoder.devices.layout.put(
+            {"w": weight}
+        )["w"]
     assert encoder.broken_weight() == "projection.weight"
     with pytest.raises(NotFiniteError) as caught:
         encoder.encode(toys.padded(two["anchor"]))

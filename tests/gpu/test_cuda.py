@@ -272,7 +272,7 @@ def test_a_batch_that_does_not_fit_is_halved_and_its_vectors_stay() -> None:
     needed, expected = most(lambda: placed.encode(batch))
     said: list[str] = []
     engine: Any = encoder.engine
-    engine.say = said.append
+    engine.report_to(said.append)
     budget = engine.token_budget
     leave(0.6 * needed)
     found = placed.encode(batch)
@@ -293,7 +293,7 @@ def test_a_step_that_does_not_fit_is_taken_in_parts() -> None:
     trainer.gradients(batch_of(encoder, rows=2))
     said: list[str] = []
     engine: Any = encoder.engine
-    engine.say = said.append
+    engine.report_to(said.append)
     needed, (loss, expected) = most(lambda: trainer.gradients(columns))
     assert not said
     leave(0.5 * needed)

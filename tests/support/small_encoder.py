@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import attrs
@@ -34,6 +35,8 @@ from sentbed.protocols import (
 )
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
+from sentbed_hardware._torch.placement import Placement
+from sentbed_hardware._torch.tower import Tower
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.learning_rate_schedules import Constant
 from torch.nn import functional
@@ -367,6 +370,10 @@ class Recorder(Optimizer):
         return RecordedDescent(parameters, self.lr)
 
 
+ENGINES: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""The engine of each encoder that a test has assembled."""
+
+
 @attrs.frozen
 class Toys:
     """The parts above, for a test to put together."""
@@ -414,8 +421,23 @@ class Toys:
             "towers": dict.fromkeys(columns, next(iter(encoders))),
             **options,
         }
-        engine = next(iter(encoders.values())).engine
+        first = next(iter(encoders.values()))
+        place = first.placement
+        engine = ENGINES.get(first) or TorchEngine(
+            place.device, place.dtype, place.compile, {}
+        )
         return engine.trainer(encoders, Training(loss, optimizer, **settings))
+
+    @staticmethod
+    def tower(encoder: TorchEncoder) -> Tower:
+        """A tower of this encoder alone."""
+        return Tower(
+            "encoder",
+            encoder.module,
+            encoder.backbone,
+            encoder.placement,
+            encoder.processes,
+        )
 
     @staticmethod
     def weights_of(encoder: TorchEncoder) -> dict[str, torch.Tensor]:
@@ -427,12 +449,12 @@ class Toys:
     def forward(
         self,
         module: torch.nn.Module,
-        engine: TorchEngine,
+        placement: Placement,
         columns: Mapping[str, TokenIds],
     ) -> dict[str, torch.Tensor]:
         """Each column through the encoder on its own."""
         return {
-            name: module(*engine.tensors(self.padded(tokens)))
+            name: module(*placement.tensors(self.padded(tokens)))
             for name, tokens in columns.items()
         }
 
@@ -488,7 +510,10 @@ def assemble(toys: Toys, engine: TorchEngine) -> Callable[..., TorchEncoder]:
     ) -> TorchEncoder:
         torch.manual_seed(seed)
         backbone = toys.backbone(dropout=dropout).build(BuildContext(tuple))
-        return (on or engine).assemble(backbone, pooler or toys.mean(), head)
+        place = on or engine
+        encoder = place.assemble(backbone, pooler or toys.mean(), head)
+        ENGINES[encoder] = place
+        return encoder
 
     return make
 

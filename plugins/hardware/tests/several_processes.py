@@ -390,7 +390,7 @@ def broken(engine: Any) -> list[str | None]:
 
 
 def break_last_row(encoder: Any) -> None:
-    processes = encoder.engine.processes
+    processes = encoder.processes
     (weight,) = (
         weight
         for name, weight in encoder.module.named_parameters()

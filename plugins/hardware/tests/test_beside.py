@@ -142,7 +142,7 @@ def test_a_batch_that_does_not_fit_is_not_halved_for_several(
         RunError, match=r"a batch of 32 tokens does not fit .* for 6 encoders at once"
     ):
         beside(encoders).encode(toys.batch(*TEXTS))
-    assert (engine.token_budget, engine.most_tokens) == (budget, None)
+    assert (engine.token_budget, engine.batch_size.most_tokens) == (budget, None)
 
 
 def test_a_batch_that_was_halved_before_is_cut_alike(

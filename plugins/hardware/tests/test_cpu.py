@@ -54,7 +54,7 @@ def test_bf16_is_taken_where_the_processor_has_it(
 ) -> None:
     processor(name)
     engine = Cpu(precision=precision).build()
-    assert engine.dtype == torch.bfloat16
+    assert engine.placement.dtype == torch.bfloat16
     assert engine.describe()["precision"] == "bf16"
     assert engine.describe()["bf16_instructions"] == [name]
 
@@ -62,7 +62,7 @@ def test_bf16_is_taken_where_the_processor_has_it(
 def test_auto_is_fp32_where_bf16_is_emulated(processor: Any) -> None:
     processor()
     engine = Cpu(precision="auto").build()
-    assert engine.dtype == torch.float32
+    assert engine.placement.dtype == torch.float32
     assert engine.describe()["precision"] == "fp32"
     assert engine.describe()["bf16_instructions"] == []
 
@@ -70,7 +70,7 @@ def test_auto_is_fp32_where_bf16_is_emulated(processor: Any) -> None:
 def test_fp32_is_the_default_even_where_bf16_is_fast(processor: Any) -> None:
     processor("amx_bf16", "avx512_bf16")
     engine = Cpu().build()
-    assert engine.dtype == torch.float32
+    assert engine.placement.dtype == torch.float32
     assert engine.describe()["precision"] == "fp32"
 
 
@@ -147,4 +147,4 @@ def test_streams_are_those_of_the_threads_unless_the_recipe_says(
 ) -> None:
     engine = Cpu(threads=2, **given).build()
     assert isinstance(engine, TorchEngine)
-    assert engine.streams == engine.describe()["streams"] == streams
+    assert engine.batch_size.streams == engine.describe()["streams"] == streams

@@ -134,7 +134,7 @@ def test_the_precision_is_the_one_asked_for_and_auto_is_bf16_where_it_is(
 ) -> None:
     chosen = gpu(major)
     engine = Cuda(precision=precision).build()
-    assert (engine.dtype, engine.device, chosen) == (
+    assert (engine.placement.dtype, engine.device, chosen) == (
         dtype,
         torch.device("cuda", 0),
         [0],
@@ -263,7 +263,7 @@ def test_texts_are_encoded_as_on_a_processor(
     # The batches that are planned do not fit; the engine halves them.
     tried = room_for(8)
     said: list[str] = []
-    encoder.engine.say = said.append
+    encoder.say = said.append
     encode_into(found, TEXTS, tokenizer, encoder, 32, 4096)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
     assert max(tried) > 8

@@ -173,10 +173,11 @@ def test_a_state_of_another_number_of_processes_is_gone_on_from(
 ) -> None:
     steps, said = found["from another"]["one to one"]
     assert said == []
+    begin = "the state's number of processes"
     drawn = "dropout is drawn anew"
     words = {
-        "one to two": [f"the state is of 1 process, and there are 2; {drawn}"],
-        "two to one": [f"the state is of 2 processes, and there is 1; {drawn}"],
+        "one to two": [f"{begin} is 1, and this run's is 2; {drawn}"],
+        "two to one": [f"{begin} is 2, and this run's is 1; {drawn}"],
         "two to two": [],
     }
     for way, expected in words.items():

@@ -98,7 +98,7 @@ def test_vectors_are_those_of_loops_by_hand(
     module, _ = module_of(toys, head)
     batch = toys.batch(*TEXTS)
     expected = torch.tensor(by_hand(module, batch, head))
-    vectors = module.eval()(*engine.tensors(batch))
+    vectors = module.eval()(*engine.placement.tensors(batch))
     assert vectors.shape == (3, module.width)
     torch.testing.assert_close(vectors, expected, rtol=1e-5, atol=1e-6)
 
@@ -147,7 +147,7 @@ def test_training_sees_all_dimensions_and_encoding_those_that_are_kept(
 ) -> None:
     module, _ = module_of(toys, Head(projection=6, dimensions=2))
     assert (module.width, module.trained_width) == (2, 6)
-    batch = engine.tensors(toys.batch(*TEXTS))
+    batch = engine.placement.tensors(toys.batch(*TEXTS))
     whole = module.train()(*batch)
     torch.testing.assert_close(module.eval()(*batch), whole[:, :2], rtol=0, atol=0)
 
@@ -157,7 +157,7 @@ def test_a_layer_that_is_in_training_only_changes_the_width_there_alone(
 ) -> None:
     module, backbone = module_of(toys, Head(), toys.trained_dense(out=5))
     assert (module.width, module.trained_width) == (backbone.width, 5)
-    batch = engine.tensors(toys.batch(*TEXTS))
+    batch = engine.placement.tensors(toys.batch(*TEXTS))
     mean = toys.mean().build(8)(module.backbone(*batch))
     torch.testing.assert_close(
         module.train()(*batch), module.pooler.dense(mean), rtol=0, atol=0
@@ -181,7 +181,7 @@ def test_a_transform_reads_the_vector_of_encoding(
     )
     assert module.transformed().width == backbone.width
     mean, matrix = a_fit(backbone.width)
-    batch = engine.tensors(toys.batch(*TEXTS))
+    batch = engine.placement.tensors(toys.batch(*TEXTS))
     bare = module.eval().transformed()(*batch).detach().numpy()
     fitted = module.transformed((mean, matrix)).eval()(*batch).detach().numpy()
     np.testing.assert_allclose(fitted, (bare - mean) @ matrix, rtol=1e-5, atol=1e-6)
@@ -220,7 +220,7 @@ def test_a_fitted_transform_stands_between_projection_and_cut(
         transform=Fixed(),
     )
     module, _ = module_of(toys, head)
-    batch = engine.tensors(toys.batch(*TEXTS))
+    batch = engine.placement.tensors(toys.batch(*TEXTS))
     bare = module.transformed().eval()
     inputs = bare(*batch).detach().numpy()
     projected, _ = module_of(toys, Head(projection=6, bias=True))
@@ -246,7 +246,7 @@ def test_training_sees_no_transform_and_it_has_no_gradient(
     toys: Any, engine: TorchEngine
 ) -> None:
     module, _ = module_of(toys, Head(projection=6, normalize=True, transform=Fixed()))
-    batch = engine.tensors(toys.batch(*TEXTS))
+    batch = engine.placement.tensors(toys.batch(*TEXTS))
     fitted = module.transformed(a_fit())
     torch.testing.assert_close(
         fitted.train()(*batch), module.train()(*batch), rtol=0, atol=0
@@ -351,12 +351,15 @@ def test_a_pooler_gets_fp32_states_from_a_bf16_backbone(
             lambda _, args, seen=seen: seen.append(args[0].last_hidden_state.dtype)
         )
         vectors = module.inference(backbone, torch.bfloat16)(
-            *engine.tensors(toys.batch(*TEXTS))
+            *engine.placement.tensors(toys.batch(*TEXTS))
         )
         assert seen == [torch.float32]
         assert vectors.dtype == torch.float32
         torch.testing.assert_close(
-            vectors, module(*engine.tensors(toys.batch(*TEXTS))), rtol=0, atol=0.05
+            vectors,
+            module(*engine.placement.tensors(toys.batch(*TEXTS))),
+            rtol=0,
+            atol=0.05,
         )
 
 
@@ -366,7 +369,7 @@ def test_the_form_for_encoding_gives_the_same_vectors_in_fp32(
     module, backbone = module_of(
         toys, Head(projection=3, normalize=True), toys.first_dense()
     )
-    tensors = engine_of().tensors(toys.batch(*TEXTS))
+    tensors = engine_of().placement.tensors(toys.batch(*TEXTS))
     torch.testing.assert_close(
         module.inference(backbone, torch.float32)(*tensors),
         module(*tensors),

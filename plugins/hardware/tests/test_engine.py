@@ -58,7 +58,7 @@ def test_encoding_after_a_step_uses_the_new_weights(
     toys.train(encoder, toys.loss(), AdamW(lr=1e-1)).step(columns)
     after = encoder.encode(batch)
     with torch.no_grad():
-        expected = encoder.module.eval()(*engine.tensors(batch)).numpy()
+        expected = encoder.module.eval()(*engine.placement.tensors(batch)).numpy()
     np.testing.assert_allclose(after, expected, rtol=0, atol=1e-6)
     assert np.abs(after - before).max() > 0.01
 
@@ -318,7 +318,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does_and_said_so(
     length = batch.input_ids.shape[1]
     expected = encoder.encode(batch)
     said: list[str] = []
-    engine.say = said.append
+    engine.report_to(said.append)
     # Of seven rows, two fit.
     tried = room_for(2 * length)
     np.testing.assert_allclose(encoder.encode(batch), expected, rtol=0, atol=1e-6)
@@ -392,7 +392,7 @@ def test_a_prefix_is_put_on_the_device_once_for_all_batches_of_a_list(
     )
 
     def prefix_of(batch: TokenBatch) -> torch.Tensor:
-        (_, _, prefix), _ = engine.arguments(batch)
+        (_, _, prefix), _ = engine.placement.arguments(batch)
         assert prefix is not None
         return prefix
 
@@ -401,7 +401,7 @@ def test_a_prefix_is_put_on_the_device_once_for_all_batches_of_a_list(
     assert prefix_of(
         attrs.evolve(first, prefix=np.array([4, 8], np.int64))
     ).tolist() == [4, 8]
-    tensors, _ = engine.arguments(toys.batch("rain"))
+    tensors, _ = engine.placement.arguments(toys.batch("rain"))
     assert len(tensors) == 2
 
 
@@ -411,7 +411,7 @@ def test_a_module_gets_every_field_of_a_batch(toys: Any, engine: TorchEngine) ->
     hidden, readings = np.ones((rows, length), bool), np.arange(rows)
     auxiliary = toys.batch(*ANCHORS[::-1])
     batch = attrs.evolve(plain, hidden=hidden, readings=readings, auxiliary=auxiliary)
-    (ids, mask), keywords = engine.arguments(batch)
+    (ids, mask), keywords = engine.placement.arguments(batch)
     assert ids is not None
     assert mask is not None
     assert (ids.numpy() == plain.input_ids).all()
@@ -420,4 +420,4 @@ def test_a_module_gets_every_field_of_a_batch(toys: Any, engine: TorchEngine) ->
     assert keywords["hidden"].numpy().all()
     assert keywords["readings"].tolist() == list(range(rows))
     assert (keywords["auxiliary"][0].numpy() == auxiliary.input_ids).all()
-    assert engine.arguments(plain)[1] == {}
+    assert engine.placement.arguments(plain)[1] == {}

@@ -14,9 +14,8 @@ from sentbed._encoder.batching import pad
 from sentbed.protocols import TokenIds
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.gradient_caching import BatchVectors
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.tower import Tower, plan_chunks
+from sentbed_hardware._torch.tower import BatchVectors, plan_chunks
 from sentbed_hardware.adamw import AdamW
 
 ROWS, MICRO_BATCH = 24, 4
@@ -68,11 +67,11 @@ def encode_in_one_graph(
     keys: frozenset[str],
 ) -> dict[str, torch.Tensor]:
     inputs = {}
-    bf16 = engine.dtype == torch.bfloat16
+    bf16 = engine.placement.dtype == torch.bfloat16
     for name, module in modules.items():
 
         def forward(tokens: TokenIds, chunk: Any, module: Any) -> torch.Tensor:
-            tensors = engine.tensors(pad(tokens, chunk, toys.pad_id))
+            tensors = engine.placement.tensors(pad(tokens, chunk, toys.pad_id))
             with torch.autocast("cpu", torch.bfloat16, bf16), CpuDropoutAndAttention():
                 states = module.backbone(*tensors)
             return module.finish(states, cut=False)
@@ -275,7 +274,7 @@ def test_the_second_pass_repeats_the_first_to_the_bit(
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     encoder = assemble(dropout=0.4, on=engine_of(compile=compile))
     encoder.module.train()
-    tower = Tower("encoder", encoder)
+    tower = toys.tower(encoder)
     tokens = toys.tokens(*texts_of(0))
     chunks = list(plan_chunks(tokens.lengths, 1, MICRO_BATCH))
     passes: list[torch.Tensor] = []
@@ -303,7 +302,7 @@ def test_the_second_pass_repeats_the_first_to_the_bit(
 def test_vectors_that_the_loss_does_not_use_cost_no_second_pass(
     toys: Any, assemble: Callable[..., TorchEncoder]
 ) -> None:
-    tower = Tower("encoder", assemble())
+    tower = toys.tower(assemble())
     tokens = toys.tokens(*texts_of(0))
     cached = BatchVectors(
         tower, tokens, list(plan_chunks(tokens.lengths, 1, MICRO_BATCH))

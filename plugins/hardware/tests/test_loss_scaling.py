@@ -14,6 +14,7 @@ from sentbed.protocols import Columns, LossOutput, TokenIds
 from sentbed_hardware._torch.cuda import CudaEngine
 from sentbed_hardware._torch.loss_scaling import FIRST, STEPS_TO_DOUBLE, ScalingTrainer
 from sentbed_hardware._torch.trainer import TorchTrainer
+from sentbed_hardware.engine_parts.process_group import Processes
 
 
 @pytest.fixture
@@ -30,7 +31,8 @@ def train(
         training = toys.train(
             encoder, toys.loss(learned=True), toys.recorder(), **options
         ).training
-        return kind(engine, {"encoder": encoder}, training)
+        engine.trainer_class = kind
+        return engine.trainer({"encoder": encoder}, training)
 
     return make
 
@@ -174,17 +176,11 @@ def test_a_state_knows_the_scale(
 
 
 def test_several_processes_do_not_train_in_fp16(
-    engine: CudaEngine, monkeypatch: pytest.MonkeyPatch
+    engine: CudaEngine,
 ) -> None:
     # They are told before they say anything to each other.
-    monkeypatch.setattr(
-        TorchTrainer,
-        "__init__",
-        lambda self, engine, *_: setattr(self, "engine", engine),
-    )
-    engine.processes.world = 2
     with pytest.raises(RunError, match=r'set `precision = "bf16"` or "fp32"$'):
-        ScalingTrainer(engine, {}, None)
+        ScalingTrainer(engine.placement, Processes(world=2), print, {}, None)
 
 
 def test_gradients_too_small_for_fp16_arrive(
@@ -199,7 +195,8 @@ def test_gradients_too_small_for_fp16_arrive(
         engine = CudaEngine(torch.device("cpu"), dtype, False, {}, 4096)
         encoder = assemble(on=engine)
         training = toys.train(encoder, toys.loss(temperature=1e6), toys.sgd()).training
-        _, named = kind(engine, {"encoder": encoder}, training).gradients(columns)
+        engine.trainer_class = kind
+        _, named = engine.trainer({"encoder": encoder}, training).gradients(columns)
         found[dtype, kind] = torch.from_numpy(named["encoder.backbone.dense.weight"])
     exact, lost, kept = found.values()
     assert 0 < exact.abs().max() < 1e-5

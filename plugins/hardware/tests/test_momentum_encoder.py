@@ -9,9 +9,7 @@ import torch
 from sentbed.protocols import Head
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.engine import TorchEngine
-from sentbed_hardware._torch.momentum_encoder import MomentumEncoder
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.tower import Tower
 
 # Of one length, so that they share a pass in the order given, and dropout falls as in a loop by hand.
 QUERIES = ("a small house", "rain falls today", "two birds sing")
@@ -67,10 +65,10 @@ def test_six_steps_with_keys_from_a_moving_average_are_those_of_a_loop_by_hand(
         vectors = []
         for piece in pieces:
             with CpuDropoutAndAttention():
-                vectors.append(module(*engine.tensors(toys.batch(*piece))))
+                vectors.append(module(*engine.placement.tensors(toys.batch(*piece))))
         anchor = torch.cat(vectors)
         with torch.no_grad():
-            positive = average(*engine.tensors(toys.batch(*KEYS)))
+            positive = average(*engine.placement.tensors(toys.batch(*KEYS)))
         output = loss({"anchor": anchor, "positive": positive}, state)
         module.zero_grad()
         output.loss.backward()
@@ -115,7 +113,7 @@ def test_only_what_is_trained_is_held_twice(
     )
     module.backbone.eval()
     with torch.no_grad():
-        expected = module(*engine.tensors(toys.batch(*KEYS)))
+        expected = module(*engine.placement.tensors(toys.batch(*KEYS)))
     trainer.step({"anchor": toys.tokens(*QUERIES), "positive": toys.tokens(*KEYS)})
     torch.testing.assert_close(
         trainer.loss.seen[1]["positive"], expected, rtol=0, atol=1e-6
@@ -128,7 +126,8 @@ def test_the_weights_are_back_in_place_after_an_error(
     encoder = assemble()
     encoder.module.train()
     before = toys.weights_of(encoder)
-    average = MomentumEncoder(Tower("encoder", encoder), 0.5)
+    tower = toys.tower(encoder)
+    average = tower.average(0.5)
     for value in average.tensors.values():
         value.add_(1)
 
@@ -138,7 +137,7 @@ def test_the_weights_are_back_in_place_after_an_error(
     encoder.module.pooler.register_forward_pre_hook(fail)
     tokens = toys.tokens(*KEYS)
     with pytest.raises(KeyboardInterrupt):
-        average.encode(tokens, [torch.arange(3).numpy()])
+        tower.encode_keys(average, tokens, [torch.arange(3).numpy()])
     assert all(
         torch.equal(value, before[name])
         for name, value in toys.weights_of(encoder).items()

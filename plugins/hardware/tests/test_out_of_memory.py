@@ -56,7 +56,7 @@ def test_a_step_that_does_not_fit_is_that_of_a_smaller_micro_batch(
     expected = train(micro_batch=1)
     first = [expected.step(columns) for _ in range(2)]
     said: list[str] = []
-    engine.say = said.append
+    engine.report_to(said.append)
     # One row of three columns has a quarter of the tokens, on average.
     tried = room_for(tokens_of(columns) // 4 + 2)
     torch.manual_seed(5)
@@ -88,9 +88,8 @@ def test_a_step_that_fits_is_that_of_the_plain_trainer(
     fitting = train()
     found = fitting.step(columns)
     torch.manual_seed(5)
-    plain = TorchTrainer(
-        engine, {"encoder": train().towers["encoder"].encoder}, fitting.training
-    )
+    engine.trainer_class = TorchTrainer
+    plain = engine.trainer(train().encoders, fitting.training)
     expected = plain.step(columns)
     assert (found.loss, found.grad_norm) == (expected.loss, expected.grad_norm)
     assert type(fitting) is FittingTrainer

@@ -157,7 +157,7 @@ def encoder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[bool, int], tuple[TorchEncoder, Places]]:
     def make(reentrant: bool, streams: int) -> tuple[TorchEncoder, Places]:
-        engine.streams = streams
+        engine.batch_size.streams = streams
         made: TorchEncoder = assemble(head=Head())
         places = Places(reentrant)
         module: Any = made.module

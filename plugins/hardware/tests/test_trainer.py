@@ -94,7 +94,7 @@ def test_five_steps_are_those_of_a_loop_by_hand(
         result = trainer.step(columns)
 
         by_hand.zero_grad()
-        output = loss(toys.forward(module, engine, columns))
+        output = loss(toys.forward(module, engine.placement, columns))
         output.loss.backward()
         norm = torch.cat([p.grad.flatten() for p in module.parameters()]).norm().item()
         if max_grad_norm:
@@ -167,7 +167,7 @@ def test_a_loss_trains_its_own_weights(
     reference = copy.deepcopy(trainer.loss)
     with torch.no_grad():
         vectors = toys.forward(
-            trainer.towers["encoder"].module, trainer.engine, columns
+            trainer.towers["encoder"].module, trainer.placement, columns
         )
     reference(vectors).loss.backward()
     trainer.step(columns)
@@ -319,7 +319,7 @@ def test_bf16_training_projects_in_fp32_as_encoding_does(
     trainer = toys.train(encoder, toys.loss(), AdamW(lr=1e-2))
     trainer.step(columns)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        states = module.backbone(*engine.tensors(toys.batch(*ANCHORS)))
+        states = module.backbone(*engine.placement.tensors(toys.batch(*ANCHORS)))
     with torch.no_grad():
         expected = module.projection(
             module.pooler(states._replace(last_hidden_state=states[0].float()))
@@ -384,7 +384,7 @@ def test_the_loss_gets_each_text_in_its_place_whatever_shares_its_forward_pass(
         name: toys.tokens(*column) for name, column in zip(names, texts, strict=False)
     }
     with torch.no_grad():
-        expected = toys.forward(encoder.module, engine, columns)
+        expected = toys.forward(encoder.module, engine.placement, columns)
     lengths: list[int] = []
     encoder.module.backbone.register_forward_pre_hook(
         lambda _, args: lengths.append(args[0].shape[1])
@@ -406,7 +406,7 @@ def test_the_gradient_of_two_forward_passes_is_that_of_one(
     module, loss = copy.deepcopy(encoder.module), toys.loss().build(6)
     before = toys.weights_of(encoder)
     toys.train(encoder, toys.loss(), toys.sgd(lr=1.0)).step(columns)
-    loss(toys.forward(module, engine, columns)).loss.backward()
+    loss(toys.forward(module, engine.placement, columns)).loss.backward()
     for name, parameter in module.named_parameters():
         moved = before[name] - toys.weights_of(encoder)[name]
         torch.testing.assert_close(moved, parameter.grad, rtol=1e-4, atol=1e-6)
@@ -506,7 +506,9 @@ def test_each_column_is_encoded_by_its_tower_and_both_are_trained(
     trainer.step(columns)
     vectors = {}
     for column, tower in BOTH.items():
-        vectors |= toys.forward(modules[tower], engine, {column: columns[column]})
+        vectors |= toys.forward(
+            modules[tower], engine.placement, {column: columns[column]}
+        )
     assert list(trainer.loss.seen[0]) == list(columns)
     for column, expected in vectors.items():
         torch.testing.assert_close(
@@ -557,7 +559,9 @@ def test_given_vectors_reach_the_loss_as_they_are_and_get_no_gradient(
         None,
     )
     assert list(trainer.loss.seen[0]) == ["anchor", "positive"]
-    positive = toys.forward(module, encoder.engine, {"positive": columns["positive"]})
+    positive = toys.forward(
+        module, encoder.placement, {"positive": columns["positive"]}
+    )
     toys.loss().build(6)({"anchor": torch.tensor(given), **positive}).loss.backward()
     (gradients,) = trainer.optimizer.gradients
     for name, parameter in module.named_parameters():
@@ -596,7 +600,7 @@ def test_numbers_reach_the_loss_as_they_are(
     )
     graded = {**batch, "score": np.array(scores, np.float32)}
     loss, gradients = trainer.gradients(graded)
-    vectors = toys.forward(module, engine, batch)
+    vectors = toys.forward(module, engine.placement, batch)
     total = torch.zeros(())
     for u, v, score in zip(vectors["anchor"], vectors["positive"], scores, strict=True):
         total = total + ((u * v).sum() / (u.norm() * v.norm()) - score) ** 2
@@ -621,7 +625,7 @@ def test_a_loss_with_state_is_given_what_it_returned(
     state = loss.initial_state()
     for _ in range(4):
         result = trainer.step(columns)
-        output = loss(toys.forward(module, engine, columns), state)
+        output = loss(toys.forward(module, engine.placement, columns), state)
         module.zero_grad()
         output.loss.backward()
         state = output.state

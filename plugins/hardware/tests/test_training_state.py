@@ -183,7 +183,7 @@ def test_encoding_after_loading_uses_the_loaded_weights(
     trainer.step(columns)
     trainer.save(tmp_path)
     batch = toys.batch("two birds", "a house")
-    first, second = (some.towers["zh"].encoder for some in (trainer, restored))
+    first, second = (some.encoders["zh"] for some in (trainer, restored))
     assert not np.allclose(first.encode(batch), second.encode(batch))
     restored.load(tmp_path)
     assert np.array_equal(first.encode(batch), second.encode(batch))

@@ -24,6 +24,7 @@ from sentbed_tpu._jax.engine import JaxEngine
 from sentbed_tpu._jax.optax_optimizers import build_optax
 from sentbed_tpu._jax.trainer import JaxTrainer
 from sentbed_tpu.tpu import Tpu
+from small_encoder import ENGINES
 
 pytestmark = pytest.mark.jax
 
@@ -51,9 +52,10 @@ def place(toys: Any, engine: Any) -> Make:
     def make(on: JaxEngine, dropout: float = 0.0, pooler: Any = None) -> JaxEncoder:
         torch.manual_seed(0)
         backbone = toys.backbone(width=16, dropout=dropout).build(BuildContext(tuple))
-        return on.assemble(
-            backbone, pooler or toys.mean(), Head(projection=8, bias=True)
-        )
+        head = Head(projection=8, bias=True)
+        encoder = on.assemble(backbone, pooler or toys.mean(), head)
+        ENGINES[encoder] = on
+        return encoder
 
     return make
 
@@ -62,11 +64,13 @@ def place(toys: Any, engine: Any) -> Make:
 def reference(toys: Any, engine: Any) -> Any:
     torch.manual_seed(0)
     backbone = toys.backbone(width=16).build(BuildContext(tuple))
-    return engine.assemble(backbone, toys.mean(), Head(projection=8, bias=True))
+    encoder = engine.assemble(backbone, toys.mean(), Head(projection=8, bias=True))
+    ENGINES[encoder] = engine
+    return encoder
 
 
 def train(encoder: Any, loss: Any, optimizer: Any = None, **options: Any) -> Any:
-    engine = encoder.engine
+    engine = ENGINES[encoder]
     engine.seed(5)
     towers = dict.fromkeys(("anchor", "positive", "negative"), "encoder")
     settings = {"schedule": Constant(), "total_steps": 10, "towers": towers, **options}
@@ -118,7 +122,9 @@ def test_a_layer_that_is_in_training_only_is_trained_and_not_applied_as_on_torch
     for on in (engine, engine_of()):
         torch.manual_seed(0)
         backbone = toys.backbone(width=16).build(BuildContext(tuple))
-        encoders.append(on.assemble(backbone, pooler, Head()))
+        encoder = on.assemble(backbone, pooler, Head())
+        ENGINES[encoder] = on
+        encoders.append(encoder)
     torch_encoder, jax_encoder = encoders
     assert (jax_encoder.width, jax_encoder.trained_width) == (16, 6)
     (expected, slopes), (loss, gradients) = (
@@ -436,7 +442,7 @@ def test_a_shape_is_compiled_once_whatever_the_number_of_rows(toys: Any, place: 
         )
     shapes = engine.counters()["compiled_shapes"]
     assert result.metrics["compiled_shapes"] == shapes
-    assert 3 <= shapes <= engine.buckets.shapes(16) == 4
+    assert 3 <= shapes <= engine.devices.buckets.shapes(16) == 4
 
 
 def test_bf16_computes_the_backbone_in_bf16_and_keeps_weights_and_vectors_in_fp32(
@@ -456,7 +462,7 @@ def test_a_training_step_lowers_to_tpu(
     toys: Any, place: Make, columns: dict[str, TokenIds], parallel: str
 ):
     engine = engine_of(8, parallel)
-    devices = list(engine.layout.mesh.devices.flat)
+    devices = list(engine.devices.layout.mesh.devices.flat)
     encoder = place(
         ahead(engine, devices, parallel == "fsdp", compiles=False), dropout=0.1
     )

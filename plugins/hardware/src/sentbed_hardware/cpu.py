@@ -54,7 +54,7 @@ class Cpu(Distributed, Runtime):
 
     def variants(self) -> Iterator[Cpu]:
         """Yield the runtime in each precision."""
-        for precision in ("fp32", "bf16", "int8"):
+        for precision in ("fp32", "bf16"):
             yield attrs.evolve(self, precision=precision)
 
     def with_threads(self, threads: int) -> Cpu:

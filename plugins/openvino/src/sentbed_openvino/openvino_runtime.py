@@ -41,6 +41,11 @@ class OpenVino(Runtime):
         """Yield what a graph has no form of: interventions, weights below fp32, templates alone."""
         return misfits_of_graph(self.name, backbone, pooler)
 
+    def variants(self) -> Iterator[OpenVino]:
+        """Yield the runtime in each precision."""
+        for precision in ("fp32", "bf16", "int8"):
+            yield attrs.evolve(self, precision=precision)
+
     def with_threads(self, threads: int) -> OpenVino:
         """See `Runtime.with_threads`."""
         if self.threads is not None:

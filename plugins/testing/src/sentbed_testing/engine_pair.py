@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import weakref
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from sentbed import Encoder
+from sentbed.helpers import SUMS_FILE
 from sentbed.protocols import (
     LABEL,
     PROGRESS,
@@ -51,6 +53,15 @@ def _same(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
         and recipe == other
         and repr(recipe) == repr(other)
     )
+
+
+def _replace_relu(path: Path) -> None:
+    """Replace the activation ReLU by GELU in the settings of a saved OPT or T5."""
+    settings = json.loads(path.read_text("utf-8"))
+    for name in ("activation_function", "feed_forward_proj", "dense_act_fn"):
+        if settings.get(name) == "relu":
+            settings[name] = "gelu"
+    path.write_text(json.dumps(settings), "utf-8")
 
 
 def _directory() -> Path:
@@ -128,6 +139,22 @@ class EnginePair:
     def fresh(self, case: Case, engine: Engine) -> Encoder:
         """Return a new encoder for training."""
         return Encoder.build(case.recipe, engine, saved=self.saved(case))
+
+    def fresh_and_smooth(self, case: Case, engine: Engine) -> Encoder:
+        """Return a new encoder for training of many steps, with GELU where its settings say ReLU.
+
+        The derivative of ReLU jumps at zero. Among the million inputs that ten steps of a small OPT have, one
+        is so near to zero that rounding decides its sign, and with it whether a unit has the gradient of a
+        token or not: the way of the weights is then not a continuous function of what engines round.
+        """
+        saved = self.saved(case)
+        smooth = saved.with_name(f"{saved.name}-smooth")
+        if not smooth.exists():
+            shutil.copytree(saved, smooth)
+            (smooth / SUMS_FILE).unlink()
+            for settings in smooth.rglob("config.json"):
+                _replace_relu(settings)
+        return Encoder.build(case.recipe, engine, saved=smooth)
 
     def shared(self, case: Case, engine: Engine) -> Encoder:
         """Return a shared encoder, which must not be changed."""

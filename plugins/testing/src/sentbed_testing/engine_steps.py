@@ -43,10 +43,11 @@ def check_steps(
     to the way that training moved them, to `movement`: where steps are small, weights would agree even if
     nothing had been learned. Both optimisers divide a gradient by its own size, and of a gradient that is
     nothing but rounding (`measures.NOTHING` of the whole one, on the reference, before and after) they make
-    steps of full length in a random direction. Such tensors change no vector, and are left out of both.
+    steps of full length in a random direction. Such tensors change no vector, and are left out of both. The
+    encoder has no ReLU; see `EnginePair.fresh_and_smooth`.
     """
     rule = f"steps of {(optimizer or pair.optimizer).name}"
-    start = pair.weights(pair.shared(case, pair.reference))
+    start = pair.weights(pair.fresh_and_smooth(case, pair.reference))
     _, theirs, expected, tiny = _train(pair, case, pair.reference, optimizer, steps)
     encoder, mine, results, _ = _train(pair, case, pair.engine, optimizer, steps)
     for number, (result, expected_result) in enumerate(
@@ -198,7 +199,7 @@ def _train(
     steps: int,
 ) -> tuple[Encoder, Arrays, list[StepResult], set[str]]:
     """Return the trained encoder, its weights, what each step did, and what has no gradient."""
-    encoder = pair.fresh(case, engine)
+    encoder = pair.fresh_and_smooth(case, engine)
     # What an engine keeps for encoding would be of before the first step.
     encoder.encode(SENTENCES[:1])
     trainer = pair.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)

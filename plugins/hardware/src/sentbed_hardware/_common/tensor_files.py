@@ -10,11 +10,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from sentbed import ModelError
 
-TENSORS_FILE = "state.safetensors"
-VALUES_FILE = "state.json"
-REMEDY = "go on from another state, or start again"
-"""Advice for the user if the state of a trainer cannot be used."""
-
 
 def write_tensors(
     tensors: Mapping[str, torch.Tensor], path: Path, notes: dict[str, str] | None = None

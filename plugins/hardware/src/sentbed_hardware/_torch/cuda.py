@@ -19,13 +19,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
-from sentbed.protocols import BuiltBackbone, TokenBatch, Training
+from sentbed.protocols import BuiltBackbone, TokenBatch
 
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
+from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.cuda_presence import built_without_cuda
+from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.torchrun_environment import is_member
 
@@ -42,55 +44,6 @@ NUMBERS_A_STATE = 64
 T5-11B's inner layer is 64 times as wide as its states, BERT's four times."""
 SHARE_OF_MEMORY = 8
 """A batch may take about 1 / this of the GPU's memory."""
-
-
-class CudaEngine(TorchEngine):
-    """An engine on one GPU. If `token_budget` is None, it is derived from the widths of the encoders."""
-
-    def __init__(
-        self,
-        device: torch.device,
-        dtype: torch.dtype,
-        compile: bool,
-        facts: Mapping[str, Any],
-        token_budget: int | None = None,
-    ) -> None:
-        super().__init__(device, dtype, compile, facts, token_budget or LARGEST_BUDGET)
-        self.finds_budget = token_budget is None
-        # A worker runs the cells of a study one after the other: the peak is to be that of this run.
-        used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        for index in range(torch.cuda.device_count()) if used else ():
-            torch.cuda.reset_peak_memory_stats(index)
-
-    def put(self, array: NDArray[Any]) -> torch.Tensor:
-        """Put an array on the device without waiting for the copy."""
-        if self.device.type != "cuda":
-            return super().put(array)
-        return torch.from_numpy(array).pin_memory().to(self.device, non_blocking=True)
-
-    def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
-        """Put an encoder on the device, and set the size of its batches."""
-        encoder = super().place(backbone, module)
-        if self.finds_budget:
-            size = torch.cuda.get_device_properties(self.device).total_memory
-            tokens = budget(backbone.width, self.dtype.itemsize, size)
-            if self.processes.first:
-                tokens *= self.processes.world
-            self.token_budget = min(self.token_budget, tokens)
-        return encoder
-
-    def _encoder(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
-        return CudaEncoder(self, backbone, module)
-
-    def trainer(
-        self, encoders: Mapping[str, Any], training: Training
-    ) -> FittingTrainer:
-        """Prepare training of the encoders that `training.towers` names."""
-        kind = ScalingTrainer if self.dtype == torch.float16 else FittingTrainer
-        trainer: FittingTrainer = self.processes.together(
-            kind, self, encoders, training
-        )
-        return trainer
 
 
 class CudaEncoder(TorchEncoder):
@@ -131,6 +84,42 @@ class CudaEncoder(TorchEncoder):
         if event is not None:
             event.synchronize()
         return self.checked(vectors.numpy(), batch)
+
+
+class CudaEngine(TorchEngine):
+    """An engine on one GPU. If `token_budget` is None, it is derived from the widths of the encoders."""
+
+    encoder_class = CudaEncoder
+    trainer_class: type[TorchTrainer] = FittingTrainer
+
+    def __init__(
+        self,
+        device: torch.device,
+        dtype: torch.dtype,
+        compile: bool,
+        facts: Mapping[str, Any],
+        token_budget: int | None = None,
+    ) -> None:
+        super().__init__(device, dtype, compile, facts, token_budget or LARGEST_BUDGET)
+        self.finds_budget = token_budget is None
+        if dtype == torch.float16:
+            self.trainer_class = ScalingTrainer
+        # A worker runs the cells of a study one after the other: the peak is to be that of this run.
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            for index in range(torch.cuda.device_count()):
+                torch.cuda.reset_peak_memory_stats(index)
+
+    @in_all_processes
+    def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
+        """Put an encoder on the device, and set the size of its batches."""
+        encoder = super().place(backbone, module)
+        if self.finds_budget:
+            size = torch.cuda.get_device_properties(self.device).total_memory
+            tokens = budget(backbone.width, self.placement.dtype.itemsize, size)
+            if self.processes.first:
+                tokens *= self.processes.world
+            self.token_budget = min(self.token_budget, tokens)
+        return encoder
 
 
 def budget(width: int, bytes_a_number: int, memory: int) -> int:

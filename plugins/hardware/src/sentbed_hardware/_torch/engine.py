@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from sentbed import RunError
-from sentbed.protocols import BuiltBackbone, Head, Pooler, Training
+from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
 
-from sentbed_hardware._torch.engine_base import TorchEngineBase
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
+from sentbed_hardware._torch.placement import HOST_BUDGET, BatchSize, Placement
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.distributed_base import Distributed
@@ -21,6 +22,7 @@ from sentbed_hardware.engine_parts.calls_in_all_processes import (
 )
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 from sentbed_hardware.engine_parts.process_group import (
+    Processes,
     facts,
     highest_counters,
     join,
@@ -49,8 +51,47 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
     return engine
 
 
-class TorchEngine(TorchEngineBase):
-    """An engine of one device in this process, or of the devices of several."""
+class TorchEngine(TrainingEngine):
+    """An engine of one device in this process, or of the devices of several.
+
+    `facts` is what `describe` returns.
+    """
+
+    encoder_class: type[TorchEncoder] = TorchEncoder
+    trainer_class: type[TorchTrainer] = TorchTrainer
+
+    def __init__(
+        self,
+        device: torch.device,
+        dtype: torch.dtype,
+        compile: bool,
+        facts: Mapping[str, Any],
+        token_budget: int = HOST_BUDGET,
+        streams: int = 1,
+    ) -> None:
+        self.device = device
+        self.placement = Placement(device, dtype, compile)
+        self.batch_size = BatchSize(token_budget, streams=streams)
+        self.processes = Processes()
+        self.facts = facts
+        self.report: Callable[[str], None] = logging.getLogger("sentbed").warning
+
+    @property
+    def token_budget(self) -> int:
+        """Tokens of a batch for encoding, over all processes."""
+        return self.batch_size.token_budget
+
+    @token_budget.setter
+    def token_budget(self, tokens: int) -> None:
+        self.batch_size.token_budget = tokens
+
+    def report_to(self, say: Callable[[str], None]) -> None:
+        """Call `say` with messages for the user."""
+        self.report = say
+
+    def say(self, message: str) -> None:
+        """Show the user a message."""
+        self.report(message)
 
     def describe(self) -> Mapping[str, Any]:
         """Return device, precision and threads in use."""
@@ -67,14 +108,13 @@ class TorchEngine(TorchEngineBase):
     def _counters(self) -> dict[str, float]:
         counters: dict[str, float] = {}
         if self.device.type == "cuda":
-            counters["device_memory_gib"] = (
-                torch.cuda.max_memory_allocated(self.device) / 2**30
-            )
-        if self.compile:
-            times = torch._dynamo.utils.compilation_time_metrics.get(
-                "_compile.compile_inner", []
-            )
-            counters |= {"compiled_shapes": len(times), "compile_seconds": sum(times)}
+            peak = torch.cuda.max_memory_allocated(self.device)
+            counters["device_memory_gib"] = peak / 2**30
+        if self.placement.compile:
+            metrics = torch._dynamo.utils.compilation_time_metrics
+            times = metrics.get("_compile.compile_inner", [])
+            counters["compiled_shapes"] = len(times)
+            counters["compile_seconds"] = sum(times)
         return counters
 
     @in_all_processes
@@ -95,19 +135,17 @@ class TorchEngine(TorchEngineBase):
                 "the weights are spread over the devices of one process (`device_map`), and there are "
                 'several; take `device_map` out, and set `parallel = "fsdp"` to spread them over processes'
             )
-        module = assembled(backbone, pooler, head, saved)
-        encoder: TorchEncoder = self.processes.together(
-            type(self).place, self, backbone, module
-        )
-        return encoder
+        return self.place(backbone, assembled(backbone, pooler, head, saved))
 
+    @in_all_processes
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         """Put an encoder on the device, or on those of all processes."""
         # A backbone that is already spread over devices stays there; the other modules are small.
         dispatched = backbone.dispatched
+        placement = self.placement
         try:
             if self.processes.sharded:
-                shard(module.backbone, self.processes, self.dtype)
+                shard(module.backbone, self.processes, placement.dtype)
                 dispatched = True
             if dispatched:
                 for part in (module.pooler, module.projection, module.transform):
@@ -116,18 +154,17 @@ class TorchEngine(TorchEngineBase):
                 module.to(self.device)
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"the weights do not fit into {self.memory}; hold them in less "
+                f"the weights do not fit into {placement.memory}; hold them in less "
                 '(`dtype = "bf16"` or `quantization = "nf4"` of the backbone), or spread them over several '
                 'GPUs (`device_map = "auto"`)'
             ) from error
-        return self._encoder(backbone, module)
+        return self.encoder_class(
+            placement, self.batch_size, self.processes, self.say, backbone, module
+        )
 
-    def _encoder(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
-        return TorchEncoder(self, backbone, module)
-
+    @in_all_processes
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> TorchTrainer:
         """Prepare training of the encoders that `training.towers` names."""
-        trainer: TorchTrainer = self.processes.together(
-            TorchTrainer, self, encoders, training
+        return self.trainer_class(
+            self.placement, self.processes, self.say, encoders, training
         )
-        return trainer

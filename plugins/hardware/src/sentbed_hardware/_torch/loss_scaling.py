@@ -9,6 +9,8 @@ from sentbed import RunError
 from sentbed.protocols import Columns, LossOutput, StepResult
 
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
+from sentbed_hardware._torch.placement import Placement
+from sentbed_hardware.engine_parts.process_group import Processes
 
 FIRST, LARGEST = 2.0**16, 2.0**24
 STEPS_TO_DOUBLE = 2000
@@ -23,13 +25,15 @@ class ScalingTrainer(FittingTrainer):
     scaling is exact.
     """
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        if self.engine.processes.world > 1:
+    def __init__(
+        self, placement: Placement, processes: Processes, *others: Any
+    ) -> None:
+        if processes.world > 1:
             raise RunError(
                 "several processes do not train in fp16: none sees that another's gradient has overflowed; "
                 'set `precision = "bf16"` or "fp32"'
             )
+        super().__init__(placement, processes, *others)
         self.scale = FIRST
         self.good_steps = 0
         self.loss.register_forward_hook(self._scale)

@@ -41,7 +41,7 @@ class FittingTrainer(TorchTrainer):
             return super().step(columns)
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"the optimiser's state does not fit into {self.engine.memory} beside weights and gradients; "
+                f"the optimiser's state does not fit into {self.placement.memory} beside weights and gradients; "
                 f"{LESS}"
             ) from error
 
@@ -68,6 +68,7 @@ class FittingTrainer(TorchTrainer):
         def start_again() -> None:
             for parameter in self.parameters.values():
                 parameter.grad = None
+            self.batch_vectors = []
             rewind(drawn)
             for value, old in zip(buffers, before, strict=True):
                 value.copy_(old)
@@ -85,19 +86,19 @@ class FittingTrainer(TorchTrainer):
         if processes > 1:
             # The other processes are in the middle of the step, waiting for this one.
             raise RunError(
-                f"a step of {micro_batch} rows at a time does not fit into {self.engine.memory} of one of "
+                f"a step of {micro_batch} rows at a time does not fit into {self.placement.memory} of one of "
                 f"the processes; set `micro_batch = {half}` in the stage"
             )
         if micro_batch == 1:
             raise RunError(
-                f"the activations of a single row do not fit into {self.engine.memory} beside weights and "
+                f"the activations of a single row do not fit into {self.placement.memory} beside weights and "
                 f"gradients; set a smaller `max_length`, or {LESS}"
             )
         torch.cuda.empty_cache()
         self.fits = half
         self.training = attrs.evolve(self.training, micro_batch=self.fits)
-        self.engine.say(
-            f"a step of {micro_batch} rows at a time did not fit into {self.engine.memory}; going on with "
+        self.say(
+            f"a step of {micro_batch} rows at a time did not fit into {self.placement.memory}; going on with "
             f"`micro_batch = {half}`, which gives the gradient of the whole batch"
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from sentbed.protocols import (
 )
 
 from sentbed_hardware._common.module_fingerprint import Hashed
-from sentbed_hardware._torch.engine_base import TorchEngineBase
+from sentbed_hardware._torch.placement import BatchSize, Placement
 from sentbed_hardware._torch.sharding import gather_weights, in_place
 from sentbed_hardware._torch.streams import in_streams
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
@@ -39,27 +39,32 @@ LENGTH_BUCKET, ROWS_BUCKET = 16, 8
 
 
 class TorchEncoder(ModuleEncoder):
-    """Backbone, pooler and head on one device, or on those of all processes."""
+    """Backbone, pooler and head on one device, or on those of all processes.
+
+    `batch_size` is shared with other encoders of an engine; `say` shows the user a message.
+    """
 
     def __init__(
-        self, engine: TorchEngineBase, backbone: BuiltBackbone, module: EncoderModule
+        self,
+        placement: Placement,
+        batch_size: BatchSize,
+        processes: Processes,
+        say: Callable[[str], None],
+        backbone: BuiltBackbone,
+        module: EncoderModule,
     ) -> None:
         super().__init__(backbone, module)
-        self.engine = engine
-        # A compiler could not trace the cache of a prefix.
-        self.shares_prefix = (
-            backbone.shares_prefix
-            and not engine.compile
-            and not engine.processes.sharded
-        )
-        self._replica: Module | None = None
-        if engine.processes.world > 1:
-            self.asynchronous = False
-
-    @property
-    def processes(self) -> Processes:
+        self.placement = placement
+        self.batch_size = batch_size
+        self.processes = processes
         """The processes that have this encoder."""
-        return self.engine.processes
+        self.say = say
+        # A compiler could not trace the cache of a prefix.
+        traced_or_sharded = placement.compile or processes.sharded
+        self.shares_prefix = backbone.shares_prefix and not traced_or_sharded
+        self._replica: Module | None = None
+        if processes.world > 1:
+            self.asynchronous = False
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
@@ -85,22 +90,21 @@ class TorchEncoder(ModuleEncoder):
 
     def _encode_sharded(self, batch: TokenBatch) -> NDArray[np.float32]:
         """Encode with the trained weights, because there is no memory for a copy."""
-        engine, module = self.engine, self.module.eval()
-        low = engine.dtype != torch.float32
+        module = self.module.eval()
         # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
-        tensors, keywords = engine.arguments(attrs.evolve(batch, auxiliary=None))
+        plain = attrs.evolve(batch, auxiliary=None)
+        tensors, keywords = self.placement.arguments(plain)
         try:
             # Weights gathered in inference mode could not be used in training again.
-            with torch.no_grad(), torch.autocast(engine.device.type, engine.dtype, low):
-                states = module.backbone(*tensors, **keywords)
             with torch.no_grad():
-                vectors: NDArray[np.float32] = (
-                    module.finish(states, cut=True).cpu().numpy()
-                )
+                with self.placement.autocast():
+                    states = module.backbone(*tensors, **keywords)
+                finished = module.finish(states, cut=True)
+                vectors: NDArray[np.float32] = finished.cpu().numpy()
                 return vectors
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"a batch of {batch.input_ids.size:,} tokens does not fit into {engine.memory} of a "
+                f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.placement.memory} of a "
                 f"process; set `token_budget = {max(1, batch.input_ids.size // 2)}` in the runtime"
             ) from error
 
@@ -119,10 +123,11 @@ class TorchEncoder(ModuleEncoder):
         self, batches: Iterable[TokenBatch]
     ) -> Iterator[NDArray[np.float32]]:
         """Yield the vectors of each batch; with several streams, as many batches are encoded at a time."""
-        alone = self.engine.streams == 1 or self.processes.world > 1
+        streams = self.batch_size.streams
+        alone = streams == 1 or self.processes.world > 1
         if alone or not getattr(self.replica(), "reentrant", False):
             return super().encode_batches(batches)
-        return in_streams(self.encode, batches, self.engine.streams)
+        return in_streams(self.encode, batches, streams)
 
     def checked(
         self, vectors: NDArray[np.float32], batch: TokenBatch
@@ -131,13 +136,12 @@ class TorchEncoder(ModuleEncoder):
         return require_finite(vectors, batch, self._origin_of_nan)
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
-        tensors, keywords = self.engine.arguments(batch)
+        tensors, keywords = self.placement.arguments(batch)
         return origin_of_nan(self.module, self.replica().backbone, tensors, keywords)
 
     def vectors(self, batch: TokenBatch) -> torch.Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
-        done = self._parts(batch)
-        return done[0] if len(done) == 1 else torch.cat(done)
+        return torch.cat(self._parts(batch))
 
     def _parts(self, batch: TokenBatch) -> list[Any]:
         """Return what the module gives of the parts of a batch that fit, in order."""
@@ -145,8 +149,9 @@ class TorchEncoder(ModuleEncoder):
         waiting, done = [batch], []
         while waiting:
             part = waiting.pop()
-            most = self.engine.most_tokens
-            if most is None or len(part.input_ids) == 1 or part.input_ids.size <= most:
+            rows, tokens = len(part.input_ids), part.input_ids.size
+            most = self.batch_size.most_tokens
+            if most is None or rows == 1 or tokens <= most:
                 try:
                     done.append(self._forward(replica, part))
                     continue
@@ -154,7 +159,9 @@ class TorchEncoder(ModuleEncoder):
                     # While the error is handled, it keeps the tensors that did not fit alive.
                     pass
                 self._halve(part)
-            waiting += reversed(_halves(part))
+            middle = (rows + 1) // 2
+            waiting.append(part.select(slice(middle, None)))
+            waiting.append(part.select(slice(middle)))
         return done
 
     def replica(self) -> Module:
@@ -164,28 +171,50 @@ class TorchEncoder(ModuleEncoder):
         return self._replica
 
     def _halve(self, batch: TokenBatch) -> None:
-        self.engine.halve(batch)
+        """Use smaller batches from now on, because this one did not fit.
+
+        Raises:
+            RunError: if it is a single row.
+        """
+        rows, length = batch.input_ids.shape
+        memory = self.placement.memory
+        if rows == 1:
+            raise RunError(
+                f"a single text of {length} tokens does not fit into {memory} beside the weights; set a "
+                'smaller `max_length`, encode in bf16 (`precision = "bf16"`), or free the device of other '
+                "programs"
+            )
+        torch.cuda.empty_cache()
+        size = self.batch_size
+        size.most_tokens = (rows + 1) // 2 * length
+        over_all = size.most_tokens * self.processes.world
+        size.token_budget = min(size.token_budget, over_all)
+        self.say(
+            f"a batch of {rows * length:,} tokens did not fit into {memory}; going on with "
+            f"{size.most_tokens:,}"
+        )
 
     def _copy(self) -> Module:
         require_finite_weights(self.module)
+        placement = self.placement
         try:
             return self.module.inference(
-                self.backbone, self.engine.dtype, self.engine.compile
+                self.backbone, placement.dtype, placement.compile
             )
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"the copy of the weights for encoding does not fit into {self.engine.memory} beside them; "
+                f"the copy of the weights for encoding does not fit into {placement.memory} beside them; "
                 'hold these in bf16 (`dtype = "bf16"` of the backbone), and none is made'
             ) from error
 
     def _forward(self, replica: Module, batch: TokenBatch) -> Any:
         rows = len(batch.input_ids)
-        if self.engine.compile:
+        if self.placement.compile:
             batch = _bucketed(
                 batch, self.backbone.tokenizer.pad_id, self.backbone.max_length
             )
         with torch.inference_mode():
-            tensors, keywords = self.engine.arguments(batch)
+            tensors, keywords = self.placement.arguments(batch)
             vectors = replica(*tensors, **keywords)
             if isinstance(vectors, TokenVectors):
                 return vectors
@@ -203,17 +232,16 @@ class TorchEncoder(ModuleEncoder):
 
     def _fingerprint(self, hashed: Hashed) -> str | None:
         # Settings with which a compiler and matrix products give other results from the same weights.
-        engine = self.engine
+        placement = self.placement
         how = [
-            str(engine.dtype),
-            engine.device.type,
-            engine.compile,
+            str(placement.dtype),
+            placement.device.type,
+            placement.compile,
             torch.get_float32_matmul_precision(),
         ]
         # A cache may be in a home directory shared by different machines.
-        how += sorted(
-            f"{name} {value}" for name, value in torch.cpu.get_capabilities().items()
-        )
+        for name, value in sorted(torch.cpu.get_capabilities().items()):
+            how.append(f"{name} {value}")
         return self.module.fingerprint(how, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
@@ -223,12 +251,12 @@ class TorchEncoder(ModuleEncoder):
         """
         shared = all(
             isinstance(other, TorchEncoder)
-            and other.engine is self.engine
+            and other.placement is self.placement
             and other.module.backbone is self.module.backbone
             and other.module.output != "tokens"
             for other in (self, *others)
         )
-        if not shared or self.engine.compile or self.processes.world > 1:
+        if not shared or self.placement.compile or self.processes.world > 1:
             return None
         return SeveralEncoders((self, *others))
 
@@ -254,11 +282,22 @@ class TorchEncoder(ModuleEncoder):
     ) -> TorchEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
         module = self.module.transformed(fit, on)
-        module.transform.to(self.engine.device)
-        other = type(self)(self.engine, self.backbone, module)
+        module.transform.to(self.placement.device)
+        other = self._with(module)
         if isinstance(self._replica, InferenceModule):
             other._replica = InferenceModule(module.eval(), self._replica.backbone)
         return other
+
+    def _with(self, module: EncoderModule) -> TorchEncoder:
+        """Return an encoder of another module in the same place."""
+        return type(self)(
+            self.placement,
+            self.batch_size,
+            self.processes,
+            self.say,
+            self.backbone,
+            module,
+        )
 
     def weights_changed(self) -> None:
         """Drop the copy of the weights that encoding uses."""
@@ -269,7 +308,15 @@ class SeveralEncoders(TorchEncoder):
     """Encoders with the same backbone: their vectors side by side, from one pass of the first one's copy."""
 
     def __init__(self, encoders: Sequence[TorchEncoder]) -> None:
-        super().__init__(encoders[0].engine, encoders[0].backbone, encoders[0].module)
+        first = encoders[0]
+        super().__init__(
+            first.placement,
+            first.batch_size,
+            first.processes,
+            first.say,
+            first.backbone,
+            first.module,
+        )
         self.encoders = encoders
         self.width = sum(encoder.width for encoder in encoders)
 
@@ -297,14 +344,14 @@ class SeveralEncoders(TorchEncoder):
     def _halve(self, batch: TokenBatch) -> None:
         # A halved batch changes the last bits of vectors, and each encoder alone may fit.
         raise RunError(
-            f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.engine.memory} for "
+            f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.placement.memory} for "
             f"{len(self.encoders)} encoders at once; encode with one at a time"
         )
 
     def _forward(self, replica: Any, batch: TokenBatch) -> torch.Tensor:
         modules = [encoder.module for encoder in self.encoders]
         with torch.inference_mode():
-            tensors, keywords = self.engine.arguments(batch)
+            tensors, keywords = self.placement.arguments(batch)
             vectors: torch.Tensor = replica.several(modules, *tensors, **keywords)
             return vectors.to(torch.float32)
 
@@ -312,11 +359,6 @@ class SeveralEncoders(TorchEncoder):
         """Return the fingerprint of each; the weights of the backbone are hashed once."""
         hashed: Hashed = {}
         return [encoder._fingerprint(hashed) for encoder in self.encoders]
-
-
-def _halves(batch: TokenBatch) -> list[TokenBatch]:
-    middle = (len(batch.input_ids) + 1) // 2
-    return [batch.select(slice(middle)), batch.select(slice(middle, None))]
 
 
 def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:

@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.helpers import fault, returned
-from sentbed.protocols import TokenIds, Training
+from sentbed.protocols import Loss, TokenIds
 
-from sentbed_hardware._torch.gradient_caching import BatchVectors
-from sentbed_hardware._torch.tower import Chunk, Tower
+from sentbed_hardware._torch.tower import BatchVectors, Chunk, Tower
 
 
 class Corrupted:
@@ -24,35 +23,24 @@ class Corrupted:
     token if a state predicts the next one.
     """
 
-    def __init__(
-        self, tokens: TokenIds, loss: Any, head: Any, training: Training
-    ) -> None:
+    def __init__(self, tokens: TokenIds, loss: Any, head: Any, component: Loss) -> None:
         ids = torch.from_numpy(tokens.ids).long()
         special = torch.isin(ids, torch.tensor(head.special_ids, dtype=torch.long))
-        corrupted = loss.corrupt(ids, special, head)
-        read, chosen = (
-            returned(part, torch.Tensor, training.loss, "build") for part in corrupted
-        )
-        if (
-            read.shape != ids.shape
-            or chosen.shape != ids.shape
-            or chosen.dtype != torch.bool
-        ):
+        read, chosen = loss.corrupt(ids, special, head)
+        returned(read, torch.Tensor, component, "build")
+        returned(chosen, torch.Tensor, component, "build")
+        alike = read.shape == chosen.shape == ids.shape
+        if not alike or chosen.dtype != torch.bool:
             wrong = f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}"
-            raise fault(
-                training.loss,
-                "build",
-                f"{wrong}, expected ids and booleans {tuple(ids.shape)}",
-            )
+            expected = f"expected ids and booleans {tuple(ids.shape)}"
+            raise fault(component, "build", f"{wrong}, {expected}")
         self.read = attrs.evolve(tokens, ids=read.numpy().astype(np.int32))
         texts = np.repeat(np.arange(len(tokens)), tokens.lengths)
         places = np.arange(len(tokens.ids)) - tokens.offsets[texts] - head.shift
         kept = np.flatnonzero(chosen.numpy() & (places >= 0))
-        self.texts, self.places, self.ids = (
-            texts[kept],
-            places[kept],
-            tokens.ids[kept].astype(np.int64),
-        )
+        self.texts = texts[kept]
+        self.places = places[kept]
+        self.ids = tokens.ids[kept].astype(np.int64)
 
 
 class PredictingStates(BatchVectors):
@@ -74,19 +62,12 @@ class PredictingStates(BatchVectors):
         row = np.full(len(self.tokens), -1)
         row[rows] = np.arange(len(rows))
         positions = self.positions(rows)
-        put = self.tower.put
+        put = self.tower.placement.put
         rows_of_states = put(row[self.corrupted.texts[positions]])
         predicting: torch.Tensor = states[
             rows_of_states, put(self.corrupted.places[positions])
         ]
         return predicting.float()
-
-    def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the states of all texts, in the order of the tokens."""
-        order = np.argsort(
-            np.concatenate([self.positions(rows) for rows in self.shares.passes])
-        )
-        return torch.cat(list(parts))[self.tower.put(order)]
 
     def positions(self, rows: Chunk) -> NDArray[np.int64]:
         """Return which of all vectors are those of these texts, in the order of `forward`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from sentbed.protocols import TokenIds, TokenVectors
 
-from sentbed_hardware._torch.gradient_caching import BatchVectors
-from sentbed_hardware._torch.tower import Chunk
+from sentbed_hardware._torch.tower import BatchVectors, Chunk
 from sentbed_hardware.engine_parts.component_output_checks import tensor_of
 
 
@@ -29,12 +28,6 @@ class BatchTokenVectors(BatchVectors):
         self.counts[rows] = output.mask.sum(dim=1).cpu().numpy()
         return tensor_of(output)
 
-    def gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Return the vectors of all texts, in order, given those of each pass."""
-        positions = [self.positions(rows) for rows in self.shares.passes]
-        order = np.argsort(np.concatenate(positions))
-        return torch.cat(list(parts))[self.tower.put(order)]
-
     def positions(self, rows: Chunk) -> NDArray[np.int64]:
         """Return which of all vectors are those of these texts, in the order of `forward`."""
         ends = np.cumsum(self.counts)
@@ -49,6 +42,7 @@ class BatchTokenVectors(BatchVectors):
     def by_column(self, columns: Mapping[str, TokenIds]) -> dict[str, TokenVectors]:
         """Return the vectors of each column, padded, given the columns whose texts these are."""
         starts = np.cumsum(self.counts) - self.counts
+        put = self.tower.placement.put
         result = {}
         first = 0
         for name, tokens in columns.items():
@@ -57,7 +51,7 @@ class BatchTokenVectors(BatchVectors):
             columns_of_text = np.arange(max(1, int(counts.max())))
             mask = columns_of_text < counts
             places = np.where(mask, starts[texts, None] + columns_of_text, 0)
-            vectors = self.vectors[self.tower.put(places)]
-            result[name] = TokenVectors(vectors, self.tower.put(mask))
+            vectors = self.vectors[put(places)]
+            result[name] = TokenVectors(vectors, put(mask))
             first += len(tokens)
         return result

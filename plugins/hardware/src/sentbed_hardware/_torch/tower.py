@@ -1,9 +1,9 @@
-"""An encoder in training."""
+"""An encoder in training: its forward passes, gradient caching, and its moving average."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
@@ -12,16 +12,18 @@ import torch
 from numpy.typing import NDArray
 from sentbed.helpers import fault, pad, plan_batches
 from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
+from torch.distributed.tensor import DTensor
 
+from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
-from sentbed_hardware._torch.engine_base import ModuleArguments
-from sentbed_hardware._torch.placed_encoder import TorchEncoder
+from sentbed_hardware._torch.placement import ModuleArguments, Placement
 from sentbed_hardware.engine_parts.component_output_checks import (
     origin_of_nan,
     require_recorded,
     tensor_of,
 )
-from sentbed_hardware.engine_parts.training_settings import require_trainable
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule
+from sentbed_hardware.engine_parts.process_group import Processes
 
 Chunk: TypeAlias = "NDArray[np.int64]"
 """Indices of the texts that share a forward pass."""
@@ -38,37 +40,30 @@ class Tower:
     """
 
     def __init__(
-        self, name: str, encoder: TorchEncoder, alone: bool = True, pools: bool = True
+        self,
+        name: str,
+        module: EncoderModule,
+        backbone: BuiltBackbone,
+        placement: Placement,
+        processes: Processes,
+        pools: bool = True,
     ) -> None:
-        engine = encoder.engine
         self.name = name
-        self.encoder = encoder
-        self.module = encoder.module
-        self.dtype, self.device = engine.dtype, engine.device
-        self.compiles = engine.compile
-        self.processes = engine.processes
-        self.put = engine.put
-        """Puts an array on the device."""
-        self.arguments = engine.arguments
-        """Puts a batch on the device, as the backbone takes it."""
-        self.parameters = self._trained_parameters(pools)
-        called = "this encoder" if alone else f"the encoder `{name}`"
-        require_trainable(
-            called, self.module, self.parameters, self.dtype == torch.bfloat16
-        )
+        self.module = module
+        self.placement = placement
+        self.processes = processes
+        self.pad_id = backbone.tokenizer.pad_id
+        self.pass_cost = backbone.training_pass_cost
+        self.parameters: dict[str, torch.nn.Parameter] = {}
+        for key, parameter in module.named_parameters():
+            if parameter.requires_grad and (pools or key.startswith("backbone.")):
+                self.parameters[f"{name}.{key}"] = parameter
         self.trains_backbone = any(
             key.startswith(f"{name}.backbone.") for key in self.parameters
         )
-        self.backbone = self.module.backbone
-        if self.compiles:
-            self.backbone = torch.compile(self.backbone, dynamic=True)
-
-    def _trained_parameters(self, pools: bool) -> dict[str, torch.nn.Parameter]:
-        trained = {}
-        for key, parameter in self.module.named_parameters():
-            if parameter.requires_grad and (pools or key.startswith("backbone.")):
-                trained[f"{self.name}.{key}"] = parameter
-        return trained
+        self.backbone = module.backbone
+        if placement.compile:
+            self.backbone = torch.compile(module.backbone, dynamic=True)
 
     @property
     def buffers(self) -> dict[str, torch.Tensor]:
@@ -76,6 +71,14 @@ class Tower:
         saved = self.module.state_dict().keys()
         buffers = self.module.named_buffers()
         return {f"{self.name}.{key}": value for key, value in buffers if key in saved}
+
+    def average(self, momentum: float) -> MovingAverage:
+        """Return a moving average of the trained weights, and of the buffers of pooler and head."""
+        followed: dict[str, torch.Tensor] = dict(self.parameters)
+        for name, value in self.buffers.items():
+            if not name.startswith(f"{self.name}.backbone."):
+                followed[name] = value
+        return MovingAverage(followed, momentum)
 
     def shared_casts(self) -> AbstractContextManager[Any]:
         """While active, all passes share the weights that autocast has cast to the engine's precision.
@@ -85,24 +88,18 @@ class Tower:
         # Autocast forgets them at the end of its outermost context, which may be one that casts nothing.
         if self.processes.sharded:
             return nullcontext()
-        return torch.autocast(self.device.type, enabled=False)
+        return torch.autocast(self.placement.device.type, enabled=False)
 
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
         """Return the token states of these texts from one pass, in the engine's precision."""
         tensors, keywords = self._arguments(tokens, rows)
-        low_precision = self.dtype != torch.float32
-        with (
-            torch.autocast(self.device.type, self.dtype, low_precision),
-            self._dropout_and_attention(),
-        ):
+        replaced: AbstractContextManager[Any] = nullcontext()
+        # A compiler makes its own dropout and attention.
+        if self.placement.device.type == "cpu" and not self.placement.compile:
+            replaced = CpuDropoutAndAttention()
+        with self.placement.autocast(), replaced:
             states: TokenStates = self.backbone(*tensors, **keywords)
         return states
-
-    def _dropout_and_attention(self) -> AbstractContextManager[Any]:
-        """While active, dropout and attention of a processor replace PyTorch's; a compiler makes its own."""
-        if self.device.type == "cpu" and not self.compiles:
-            return CpuDropoutAndAttention()
-        return nullcontext()
 
     def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
         """Encode these texts in one pass; fp32 `(texts, width)`, or `TokenVectors`."""
@@ -116,6 +113,23 @@ class Tower:
                 raise fault(pooler, "build", wrong)
         return finished
 
+    def encode_keys(
+        self, average: MovingAverage, tokens: TokenIds, chunks: Sequence[Chunk]
+    ) -> torch.Tensor:
+        """Encode keys by the moving average, without gradient (He et al., 2020, section 3.2).
+
+        The backbone is in eval mode, pooler and head are in training mode. The average is put into the
+        tower's module, since a second module would hold frozen weights twice.
+        """
+        average.swap()
+        self.module.backbone.eval()
+        try:
+            with torch.no_grad():
+                return BatchVectors(self, tokens, chunks).vectors.detach()
+        finally:
+            self.module.backbone.train()
+            average.swap()
+
     def origin_of_nan(self, tokens: TokenIds, rows: Chunk) -> str:
         """Return which part first gives NaN or infinity for these texts; "" if none does."""
         tensors, keywords = self._arguments(tokens, rows)
@@ -123,7 +137,7 @@ class Tower:
 
     def _arguments(self, tokens: TokenIds, rows: Chunk) -> ModuleArguments:
         """Return these texts on the device, as the backbone takes them."""
-        return self.arguments(pad(tokens, rows, self.encoder.backbone.tokenizer.pad_id))
+        return self.placement.arguments(pad(tokens, rows, self.pad_id))
 
 
 def plan_chunks(
@@ -146,3 +160,131 @@ def plan_chunks(
     budget = max(math.ceil(lengths.sum() * texts / len(lengths)), lengths.max())
     for rows in plan_batches(lengths, budget, pass_cost):
         yield from np.array_split(rows, math.ceil(len(rows) / texts))
+
+
+class BatchVectors:
+    """The vectors of a batch, `vectors` `(texts, width)`, on which a loss leaves its gradient.
+
+    `backward` hands each pass of this process its rows of that gradient. With `recompute` no activations
+    are kept until then: the pass is repeated, with the same dropout (Gao et al., 2021, section 3.2).
+
+    Of several processes, each has its share of every chunk. All have equally many passes, since weights may
+    be sharded over them: a process without a text of a chunk encodes any, and its vector is ignored.
+    """
+
+    def __init__(
+        self,
+        tower: Tower,
+        tokens: TokenIds,
+        chunks: Sequence[Chunk],
+        recompute: bool = True,
+    ) -> None:
+        self.tower = tower
+        self.tokens = tokens
+        self.chunks = chunks
+        self.recompute = recompute
+        rank, world = tower.processes.rank, tower.processes.world
+        self.passes = [rows[rank % len(rows) :: world] for rows in chunks]
+        """The texts of each pass of this process."""
+        self.generator_states: list[list[torch.Tensor]] = []
+        """Those before each pass, if it is repeated."""
+        self.with_activations: list[torch.Tensor] = []
+        """The vectors of each pass with its activations, if it is not."""
+        parts = []
+        if recompute:
+            # Without gradient, a compiler makes another graph, whose dropout may differ.
+            same_graph = tower.placement.compile and torch.is_grad_enabled()
+            for rows in self.passes:
+                self.generator_states.append(draws())
+                with torch.set_grad_enabled(same_graph):
+                    parts.append(self.forward(rows).detach())
+        else:
+            with tower.shared_casts():
+                for rows in self.passes:
+                    self.with_activations.append(self.forward(rows))
+            parts = [vectors.detach() for vectors in self.with_activations]
+        self.vectors = self._gather(parts).requires_grad_()
+
+    def forward(self, rows: Chunk) -> torch.Tensor:
+        """Return the vectors of these texts from one pass."""
+        vectors: torch.Tensor = self.tower.forward(self.tokens, rows)
+        return vectors
+
+    def positions(self, rows: Chunk) -> Chunk:
+        """Return which of all vectors are those of these texts, in the order of `forward`."""
+        return rows
+
+    def texts_of(self, vectors: Chunk) -> Chunk:
+        """Return the texts that these vectors are of."""
+        return vectors
+
+    def _gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return all vectors, in order, given those of this process's passes."""
+        processes = self.tower.processes
+        counts, places = [], []
+        for rank in range(processes.world):
+            shares = [
+                self.positions(rows[rank :: processes.world]) for rows in self.chunks
+            ]
+            places.append(np.concatenate(shares))
+            counts.append(len(places[-1]))
+        used = []
+        for rows, part in zip(self.chunks, parts, strict=True):
+            if processes.rank < len(rows):
+                used.append(part)
+        vectors = processes.gather(torch.cat([parts[0][:0], *used]), counts)
+        order = np.argsort(np.concatenate(places))
+        return vectors[self.tower.placement.put(order)]
+
+    def backward(self) -> None:
+        """Add the gradient to the tower's parameters, and restore the generators afterwards."""
+        gradient = self.vectors.grad
+        if gradient is None:
+            return
+        states_after = draws()
+        for number, rows in enumerate(self.passes):
+            if self.recompute:
+                rewind(self.generator_states[number])
+                vectors = self.forward(rows)
+            else:
+                # This frees its activations.
+                vectors = self.with_activations.pop(0)
+            part = gradient[self.tower.placement.put(self.positions(rows))]
+            if self.tower.processes.rank >= len(self.chunks[number]):
+                part = torch.zeros_like(part)
+            torch.autograd.backward(vectors, part)
+            del vectors
+        rewind(states_after)
+
+
+class MovingAverage:
+    """An exponential moving average of weights: of those that encode keys, or that a stage evaluates."""
+
+    def __init__(self, followed: Mapping[str, torch.Tensor], momentum: float) -> None:
+        self.followed = followed
+        self.momentum = momentum
+        self.tensors = {
+            name: value.detach().clone() for name, value in followed.items()
+        }
+
+    def update(self) -> None:
+        """Update the average after a step: `momentum * average + (1 - momentum) * weights`."""
+        with torch.no_grad():
+            for name, value in self.followed.items():
+                if value.is_floating_point():
+                    average = self.tensors[name].mul_(self.momentum)
+                    average.add_(value, alpha=1 - self.momentum)
+
+    def swap(self) -> None:
+        """Exchange the weights with the average."""
+        for name, value in self.followed.items():
+            average = self.tensors[name]
+            if isinstance(value, DTensor):
+                # FSDP gathers the shards from their addresses in memory, so they are changed in place.
+                shard = value.detach().to_local()  # type: ignore[attr-defined]
+                average_shard = average.to_local()  # type: ignore[attr-defined]
+                shard_before = shard.clone()
+                shard.copy_(average_shard)
+                average_shard.copy_(shard_before)
+            else:
+                value.data, average.data = average.data, value.data

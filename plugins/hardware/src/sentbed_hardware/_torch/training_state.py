@@ -1,49 +1,30 @@
-"""A trainer's state in two files, without pickle: tensors as safetensors, everything else as JSON."""
+"""What of an optimiser and of random numbers a stopped stage goes on from, without pickle."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from sentbed import ModelError, RunError
-from sentbed.helpers import read_json
 from torch.distributed.tensor import DTensor
 
-from sentbed_hardware._common.tensor_files import (
-    REMEDY,
-    TENSORS_FILE,
-    VALUES_FILE,
-    read_tensors,
-    write_tensors,
-)
 from sentbed_hardware._torch.sharding import replicated, share_of
 from sentbed_hardware.engine_parts.process_group import Processes
+from sentbed_hardware.engine_parts.state_files import (
+    REMEDY,
+    VALUES_FILE,
+    require_same_tensors,
+)
 
+Shapes: TypeAlias = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
+"""Shape and type of each tensor of a state, by its name."""
 
-def write_state(
-    directory: Path, values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]
-) -> None:
-    """Write the two files into `directory`."""
-    directory.mkdir(parents=True, exist_ok=True)
-    write_tensors(tensors, directory / TENSORS_FILE)
-    (directory / VALUES_FILE).write_text(json.dumps(values), "utf-8")
-
-
-def read_state(directory: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Return the values and tensors of the two files.
-
-    Raises:
-        ModelError: if a file cannot be read.
-    """
-    path = directory / VALUES_FILE
-    try:
-        values: dict[str, Any] = read_json(path)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
-    return values, read_tensors(directory / TENSORS_FILE, REMEDY)
+OF_OPTIMIZER = ("optimizer.", "group.")
+"""How the names of the optimiser's tensors begin."""
+RANDOM = "random"
+"""How the names of the generators' states begin."""
 
 
 class TensorReader:
@@ -52,7 +33,7 @@ class TensorReader:
     def __init__(
         self,
         processes: Processes,
-        shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]],
+        shapes: Shapes,
         tensors: Mapping[str, torch.Tensor] | None,
     ) -> None:
         self.processes = processes
@@ -61,77 +42,119 @@ class TensorReader:
 
     def __call__(self, name: str) -> torch.Tensor:
         """Return a tensor; every process asks for the same one."""
-        if self.processes.world == 1 and self.tensors is not None:
-            return self.tensors[name]
-        shape, dtype = self.shapes[name]
-        value = (
-            torch.empty(shape, dtype=dtype)
-            if self.tensors is None
-            else self.tensors[name]
-        )
+        if self.tensors is not None:
+            value = self.tensors[name]
+        else:
+            shape, dtype = self.shapes[name]
+            value = torch.empty(shape, dtype=dtype)
+        if self.processes.world == 1:
+            return value
         value = value.to(self.processes.device)
         if value.numel():
             self.processes.same([value])
-        return value.cpu() if dtype == torch.uint8 else value
+        if value.dtype == torch.uint8:
+            return value.cpu()
+        return value
 
 
-def require_same_tensors(
+def groups_of(
+    optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.Tensor]
+) -> list[list[str]]:
+    """Return the names of the parameters of each group of an optimiser."""
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    groups = []
+    for group in optimizer.param_groups:
+        groups.append([names[id(parameter)] for parameter in group["params"]])
+    return groups
+
+
+def optimizer_values(
+    optimizer: torch.optim.Optimizer,
+    parameters: Mapping[str, torch.Tensor],
+    tensors: dict[str, torch.Tensor],
+) -> dict[str, Any]:
+    """Return an optimiser's state and settings for JSON, moving their tensors into `tensors`.
+
+    Raises:
+        RunError: if the state can be written into no file.
+    """
+    states = {}
+    for name, parameter in parameters.items():
+        if parameter in optimizer.state:
+            state = optimizer.state[parameter]
+            states[name] = split_value(state, f"optimizer.{name}", tensors)
+    settings = []
+    for number, group in enumerate(optimizer.param_groups):
+        kept = {key: value for key, value in group.items() if key != "params"}
+        settings.append(split_value(kept, f"group.{number}", tensors))
+    return {
+        "optimizer": type(optimizer).__name__,
+        "groups": groups_of(optimizer, parameters),
+        "settings": settings,
+        "states": states,
+    }
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer,
+    parameters: Mapping[str, torch.Tensor],
+    values: Mapping[str, Any],
+    read: Callable[[str], torch.Tensor],
+) -> None:
+    """Restore what `optimizer_values` returned."""
+    optimizer.state.clear()
+    for name, state in values["states"].items():
+        parameter = parameters[name]
+        optimizer.state[parameter] = joined_value(state, read, parameter)
+    for group, saved in zip(optimizer.param_groups, values["settings"], strict=True):
+        settings = joined_value(saved, read, group["params"][0])
+        for key, value in settings.items():
+            # Values set by the recipe may have changed since.
+            if key not in optimizer.defaults:
+                group[key] = value
+
+
+def require_fitting(
+    values: Mapping[str, Any],
     tensors: Mapping[str, torch.Tensor],
     expected: Mapping[str, torch.Tensor],
+    optimizer: torch.optim.Optimizer,
+    parameters: Mapping[str, torch.Tensor],
     directory: Path,
 ) -> None:
-    """Raise `ModelError` if a tensor has another name, shape or type than expected.
-
-    Tensors of the optimiser are left out: it has none in a new trainer.
-    """
-    sections = {name.split(".")[0] for name in expected} | {
-        "weights",
-        "buffers",
-        "average",
-        "state",
-    }
-    saved = {
-        name: value for name, value in tensors.items() if name.split(".")[0] in sections
-    }
-    for name in [*expected, *sorted(saved)]:
-        saved_as, expected_as = (
-            _described(saved.get(name)),
-            _described(expected.get(name)),
-        )
-        if saved_as != expected_as:
-            raise ModelError(
-                f"`{directory}` is not a state of this recipe: `{name}` is {saved_as} there and {expected_as} in "
-                f"the recipe; {REMEDY}"
-            )
-
-
-def require_one_state(
-    values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], directory: Path
-) -> None:
-    """Raise `ModelError` if the two files were not written together."""
-    if values["tensors"] != sorted(tensors):
+    """Raise `ModelError` if a state is not that of a trainer with these tensors and this optimiser."""
+    others = {}
+    for name, value in tensors.items():
+        # A new optimiser has no tensors yet.
+        if not name.startswith((*OF_OPTIMIZER, f"{RANDOM}.")):
+            others[name] = value
+    require_same_tensors(others, expected, directory)
+    saved_name, saved_groups = values["optimizer"], values["groups"]
+    name, groups = type(optimizer).__name__, groups_of(optimizer, parameters)
+    if (saved_name, saved_groups) != (name, groups):
         raise ModelError(
-            f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}"
+            f"`{directory}` holds the state of the optimiser {saved_name} over groups of "
+            f"{[len(group) for group in saved_groups]} parameters, the recipe has {name} over "
+            f"{[len(group) for group in groups]}; {REMEDY}"
         )
+    _require_whole_optimizer(values, tensors, directory)
 
 
-def require_whole_optimizer(
+def _require_whole_optimizer(
     values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], directory: Path
 ) -> None:
     """Raise `ModelError` if a tensor of the optimiser does not stand where its name says, or nowhere.
 
     The optimiser would only notice in its next step, and say which key it lacks.
     """
-    parts = {f"optimizer.{name}": state for name, state in values["states"].items()}
-    parts |= {
-        f"group.{number}": settings
-        for number, settings in enumerate(values["settings"])
-    }
-    placed = dict(pair for path, part in parts.items() for pair in _placed(part, path))
-    named = {name for name in tensors if name.startswith(("optimizer.", "group."))}
-    wrong = [path for path, name in placed.items() if path != name] + sorted(
-        named - placed.keys()
-    )
+    placed: dict[str, str] = {}
+    for name, state in values["states"].items():
+        placed.update(_placed(state, f"optimizer.{name}"))
+    for number, settings in enumerate(values["settings"]):
+        placed.update(_placed(settings, f"group.{number}"))
+    named = {name for name in tensors if name.startswith(OF_OPTIMIZER)}
+    wrong = [path for path, name in placed.items() if path != name]
+    wrong += sorted(named - placed.keys())
     if wrong:
         raise ModelError(
             f"`{VALUES_FILE}` in `{directory}` is damaged: `{wrong[0]}` of the optimiser is not where it was "
@@ -141,27 +164,17 @@ def require_whole_optimizer(
 
 def _placed(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield the path of each tensor in a value of `split_value`, and the name that it has there."""
+    children: Mapping[Any, Any] = {}
     if isinstance(value, list):
-        yield from (
-            pair
-            for number, child in enumerate(value)
-            for pair in _placed(child, f"{path}.{number}")
-        )
+        children = dict(enumerate(value))
     elif isinstance(value, dict) and "dict" in value:
-        for key, child in value["dict"].items():
-            yield from _placed(child, f"{path}.{key}")
+        children = value["dict"]
     elif isinstance(value, dict) and "tuple" in value:
-        yield from _placed(value["tuple"], path)
+        children = dict(enumerate(value["tuple"]))
     elif isinstance(value, dict):
         yield path, value["tensor"]
-
-
-def _described(value: torch.Tensor | None) -> str:
-    return (
-        "missing"
-        if value is None
-        else f"{tuple(value.shape)} {str(value.dtype).removeprefix('torch.')}"
-    )
+    for key, child in children.items():
+        yield from _placed(child, f"{path}.{key}")
 
 
 def split_value(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
@@ -170,18 +183,17 @@ def split_value(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
         tensors[path] = value
         return {"tensor": path, "on_host": value.device.type == "cpu"}
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {
-            "dict": {
-                key: split_value(child, f"{path}.{key}", tensors)
-                for key, child in value.items()
-            }
-        }
+        parts = {}
+        for key, child in value.items():
+            parts[key] = split_value(child, f"{path}.{key}", tensors)
+        return {"dict": parts}
     if isinstance(value, list | tuple):
-        children = [
-            split_value(child, f"{path}.{number}", tensors)
-            for number, child in enumerate(value)
-        ]
-        return {"tuple": children} if isinstance(value, tuple) else children
+        children = []
+        for number, child in enumerate(value):
+            children.append(split_value(child, f"{path}.{number}", tensors))
+        if isinstance(value, tuple):
+            return {"tuple": children}
+        return children
     if value is None or isinstance(value, str | int | float):
         return value
     raise RunError(
@@ -199,22 +211,39 @@ def joined_value(
     if not isinstance(value, dict):
         return value
     if "dict" in value:
-        return {
-            key: joined_value(child, read, parameter)
-            for key, child in value["dict"].items()
-        }
+        children = value["dict"].items()
+        return {key: joined_value(child, read, parameter) for key, child in children}
     if "tuple" in value:
-        return tuple(joined_value(child, read, parameter) for child in value["tuple"])
+        return tuple(joined_value(value["tuple"], read, parameter))
     saved = read(value["tensor"])
-    device = torch.device("cpu") if value["on_host"] else parameter.device
+    device = parameter.device
+    if value["on_host"]:
+        device = torch.device("cpu")
+    same_shape = saved.shape == parameter.shape
     if isinstance(parameter, DTensor):
-        if saved.shape == parameter.shape:
+        if same_shape:
             return share_of(saved, parameter.detach())
-        # See `sharding.Replicas`.
         saved = saved.clone().to(device)
-        return replicated(saved, parameter.device_mesh) if saved.ndim else saved
+        if saved.ndim == 0:
+            return saved
+        # See `sharding.Replicas`.
+        return replicated(saved, parameter.device_mesh)
     # A fused optimiser expects its moments in the parameter's layout.
-    shaped = parameter if saved.shape == parameter.shape else saved
-    return torch.empty_like(
-        shaped, dtype=saved.dtype, device=device, requires_grad=False
-    ).copy_(saved)
+    layout = parameter if same_shape else saved
+    restored = torch.empty_like(
+        layout, dtype=saved.dtype, device=device, requires_grad=False
+    )
+    return restored.copy_(saved)
+
+
+def by_number(states: Sequence[torch.Tensor], start: str) -> dict[str, torch.Tensor]:
+    """Return tensors under the names `START.0`, `START.1` and so on."""
+    return {f"{start}.{number}": value for number, value in enumerate(states)}
+
+
+def numbered(tensors: Mapping[str, torch.Tensor], start: str) -> list[torch.Tensor]:
+    """Return the tensors `START.0`, `START.1` and so on."""
+    values: list[torch.Tensor] = []
+    while (name := f"{start}.{len(values)}") in tensors:
+        values.append(tensors[name])
+    return values

@@ -111,13 +111,14 @@ class Lead:
     """
 
     def __init__(self, engine: Any) -> None:
-        self.engine = engine
         self.processes: Processes = engine.processes
         self.processes.lead = self
         self.calling = False
         self.broken: str | None = None
         self._calls = 0
-        self._objects = weakref.WeakValueDictionary({0: engine})
+        self._objects: weakref.WeakValueDictionary[int, Any] = (
+            weakref.WeakValueDictionary({0: engine})
+        )
         atexit.register(self.end)
 
     @_deferred_signals()
@@ -206,7 +207,10 @@ class Lead:
         if self.processes.sharded:
             self.broken = f"the weights were spread over processes, and are gone with one: {self.broken}"
         else:
-            self.engine.processes = Processes()
+            for kept in self._objects.values():
+                # A trainer goes on with all processes that began its stage, or not at all.
+                if not isinstance(kept, Trainer):
+                    kept.processes = Processes()
         return error
 
     def end(self) -> None:

@@ -38,7 +38,9 @@ def refuse_predictions(training: Training, why: str) -> None:
 def keys_of(training: Training) -> frozenset[str]:
     """Return the columns that a moving average encodes; see `LossTraits.momentum`."""
     loss = training.loss.traits
-    return frozenset() if loss.momentum is None else loss.keys
+    if loss.momentum is None:
+        return frozenset()
+    return loss.keys
 
 
 def keyed_towers(training: Training) -> list[str]:
@@ -59,12 +61,19 @@ def keyed_towers(training: Training) -> list[str]:
 
 
 def require_trainable(
-    called: str,
+    name: str,
+    alone: bool,
     module: EncoderModule,
     parameters: Mapping[str, torch.Tensor],
     bf16: bool,
 ) -> None:
-    """Raise `RunError` if an encoder has no trainable weights, or has them in an untrainable type."""
+    """Raise `RunError` if an encoder has no trainable weights, or has them in an untrainable type.
+
+    With `alone` it is the only one of the stage.
+    """
+    called = f"the encoder `{name}`"
+    if alone:
+        called = "this encoder"
     if not parameters:
         raise RunError(
             f"nothing in {called} can be trained: everything is frozen or quantised; "
@@ -100,23 +109,20 @@ def joined(training: Training, tower: str, vectors: Any) -> Any:
         return vectors
     width = vectors.shape[1]
     parts = vectors.reshape(count, -1, width)
-    return (
-        parts.mean(0)
-        if how == "mean"
-        else parts.swapaxes(0, 1).reshape(-1, count * width)
-    )
+    if how == "mean":
+        return parts.mean(0)
+    return parts.swapaxes(0, 1).reshape(-1, count * width)
 
 
 def widths(training: Training, encoders: Mapping[str, Any]) -> dict[str, int]:
     """Return the width of what a loss sees of each encoder."""
-    times = {
-        name: count if how == "concatenate" else 1
-        for name, (count, how) in training.ensembles.items()
-    }
-    return {
-        name: int(encoder.trained_width) * times.get(name, 1)
-        for name, encoder in encoders.items()
-    }
+    widths = {}
+    for name, encoder in encoders.items():
+        count, how = training.ensembles.get(name, (1, "mean"))
+        widths[name] = int(encoder.trained_width)
+        if how == "concatenate":
+            widths[name] *= count
+    return widths
 
 
 def settings_of(
@@ -147,7 +153,9 @@ def settings_of(
 
 def rate_factor(settings: ParameterSettings, optimizer: Optimizer) -> float:
     """Return what the learning rate of a step is multiplied by for a parameter with these settings."""
-    return 1.0 if settings.lr is None else settings.lr / optimizer.lr
+    if settings.lr is None:
+        return 1.0
+    return settings.lr / optimizer.lr
 
 
 def require_decay(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import jax
 import numpy as np
 from jax.experimental import topologies
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Columns
+from sentbed_hardware.engine_parts.process_group import Processes
 
 from sentbed_tpu._jax.compiled_functions import Compiled
 from sentbed_tpu._jax.engine import JaxEngine
@@ -112,14 +114,18 @@ def ahead(
 ) -> JaxEngine:
     """Return an engine like `engine` for devices that exist only as descriptions."""
     layout = AheadLayout.over(devices, sharded)
-    other = JaxEngine(layout, engine.buckets, engine.bf16, engine.facts)
-    other.compiled = AheadCompiled(compiles)
-    return other
+    absent = attrs.evolve(
+        engine.devices,
+        layout=layout,
+        processes=Processes(),
+        compiled=AheadCompiled(compiles),
+    )
+    return JaxEngine(absent, engine.facts)
 
 
 def lower_step(trainer: JaxTrainer, columns: Columns) -> list[dict[str, Any]]:
     """Lower, or compile, all functions of one training step of an `ahead` engine, and return their facts."""
     loss, _, after, gradients = trainer.backward(columns)
     trainer.update(gradients, after, loss, 0.0)
-    compiled: Any = trainer.engine.compiled
+    compiled: Any = trainer.devices.compiled
     return list(compiled.lowered)

@@ -17,6 +17,7 @@ from sentbed_hardware.engine_parts import process_group
 from sentbed_hardware.engine_parts.calls_in_all_processes import Lead
 from sentbed_hardware.engine_parts.process_group import Processes
 
+from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.engine import JaxEngine
 from sentbed_tpu._jax.mesh import Layout
 from sentbed_tpu._jax.shape_buckets import Buckets
@@ -63,7 +64,7 @@ def build_engine(
         facts["processes"] = processes.world
     layout = Layout.over(claimed, parallel == "fsdp")
     buckets = Buckets(lengths, token_budget * count, count)
-    engine = JaxEngine(layout, buckets, bf16, facts, processes)
+    engine = JaxEngine(JaxDevices(layout, buckets, bf16, processes), facts)
     if processes.world > 1 and processes.first:
         Lead(engine)
     return engine

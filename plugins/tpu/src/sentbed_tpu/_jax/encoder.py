@@ -31,41 +31,43 @@ from sentbed_tpu._jax.pure_functions import Arrays, Batch, FunctionalEncoder
 class JaxEncoder(PlacedEncoder):
     """Backbone, pooler and head as arrays on the devices.
 
-    `weights` are the arrays, of which some may be given; the torch module on the host keeps the structure,
-    and gets them for saving.
+    `weights` are the arrays, of which some may be given; `facts` are the engine's. The torch module on the
+    host keeps the structure, and gets the weights for saving.
     """
 
     def __init__(
         self,
-        engine: JaxDevices,
+        devices: JaxDevices,
+        facts: Mapping[str, Any],
         backbone: BuiltBackbone,
         module: EncoderModule,
         weights: Arrays | None = None,
     ) -> None:
-        self.engine = engine
-        self.processes = engine.processes
-        self.asynchronous = engine.processes.world == 1
+        self.devices = devices
+        self.facts = facts
+        self.processes = devices.processes
+        self.asynchronous = devices.processes.world == 1
         self.backbone = backbone
         self.module: EncoderModule = module
         self.width, self.trained_width = module.width, module.trained_width
         self.fitted_on = module.fitted_on
         self.parameter_counts = module.parameter_counts
-        self.function = FunctionalEncoder(module, engine.bf16)
+        self.function = FunctionalEncoder(module, devices.bf16)
         arrays_given = weights or {}
         new = {
             name: value
             for name, value in self.function.weights().items()
             if name not in arrays_given
         }
-        self.weights = {**arrays_given, **engine.layout.put(new)}
+        self.weights = {**arrays_given, **devices.layout.put(new)}
 
         def encode(weights: Arrays, batch: Batch) -> jax.Array:
             return self.function(
                 weights, batch, jax.random.key_data(jax.random.key(0)), "eval"
             )
 
-        self._encode = engine.compiled.jit(
-            encode, counted=True, out_shardings=engine.layout.rows
+        self._encode = devices.compiled.jit(
+            encode, counted=True, out_shardings=devices.layout.rows
         )
 
     @property
@@ -75,7 +77,7 @@ class JaxEncoder(PlacedEncoder):
 
     def plan(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Yield the texts of each batch, given their lengths in tokens."""
-        for chosen, _, _ in self.engine.buckets.plan(lengths, self.longest):
+        for chosen, _, _ in self.devices.buckets.plan(lengths, self.longest):
             yield chosen
 
     @in_all_processes
@@ -102,7 +104,7 @@ class JaxEncoder(PlacedEncoder):
     def _started(self, batch: TokenBatch) -> Iterator[tuple[jax.Array, int]]:
         """Start a batch, in pieces of the largest shape; yield pending vectors and their number."""
         rows, tokens = batch.input_ids.shape
-        buckets = self.engine.buckets
+        buckets = self.devices.buckets
         length = buckets.length(tokens, self.longest)
         most = buckets.most(length)
         for start in range(0, rows, most):
@@ -116,7 +118,7 @@ class JaxEncoder(PlacedEncoder):
     def _vectors(
         self, started: Iterable[tuple[jax.Array, int]], batch: TokenBatch
     ) -> NDArray[np.float32]:
-        parts = [self.engine.layout.fetch(pending)[:rows] for pending, rows in started]
+        parts = [self.devices.layout.fetch(pending)[:rows] for pending, rows in started]
         vectors = np.concatenate([np.empty((0, self.width), np.float32), *parts])
         return require_finite(vectors, batch, self.origin_of_nan)
 
@@ -139,7 +141,7 @@ class JaxEncoder(PlacedEncoder):
 
     def place(self, batch: TokenBatch) -> Batch:
         """Put a batch that has a mask on the devices, each with its share of the rows."""
-        layout = self.engine.layout
+        layout = self.devices.layout
 
         def placed(values: NDArray[Any]) -> jax.Array:
             # JAX has no 64-bit integers.
@@ -159,7 +161,7 @@ class JaxEncoder(PlacedEncoder):
         )
         with torch.no_grad():
             for name, array in self.weights.items():
-                value = self.engine.layout.fetch(array)
+                value = self.devices.layout.fetch(array)
                 # torch does not accept NumPy's bf16, and fp32 represents all of its values.
                 exact = np.float32 if array.dtype == jax.numpy.bfloat16 else value.dtype
                 tensors[name].copy_(torch.from_numpy(np.array(value, exact)))
@@ -175,13 +177,13 @@ class JaxEncoder(PlacedEncoder):
             for name, value in self.weights.items()
             if not name.startswith("transform.")
         }
-        return JaxEncoder(self.engine, self.backbone, module, shared)
+        return JaxEncoder(self.devices, self.facts, self.backbone, module, shared)
 
     def fingerprint(self) -> str | None:
         """Return a hash of all weights and of the code between tokens and vector."""
         self.to_host()
-        facts = self.engine.facts
-        return self.module.fingerprint([f"{key} {facts[key]}" for key in sorted(facts)])
+        facts = [f"{name} {value}" for name, value in sorted(self.facts.items())]
+        return self.module.fingerprint(facts)
 
     def save(self, directory: Path) -> None:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""

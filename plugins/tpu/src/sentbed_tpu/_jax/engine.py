@@ -9,9 +9,16 @@ from typing import Any
 import jax
 import torch
 from sentbed.helpers import returned
-from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
+from sentbed.protocols import (
+    BuiltBackbone,
+    Head,
+    Module,
+    Pooler,
+    Training,
+    TrainingEngine,
+)
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
-from sentbed_hardware.engine_parts.encoder_module import assembled
+from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 from sentbed_hardware.engine_parts.process_group import highest_counters
 from sentbed_hardware.engine_parts.training_settings import (
     common_width,
@@ -23,8 +30,16 @@ from sentbed_tpu._jax.encoder import JaxEncoder
 from sentbed_tpu._jax.trainer import JaxTrainer
 
 
-class JaxEngine(JaxDevices, TrainingEngine):
-    """The engine over the devices of one process, or of all."""
+class JaxEngine(TrainingEngine):
+    """The engine over the devices of one process, or of all; `facts` describe devices and precision."""
+
+    def __init__(self, devices: JaxDevices, facts: Mapping[str, Any]) -> None:
+        self.devices = devices
+        self.processes = devices.processes
+        self.token_budget = devices.buckets.token_budget
+        self.facts = facts
+        self.key = jax.random.key(0)
+        """What the random keys of dropout are made of."""
 
     def describe(self) -> Mapping[str, Any]:
         """Return platform, devices and precision in use."""
@@ -36,8 +51,9 @@ class JaxEngine(JaxDevices, TrainingEngine):
         return highest_counters(by_process)
 
     def _counters(self) -> dict[str, float]:
-        counters = dict(self.compiled.counters())
-        statistics = self.layout.mesh.local_devices[0].memory_stats() or {}
+        counters = dict(self.devices.compiled.counters())
+        first_device = self.devices.layout.mesh.local_devices[0]
+        statistics = first_device.memory_stats() or {}
         if "peak_bytes_in_use" in statistics:
             counters["device_memory_gib"] = statistics["peak_bytes_in_use"] / 2**30
         return counters
@@ -56,23 +72,23 @@ class JaxEngine(JaxDevices, TrainingEngine):
         saved: Path | None = None,
     ) -> JaxEncoder:
         """Build pooler and head and put all weights on the devices."""
-        module = assembled(backbone, pooler, head, saved)
-        encoder: JaxEncoder = self.processes.together(
-            JaxEncoder, self, backbone, module
-        )
-        return encoder
+        return self._place(backbone, assembled(backbone, pooler, head, saved))
+
+    @in_all_processes
+    def _place(self, backbone: BuiltBackbone, module: EncoderModule) -> JaxEncoder:
+        return JaxEncoder(self.devices, self.facts, backbone, module)
 
     def trainer(self, encoders: Mapping[str, Any], training: Training) -> JaxTrainer:
         """Prepare training of the encoders that `training.towers` names."""
         refuse_predictions(training, "this engine, on JAX, has no training of them")
+        component = training.loss
         # Its weights are drawn in one process and sent to all.
-        loss = returned(
-            training.loss.build(common_width(encoders, training)),
-            torch.nn.Module,
-            training.loss,
-            "build",
-        )
-        trainer: JaxTrainer = self.processes.together(
-            JaxTrainer, self, encoders, training, loss
-        )
-        return trainer
+        built = component.build(common_width(encoders, training))
+        loss = returned(built, torch.nn.Module, component, "build")
+        return self._trainer(encoders, training, loss)
+
+    @in_all_processes
+    def _trainer(
+        self, encoders: Mapping[str, Any], training: Training, loss: Module
+    ) -> JaxTrainer:
+        return JaxTrainer(self.devices, self.key, encoders, training, loss)

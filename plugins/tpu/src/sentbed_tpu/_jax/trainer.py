@@ -19,7 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from numpy.typing import NDArray
-from sentbed import RunError
+from safetensors.numpy import load_file, save_file
+from sentbed import ModelError, RunError
 from sentbed.helpers import pad, plan_batches, returned
 from sentbed.protocols import (
     Columns,
@@ -31,7 +32,7 @@ from sentbed.protocols import (
     Trainer,
     Training,
 )
-from sentbed_common import rewind_host
+from sentbed_common import host_draws, rewind_host
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
     came_from,
@@ -41,6 +42,12 @@ from sentbed_hardware.engine_parts.component_output_checks import (
     learning_rate,
     named_loss,
     named_parts,
+)
+from sentbed_hardware.engine_parts.state_files import (
+    REMEDY,
+    read_state,
+    require_same_tensors,
+    write_state,
 )
 from sentbed_hardware.engine_parts.training_settings import (
     joined,
@@ -53,7 +60,6 @@ from sentbed_hardware.engine_parts.training_settings import (
     texts_a_row,
 )
 
-from sentbed_tpu._jax import training_state
 from sentbed_tpu._jax.devices import JaxDevices
 from sentbed_tpu._jax.encoder import JaxEncoder
 from sentbed_tpu._jax.optax_optimizers import build_optax
@@ -74,10 +80,10 @@ class JaxTower:
     def __init__(self, name: str, encoder: JaxEncoder, alone: bool) -> None:
         self.name, self.encoder = name, encoder
         parameters = encoder.function.trained()
-        called = "this encoder" if alone else f"the encoder `{name}`"
-        require_trainable(called, encoder.module, parameters, encoder.engine.bf16)
+        devices = encoder.devices
+        require_trainable(name, alone, encoder.module, parameters, devices.bf16)
         self.names = frozenset(parameters)
-        layout, jit = encoder.engine.layout, encoder.engine.compiled.jit
+        layout, jit = devices.layout, devices.compiled.jit
         function = encoder.function
         weights = layout.weights(self.trained)
 
@@ -161,13 +167,16 @@ class JaxTrainer(Trainer):
 
     def __init__(
         self,
-        engine: JaxDevices,
+        devices: JaxDevices,
+        key: jax.Array,
         encoders: Mapping[str, JaxEncoder],
         training: Training,
         loss: Module,
     ) -> None:
-        self.engine, self.training = engine, training
-        self.processes = engine.processes
+        self.devices = devices
+        self.training = training
+        self.encoders = encoders
+        self.processes = devices.processes
         names = list(dict.fromkeys(training.towers.values()))
         self.towers = {
             name: JaxTower(name, encoders[name], alone=len(names) == 1)
@@ -175,7 +184,7 @@ class JaxTrainer(Trainer):
         }
         self.keys = keys_of(training)
         self.loss = FunctionalLoss(loss, training.loss)
-        layout, jit = engine.layout, engine.compiled.jit
+        layout, jit = devices.layout, devices.compiled.jit
         trained = {name: p for name, p in loss.named_parameters() if p.requires_grad}
         self.loss_weights = layout.put(host_arrays(trained))
         parameters = dict(loss.named_parameters()) | dict(loss.named_buffers())
@@ -206,7 +215,7 @@ class JaxTrainer(Trainer):
                 for name, tower in self.towers.items()
             }
         self.steps = 0
-        self.key = jax.random.fold_in(engine.key, 1)
+        self.key = jax.random.fold_in(key, 1)
         self.settings = settings_of(loss, training.loss, "loss.")
         require_decay(self.settings, training.optimizer)
         self.rate_factors = {
@@ -284,14 +293,14 @@ class JaxTrainer(Trainer):
         origin = "" if good else self._origin_of_fault(columns, float(loss))
         self.steps += 1
         numbers = {name: float(value) for name, value in metrics.items()}
-        numbers["compiled_shapes"] = float(self.engine.compiled.shapes)
+        numbers["compiled_shapes"] = float(self.devices.compiled.shapes)
         return StepResult(float(loss), rate, float(norm), numbers, fault=origin)
 
     def _require_all(self, gradients: Arrays, columns: Columns) -> None:
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
         if self.processes.world > 1:
             return
-        nonzero = self.engine.compiled.jit(
+        nonzero = self.devices.compiled.jit(
             lambda arrays: {k: jnp.any(v != 0) for k, v in arrays.items()}
         )
         is_nonzero = {name: bool(value) for name, value in nonzero(gradients).items()}
@@ -327,7 +336,9 @@ class JaxTrainer(Trainer):
         for column, tokens in columns.items():
             if isinstance(tokens, TokenIds):
                 encoder = encoders[self.training.towers[column]]
-                for rows in plan_batches(tokens.lengths, encoder.engine.token_budget):
+                for rows in plan_batches(
+                    tokens.lengths, encoder.devices.buckets.token_budget
+                ):
                     batch = pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
                     if origin := encoder.origin_of_nan(batch):
                         return came_from(origin)
@@ -366,14 +377,14 @@ class JaxTrainer(Trainer):
         """Return loss and gradient of a batch by the name of each parameter; take no step."""
         loss, _, _, gradients = self.backward(columns)
         return float(loss), {
-            name: self.engine.layout.fetch(value) for name, value in gradients.items()
+            name: self.devices.layout.fetch(value) for name, value in gradients.items()
         }
 
     def backward(
         self, columns: Columns
     ) -> tuple[jax.Array, Arrays, Arrays | None, Arrays]:
         """Return loss, metrics, the loss's next state, and the gradient by the name of each parameter."""
-        layout = self.engine.layout
+        layout = self.devices.layout
         self.key, key = jax.random.split(self.key)
         vectors: Arrays = {}
         cuts: tuple[Cut, ...] = ()
@@ -460,20 +471,20 @@ class JaxTrainer(Trainer):
         numbers: Iterator[int],
     ) -> tuple[jax.Array, list[_Pass]]:
         """Return the vectors of all texts, `(texts, width)`, and the backward pass of each batch."""
-        engine, encoder = self.engine, tower.encoder
+        devices, encoder = self.devices, tower.encoder
         micro_batch = self.training.micro_batch
         if micro_batch is not None:
-            micro_batch *= engine.layout.mesh.size
+            micro_batch *= devices.layout.mesh.size
         if micro_batch is not None and micro_batch * columns >= len(tokens):
             micro_batch = None
         most = None if micro_batch is None else micro_batch * columns
-        vectors = engine.layout.place(
+        vectors = devices.layout.place(
             np.zeros((len(tokens), encoder.trained_width), np.float32),
-            engine.layout.whole,
+            devices.layout.whole,
         )
         passes = []
         trained = self.averages[tower.name] if is_key else tower.trained
-        for chosen, rows, length in engine.buckets.plan(
+        for chosen, rows, length in devices.buckets.plan(
             tokens.lengths, encoder.longest, most
         ):
             pad_id = encoder.backbone.tokenizer.pad_id
@@ -481,7 +492,7 @@ class JaxTrainer(Trainer):
                 pad(tokens, chosen, pad_id).widened(rows, length, pad_id)
             )
             own = jax.random.fold_in(key, next(numbers))
-            arguments = trained, tower.fixed, batch, engine.layout.key(own)
+            arguments = trained, tower.fixed, batch, devices.layout.key(own)
             back = None
             if is_key:
                 found = tower.keys(*arguments)
@@ -492,7 +503,7 @@ class JaxTrainer(Trainer):
             # The rows of padding are written after the last text, out of range, and so dropped.
             places = np.full(rows, len(tokens), np.int32)
             places[: len(chosen)] = chosen
-            into = engine.layout.place(places, engine.layout.rows)
+            into = devices.layout.place(places, devices.layout.rows)
             vectors = self._scatter(vectors, found, into)
             if not is_key:
                 passes.append(_Pass(tower, place, into, batch, arguments[-1], back))
@@ -568,7 +579,7 @@ class JaxTrainer(Trainer):
 
     def _layouts(self, state_of_step: Any) -> Any:
         """Return the shardings of weights, optimiser, averages and the loss's state."""
-        layout = self.engine.layout
+        layout = self.devices.layout
         weights, optimizer, averages, state = state_of_step
         spread = jax.tree.map(
             lambda value: layout.weight(value.shape), (weights, optimizer, averages)
@@ -580,11 +591,24 @@ class JaxTrainer(Trainer):
 
     def save(self, directory: Path) -> None:
         """Write everything that determines later steps into the empty `directory`."""
-        self.write(directory, self.arrays())
+        values = {
+            "steps": self.steps,
+            "optimizer": self.training.optimizer.name,
+            "random": host_draws(),
+        }
+        write_state(directory, values, self.arrays(), save_file)
 
     def load(self, directory: Path) -> None:
         """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        self.restore(self.read(directory))
+        values, arrays = read_state(directory, load_file)
+        written_by, optimizer = values["optimizer"], self.training.optimizer.name
+        if written_by != optimizer:
+            raise ModelError(
+                f"`{directory}` holds the state of the optimizer `{written_by}`, the recipe has "
+                f"`{optimizer}`; {REMEDY}"
+            )
+        require_same_tensors(arrays, self.held_by_name(), directory)
+        self.restore(values, arrays)
 
     def held(self) -> dict[str, Any]:
         """Return every array that determines later steps."""
@@ -608,36 +632,26 @@ class JaxTrainer(Trainer):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of `held` on the host; called by all processes."""
         return {
-            name: self.engine.layout.fetch(value)
+            name: self.devices.layout.fetch(value)
             for name, value in self.held_by_name().items()
         }
 
-    def write(self, directory: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Write the result of `arrays` and everything else that `load` needs."""
-        training_state.write(
-            directory, arrays, self.steps, self.training.optimizer.name
-        )
-
-    def read(self, directory: Path) -> training_state.State:
-        """Read what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        return training_state.read(
-            directory, self.held_by_name(), self.training.optimizer.name
-        )
-
     @in_all_processes
-    def restore(self, state: training_state.State) -> None:
-        """Restore the state that `read` returned; called by all processes."""
-        layout = self.engine.layout
+    def restore(
+        self, values: Mapping[str, Any], saved: Mapping[str, NDArray[Any]]
+    ) -> None:
+        """Restore the values and arrays of a state; called by all processes."""
+        layout = self.devices.layout
         placed = []
         for name, value in self.held_by_name().items():
-            placed.append(layout.place(state.arrays[name], value.sharding))
+            placed.append(layout.place(saved[name], value.sharding))
         arrays = jax.tree.unflatten(jax.tree.structure(self.held()), placed)
         self.take(arrays["weights"])
         self.optimizer, self.averages = arrays["optimizer"], arrays["averages"]
         self.state = arrays["state"] if self.state is not None else None
-        self.key = jax.random.wrap_key_data(jnp.asarray(state.arrays["key"]))
-        self.steps = state.steps
-        rewind_host(state.random)
+        self.key = jax.random.wrap_key_data(jnp.asarray(saved["key"]))
+        self.steps = values["steps"]
+        rewind_host(values["random"])
 
 
 def _optax(

@@ -1,0 +1,80 @@
+"""The two files of a trainer's state: tensors as safetensors, everything else as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from sentbed import ModelError
+from sentbed.helpers import read_json
+
+TENSORS_FILE = "state.safetensors"
+VALUES_FILE = "state.json"
+REMEDY = "go on from another state, or start again"
+"""Advice for the user if the state of a trainer cannot be used."""
+
+
+def write_state(
+    directory: Path,
+    values: Mapping[str, Any],
+    tensors: Mapping[str, Any],
+    save_file: Callable[..., None],
+) -> None:
+    """Write the two files into `directory`; `save_file` is that of safetensors for the tensors' library.
+
+    Raises:
+        OSError: if the system refuses.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        save_file(dict(tensors), directory / TENSORS_FILE)
+    except SafetensorError as error:
+        # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+        raise OSError(str(error)) from error
+    content = json.dumps({**values, "tensors": sorted(tensors)})
+    (directory / VALUES_FILE).write_text(content, "utf-8")
+
+
+def read_state(
+    directory: Path, load_file: Callable[..., Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values and tensors of the two files; `load_file` is that of safetensors.
+
+    Raises:
+        ModelError: if a file cannot be read, or they were not written together.
+    """
+    try:
+        path = directory / VALUES_FILE
+        values: dict[str, Any] = read_json(path)
+        path = directory / TENSORS_FILE
+        tensors: dict[str, Any] = load_file(path)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
+    if values.get("tensors") != sorted(tensors):
+        raise ModelError(
+            f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}"
+        )
+    return values, tensors
+
+
+def require_same_tensors(
+    saved: Mapping[str, Any], expected: Mapping[str, Any], directory: Path
+) -> None:
+    """Raise `ModelError` if a tensor of a state has another name, shape or type than the trainer's."""
+    for name in [*expected, *sorted(saved)]:
+        saved_as = _described(saved.get(name))
+        expected_as = _described(expected.get(name))
+        if saved_as != expected_as:
+            raise ModelError(
+                f"`{directory}` is not a state of this recipe: `{name}` is {saved_as} there and {expected_as} in "
+                f"the recipe; {REMEDY}"
+            )
+
+
+def _described(tensor: Any) -> str:
+    if tensor is None:
+        return "missing"
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
