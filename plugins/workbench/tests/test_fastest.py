@@ -147,10 +147,12 @@ def test_without_candidates_the_variants_of_installed_runtimes_are_tried(
     assert [row["runtime"]["use"] for row in facts["candidates"]] == ["toy"]
 
 
-def test_a_stage_with_it_is_refused(recipe_of: Callable[..., Recipe]) -> None:
+def test_a_stage_with_it_is_refused(
+    recipe_of: Callable[..., Recipe], plugins: Plugins
+) -> None:
     trained = attrs.evolve(recipe_of(), runtime=fastest(SLOW))
     with pytest.raises(RecipeError, match="only encodes; train on `cpu` or `cuda`"):
-        check(trained)
+        check(trained, plugins)
 
 
 def test_what_cannot_be_a_candidate_is_a_problem() -> None:

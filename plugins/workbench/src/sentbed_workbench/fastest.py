@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -64,9 +65,9 @@ class Fastest(Runtime):
     texts: int = attrs.field(default=512, validator=ge(1))
     """Texts that each encoder encodes in a round: distinct ones of all lengths, from the shortest to the
     longest."""
-    rounds: int = attrs.field(default=5, validator=ge(1))
-    """Timed rounds, in which the candidates take turns. The best one counts, as other work on a machine only
-    costs time."""
+    rounds: int = attrs.field(default=7, validator=ge(1))
+    """Timed rounds, in which the candidates take turns, so that other work on the machine slows all of them; the
+    median counts."""
     seconds: float = attrs.field(default=60.0, validator=gt(0))
     """Seconds that a candidate has to start and encode the texts for the first time, and seconds after which
     no further round begins, for each candidate. The start of the reference and scores, where they are compared,
@@ -136,7 +137,7 @@ class Fastest(Runtime):
                 f"`candidates`:{''.join(reasons)}"
             )
         work.say(
-            f"`fastest` takes {fastest.label} with {number / fastest.best:,.0f} texts a second; the figures of "
+            f"`fastest` takes {fastest.label} with {number / fastest.median:,.0f} texts a second; the figures of "
             "all are in `manifest.json`"
         )
         facts = {
@@ -214,9 +215,9 @@ class Trial:
         ).strip()
 
     @property
-    def best(self) -> float:
-        """Seconds of its best round."""
-        return min(self.seconds)
+    def median(self) -> float:
+        """Seconds of the median round."""
+        return statistics.median(self.seconds)
 
     def require_near(
         self,
@@ -257,7 +258,7 @@ class Trial:
             facts["least_cosine"] = self.least_cosine
             facts["least_length_ratio"] = self.least_length_ratio
         if self.seconds:
-            facts["texts_per_second"] = texts / self.best
+            facts["texts_per_second"] = texts / self.median
         if self.score_difference is not None:
             facts["score_difference"] = self.score_difference
         return facts
@@ -376,7 +377,7 @@ class Comparison:
             RunError: if the reference fails.
         """
         left = [trial for trial in trials if trial.process and not trial.dropped]
-        left.sort(key=lambda trial: trial.best)
+        left.sort(key=lambda trial: trial.median)
         for trial in left:
             if trial is self.reference or self.settings.scored_texts == 0:
                 return trial
