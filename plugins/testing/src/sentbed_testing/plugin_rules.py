@@ -453,7 +453,7 @@ def sections(plugin: _Plugin) -> Findings:
     others = plugin.plugins.manager.get_plugins() - {plugin.value}
     hook = plugin.plugins.manager.subset_hook_caller("report_sections", others)
     facts = describe(plugin.plugins, None)
-    protocol = {"encoder": {}, "evaluator": {}}
+    protocol: dict[str, Any] = {"encoder": {}, "evaluator": {}}
     score = Score("example", "spearman", 50.0, protocol, "encoder", "example")
     endings: tuple[tuple[RunStatus, str | None, tuple[Score, ...]], ...] = (
         ("failed", "it was interrupted", ()),
