@@ -101,7 +101,7 @@ def test_show_of_an_unknown_component_suggests_one(installed_toy: Path):
 
 def test_show_of_a_protocol_prints_signatures_and_documentation() -> None:
     lines = invoke("show", "protocol", "Tokenizer").output.splitlines()
-    assert lines[0] == "class Tokenizer"
+    assert lines[0] == "class Tokenizer(TokenizerForPrompts)"
     at = lines.index(
         "    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds"
     )

@@ -8,7 +8,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 from sentbed import API_VERSION, hookspecs
 from sentbed.errors import PluginError, RecipeError, reason_of, suggest
 from sentbed.kinds import KINDS
-from sentbed.protocols import ReportData, ReportSection, Run, Score
+from sentbed.protocols import ReportData, ReportSection, Run, RunStatus, Score
 from sentbed.tools import (
     Document,
     Offer,
@@ -453,38 +453,38 @@ def sections(plugin: _Plugin) -> Findings:
     others = plugin.plugins.manager.get_plugins() - {plugin.value}
     hook = plugin.plugins.manager.subset_hook_caller("report_sections", others)
     facts = describe(plugin.plugins, None)
-    score = Score("example", "spearman", 50.0, {"encoder": {}, "evaluator": {}})
-    for scores in ((), (attrs.evolve(score, encoder="encoder", evaluator="example"),)):
-        data = ReportData(
-            "example",
-            "finished" if scores else "failed",
-            None if scores else "it was interrupted",
-            "2026-01-01T12:00:00+00:00",
-            60.0,
-            resolved_toml(recipe),
-            facts,
-            scores,
-        )
+    protocol: dict[str, Any] = {"encoder": {}, "evaluator": {}}
+    score = Score("example", "spearman", 50.0, protocol, "encoder", "example")
+    endings: tuple[tuple[RunStatus, str | None, tuple[Score, ...]], ...] = (
+        ("failed", "it was interrupted", ()),
+        ("finished", None, (score,)),
+    )
+    for status, error, scores in endings:
+        started = "2026-01-01T12:00:00+00:00"
+        toml = resolved_toml(recipe)
+        data = ReportData("example", status, error, started, 60.0, toml, facts, scores)
         with TemporaryDirectory() as directory:
             run = Run("example", Path(directory), recipe, facts)
             try:
-                (returned,) = hook(run=run, data=data) or ((),)
-            except Exception as error:  # noqa: BLE001 - this is what is looked for
+                results = list(hook(run=run, data=data))
+            except Exception as raised:  # noqa: BLE001 - this is what is looked for
                 yield (
-                    f"`report_sections` raises {reason_of(error)} for a run that {data.status}",
+                    f"`report_sections` raises {reason_of(raised)} for a run that {status}",
                     "a run may end before it has scores; return no section then",
                 )
                 continue
-        yield from _fits_in_report(returned)
+        for returned in results:
+            yield from _fits_in_report(returned)
 
 
 def _fits_in_report(returned: Any) -> Findings:
+    fix = "return several `sentbed.protocols.ReportSection`"
+    if not isinstance(returned, Sequence):
+        yield f"`report_sections` returns {returned!r:.100}", fix
+        return
     for section in returned:
         if not isinstance(section, ReportSection):
-            yield (
-                f"`report_sections` returns {section!r:.100}",
-                "return several `sentbed.protocols.ReportSection`",
-            )
+            yield f"`report_sections` returns {section!r:.100}", fix
             continue
         if not re.fullmatch("[A-Za-z0-9-]+", section.key):
             yield (
