@@ -56,7 +56,6 @@ if TYPE_CHECKING:
         DrivesEncoder,
         Evaluation,
         Evaluator,
-        Items,
         PartProgress,
         Preparation,
         Prepared,
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
         Vectors,
         VectorStore,
     )
+    from sentbed.protocols.items import ItemGroup, Items
     from sentbed.protocols.recipe_tables import (
         Lazy,
         RecipeTable,
