@@ -21,7 +21,9 @@ class Splade(Pooler):
     """
 
     name: ClassVar[str] = "splade"
-    traits = PoolerTraits(cites=("formal2021splade",), needs=frozenset({"logits"}))
+    traits = PoolerTraits(
+        cites=("formal2021splade",), needs=frozenset({"logits"}), output="sparse"
+    )
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`, where `width` is the size of the vocabulary."""
