@@ -304,6 +304,7 @@ def _load(
     embeddings = name_of_embeddings(model)
     if embeddings in missing and _read_tied_embeddings(model, directory):
         missing.remove(embeddings)
+    missing = family.fill_new_head(model, missing)
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
     unused = sorted(
         key
