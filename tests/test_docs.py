@@ -205,13 +205,14 @@ def test_every_command_and_option_is_in_the_reference(built: tuple[Path, str]) -
 
 
 def test_all_that_is_public_is_in_the_reference() -> None:
-    from sentbed import helpers, protocols, tools
+    from sentbed import helpers, protocols, statistics, tools
 
     made = docs_pages.generated()
     public = {
         "python": sentbed,
         "protocols": protocols,
         "helpers": helpers,
+        "statistics": statistics,
         "tools": tools,
     }
     for page, names in {

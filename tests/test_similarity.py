@@ -21,6 +21,7 @@ from sentbed._recipe.remarks import remarks_of
 from sentbed.protocols import Exporter, Training
 from sentbed.tools import load_plugins
 from sentbed_evaluators.bitext import Bitext
+from sentbed_evaluators.encoding_cost import EncodingCost
 from sentbed_evaluators.retrieval import Retrieval
 from sentbed_evaluators.sts import STS
 from sentbed_hardware.adamw import AdamW
@@ -160,6 +161,19 @@ def test_retrieval_shows_what_a_document_and_a_pair_take(
             "operations-per-pair": 2 * 16 * queries * documents,
         }
     )
+
+
+def test_encoding_token_vectors_is_counted_and_timed(recipe: Path, pairs: str) -> None:
+    evaluator = EncodingCost(STS(pairs), repeats=1)
+    settings = ["encoder.pooler.use=mean", "encoder.similarity=cosine"]
+    costs = []
+    for encoder in (built(recipe), built(recipe, *settings)):
+        scores = encoder.evaluate(evaluator, "encoder").scores
+        costs.append({score.task: score.value for score in scores})
+    of_tokens, of_vectors = costs
+    assert of_tokens["seconds"] > 0
+    for task in ("passes", "tokens", "padding", "parameters"):
+        assert of_tokens[task] == of_vectors[task] > 0
 
 
 @pytest.mark.parametrize("similarity", ["dot", "euclidean", "manhattan"])

@@ -10,7 +10,7 @@ import sentbed
 import sentbed_common
 from docs_code import cli, module_page, public_names
 from docs_markdown import cell, fields, first_line, page, prose, signature, table
-from sentbed import helpers, hookspecs, protocols, tools
+from sentbed import helpers, hookspecs, protocols, statistics, tools
 from sentbed.kinds import KINDS
 from sentbed.tools import ComponentInfo, Plugins, Recipe
 from sentbed_workbench.component_docs import example as example_of
@@ -40,6 +40,12 @@ def reference(plugins: Plugins, hooks_page: str) -> dict[str, str]:
             "What components may import from `sentbed.helpers`.",
             helpers,
             public_names(helpers),
+        ),
+        "reference/statistics.md": module_page(
+            "Statistics",
+            "What gives a score of items, and its interval, in `sentbed.statistics`.",
+            statistics,
+            public_names(statistics),
         ),
         "reference/common.md": module_page(
             "Shared",
@@ -117,6 +123,7 @@ def _front(plugins: Plugins) -> str:
             "- [Hooks](hooks/index.md): what a plugin implements\n"
             "- [Protocols](protocols.md): what its classes promise\n"
             "- [Helpers](helpers.md): `sentbed.helpers`, for components\n"
+            "- [Statistics](statistics.md): `sentbed.statistics`, for evaluators\n"
             "- [Shared](common.md): `sentbed_common`, for plugins that offer data sets or findings\n"
             "- [Tools](tools.md): `sentbed.tools`, for commands and other tools\n"
             "- [Python](python.md): `import sentbed`",

@@ -24,7 +24,10 @@ def part(name: str, base: type[Any], traits: Any, **fields: type) -> type[Any]:
     """Make a component class that says this of itself."""
     own = {field: attrs.field(type=kind) for field, kind in fields.items()}
     body = {"name": name, "build": print, "traits": traits}
-    return attrs.make_class(name, own, bases=(base,), frozen=True, class_body=body)
+    class_name = name.replace("-", "_")
+    return attrs.make_class(
+        class_name, own, bases=(base,), frozen=True, class_body=body
+    )
 
 
 def backbone(name: str, *offers: str) -> type[Any]:

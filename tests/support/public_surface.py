@@ -21,6 +21,7 @@ MODULES = (
     "sentbed",
     "sentbed.protocols",
     "sentbed.helpers",
+    "sentbed.statistics",
     "sentbed.tools",
     "sentbed.errors",
     "sentbed.hookspecs",
@@ -59,6 +60,7 @@ def _is_of_others(value: Any, module_name: str) -> bool:
         "sentbed",
         "sentbed.protocols",
         "sentbed.helpers",
+        "sentbed.statistics",
         "sentbed.tools",
     )
     return not home.startswith("sentbed") or (not is_face and home != module_name)

@@ -10,7 +10,6 @@ from typing import Any
 import attrs
 import numpy as np
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics.resampling import value
 from sentbed_report.study.published_number_config import Published
 from sentbed_report.study.study_data import (
     AxisInfo,
@@ -44,7 +43,7 @@ def sts(task: str, quality: float, seed: int, evaluator: str = "senteval-sts") -
     items = Items("spearman", gold, cosine)
     said = {"id": evaluator, "aggregation": "all", "data": f"{task} v1"}
     protocol = {"encoder": {"pooler": "any"}, "evaluator": said}
-    return Score(task, "spearman", value(items), protocol, "encoder", evaluator, items)
+    return Score(task, "spearman", items.value(), protocol, "encoder", evaluator, items)
 
 
 def transfer(task: str, quality: float, seed: int) -> Score:
@@ -56,7 +55,7 @@ def transfer(task: str, quality: float, seed: int) -> Score:
     items = Items("mean", found.astype(float))
     protocol = {"encoder": {}, "evaluator": {"id": "transfer"}}
     return Score(
-        task, "accuracy", value(items), protocol, "encoder", "senteval-transfer", items
+        task, "accuracy", items.value(), protocol, "encoder", "senteval-transfer", items
     )
 
 

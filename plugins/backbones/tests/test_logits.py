@@ -74,6 +74,39 @@ def test_files_without_a_head_are_refused(save_model: SaveModel, kind: str) -> N
         backbone.build(BuildContext(tuple, needs=LOGITS))
 
 
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert"])
+@torch.no_grad()
+def test_a_new_head_gives_products_of_normed_states_with_the_embeddings(
+    save_model: SaveModel, sentences: tuple[str, ...], tmp_path: Path, kind: str
+) -> None:
+    directory = str(save_model(kind))
+    backbone = Bert(model=directory, masked_head="new")
+    built = backbone.build(BuildContext(tuple, needs=LOGITS))
+    plain = Bert(model=directory).build(BuildContext(tuple))
+    tokens = plain.tokenizer.encode(sentences[:1], 32)
+    ids = torch.tensor(tokens.ids).long()[None]
+    states: Any = plain.module.eval()(ids, None)
+    bent = torch.nn.functional.gelu(states.last_hidden_state)
+    normed = torch.nn.functional.layer_norm(bent, bent.shape[-1:], eps=1e-12)
+    embeddings = plain.module.model.get_input_embeddings().weight
+    logits: Any = built.module.eval()(ids, None)
+    torch.testing.assert_close(
+        logits.last_hidden_state, normed @ embeddings.T, rtol=0, atol=1e-3
+    )
+
+    # Weights of the head that training has changed are read again, and none is filled anew.
+    bias = dict(built.module.named_parameters(remove_duplicate=False))
+    for name, weight in bias.items():
+        if name.endswith(("predictions.bias", "lm_head.bias", "vocab_projector.bias")):
+            weight.fill_(0.5)
+    built.save(tmp_path / "saved")
+    again = backbone.build(BuildContext(tuple, tmp_path / "saved", LOGITS))
+    moved: Any = again.module.eval()(ids, None)
+    torch.testing.assert_close(
+        moved.last_hidden_state, logits.last_hidden_state + 0.5, rtol=0, atol=1e-4
+    )
+
+
 def test_random_weights_have_a_random_head(sentences: tuple[str, ...]) -> None:
     context = BuildContext(lambda: sentences, needs=LOGITS)
     built = Bert(init="random", vocab_size=200).build(context)

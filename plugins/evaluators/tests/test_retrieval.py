@@ -220,6 +220,39 @@ def test_pairs_are_merged_by_text(write: Write, table_encoder: Any) -> None:
     assert result.scores[0].task == "qa"
 
 
+def test_pairs_with_a_label_have_irrelevant_documents_and_queries(
+    write: Write, table_encoder: Any
+) -> None:
+    """low: forty of forty and ten; high has no relevant document, and its document is searched."""
+    rows = ["low\tten\t0", "low\tforty\t1", "high\tfifty\t0"]
+    path = str(
+        write("qa.tsv", "\n".join(["sentence1\tsentence2\tlabel", *rows]) + "\n")
+    )
+    encoder = table_encoder(TABLE)
+    result = Retrieval(path=path, label="label", k=(1, 3)).prepare().evaluate(encoder)
+    assert encoder.calls == [["low"], ["ten", "forty", "fifty"]]
+    assert values(result)["mrr@3"] == pytest.approx(100 / 2)
+    protocol = result.scores[0].protocol
+    assert protocol["queries without a relevant document"] == 1
+    assert (protocol["queries"], protocol["documents"]) == (1, 3)
+    irrelevant = str(write("no.tsv", "sentence1\tsentence2\tlabel\nlow\tten\t0\n"))
+    evaluator = Retrieval(path=irrelevant, label="label")
+    with pytest.raises(DataError, match="no label of a pair is above 0"):
+        evaluator.prepare()
+
+
+def test_sparse_vectors_cost_what_is_not_zero(write: Write, table_encoder: Any) -> None:
+    encoder = table_encoder(
+        {"a": [1.0, 0.0, 2.0], "b": [0.0, 1.0, 0.0], "c": [1.0, 1.0, 1.0]}
+    )
+    encoder.output = "sparse"
+    path = str(write("p.tsv", "sentence1\tsentence2\na\tb\na\tc\n"))
+    result = Retrieval(path=path, k=(1,), cost=True).prepare().evaluate(encoder)
+    # Documents b and c have 1 and 3 components; with the query's two, b shares none and c both.
+    assert values(result)["bytes-per-document"] == pytest.approx(8 * (1 + 3) / 2)
+    assert values(result)["operations-per-pair"] == pytest.approx(2 * (0 + 2) / 2)
+
+
 def test_documents_are_encoded_by_the_second_encoder(
     write: Write, table_encoder: Any
 ) -> None:

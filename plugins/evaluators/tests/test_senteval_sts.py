@@ -10,7 +10,6 @@ from scipy import stats
 from sentbed import DataError, RunError
 from sentbed_evaluators.senteval_sts import SentEvalSTS
 from sentbed_evaluators.senteval_sts_files import YEARS
-from sentbed_report.statistics.resampling import value
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -104,7 +103,7 @@ def test_every_score_follows_from_its_items(
         ]
         for score in scores:
             assert score.items is not None
-            assert value(score.items) == pytest.approx(score.value, abs=1e-9)
+            assert score.items.value() == pytest.approx(score.value, abs=1e-9)
             assert len(score.items.x) == score.protocol["pairs"]
 
 

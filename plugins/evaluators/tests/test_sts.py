@@ -12,7 +12,6 @@ from scipy import stats
 from sentbed import DataError
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.sts import STS
-from sentbed_report.statistics.resampling import value
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -50,7 +49,7 @@ def test_every_score_follows_from_its_items(write: Write, encoder: Any) -> None:
     path = write("mine.tsv", "sentence1\tsentence2\tscore\n" + "".join(rows))
     for score in STS(path=str(path)).prepare().evaluate(encoder).scores:
         assert score.items is not None
-        assert value(score.items) == pytest.approx(score.value, abs=1e-9)
+        assert score.items.value() == pytest.approx(score.value, abs=1e-9)
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])

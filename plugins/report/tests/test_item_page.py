@@ -14,7 +14,6 @@ from sentbed import RunError
 from sentbed.protocols import Items
 from sentbed_report.item_page import item_page
 from sentbed_report.item_page.item_page import item_pages
-from sentbed_report.statistics.resampling import value
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.item_differences import (
     TaskItems,
@@ -38,7 +37,7 @@ def test_the_shares_of_items_sum_to_the_score(statistic: str, weighted: bool) ->
     items = Items(
         statistic, gold, None if statistic == "mean" else prediction, groups, weighted
     )
-    assert item_shares(items).sum() == pytest.approx(value(items))
+    assert item_shares(items).sum() == pytest.approx(items.value())
 
 
 def test_the_shares_of_other_statistics_say_which_items_move_it_and_sum_to_0() -> None:

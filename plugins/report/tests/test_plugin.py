@@ -15,7 +15,6 @@ from sentbed import load_recipe, run
 from sentbed.tools import Plugins, Recipe, load_plugins
 from sentbed_report.run_page import scores_section
 from sentbed_report.score_items import attach_items
-from sentbed_report.statistics.resampling import value
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.summary_tables import Summary
 from toy_plugin import RECIPE
@@ -43,7 +42,7 @@ def test_a_run_says_how_sure_its_scores_are(
 
     before, _, after, _ = (attrs.evolve(score, items=None) for score in result.scores)
     kept = attach_items(out, (before, after))
-    assert [value(score.items) for score in kept if score.items] == [
+    assert [score.items.value() for score in kept if score.items] == [
         before.value,
         after.value,
     ]

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_report.score_intervals import score_intervals
-from sentbed_report.statistics.resampling import value
 from toy_run_report import score
 
 
@@ -20,7 +19,7 @@ def items(seed: int, n: int = 200) -> Items:
 
 def with_items(measured: Score, seed: int, n: int = 200) -> Score:
     of_score = items(seed, n)
-    return attrs.evolve(measured, items=of_score, value=value(of_score))
+    return attrs.evolve(measured, items=of_score, value=of_score.value())
 
 
 def test_a_score_has_students_interval_over_its_items_and_its_change_a_paired_t_test() -> (

@@ -16,7 +16,6 @@ from sentbed.protocols import Items, Score
 from sentbed.tools import score_record
 from sentbed_report import score_items as items
 from sentbed_report.report_json import read_record, read_score
-from sentbed_report.statistics import resampling
 
 GOLD = np.arange(4.0)
 PAIRS = Items("spearman", GOLD, np.array([0.1, 0.3, 0.2, 0.9]))
@@ -316,7 +315,7 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
     import my_statistics  # type: ignore[import-not-found]
 
     found = Items(my_statistics.largest, GOLD, np.array([1.0, -1, 1, -1]))
-    assert resampling.value(found) == 200.0
+    assert found.value() == 200.0
     items.keep_items(tmp_path, [score(of=found)])
     (back,) = items.attach_items(tmp_path, without(score()))
     assert back.items is not None
@@ -333,8 +332,8 @@ def test_a_plugins_statistic_is_found_again_where_the_plugin_is_installed(
     "name",
     [
         "os:system",
-        "sentbed_report.statistics.resampling:Items",
-        "sentbed_report.statistics.resampling:no",
+        "sentbed_report.statistics.same_items:Items",
+        "sentbed_report.statistics.same_items:no",
     ],
 )
 def test_a_file_names_no_other_code(name: str, tmp_path: Path) -> None:

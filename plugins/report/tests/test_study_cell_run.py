@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from sentbed import RunError
-from sentbed_report.statistics.resampling import value
 from sentbed_report.study.read_cell_run import read_run
 
 Write = Callable[..., Path]
@@ -24,7 +23,7 @@ def test_a_finished_run_has_scores_with_items_and_its_record(
     assert found.directory == Path("../a")
     (score,) = found.scores
     assert score.items is not None
-    assert value(score.items) == score.value
+    assert score.items.value() == score.value
     assert found.record["name"] == "a"
 
 

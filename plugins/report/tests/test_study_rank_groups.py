@@ -16,7 +16,6 @@ from sentbed_report.statistics.letter_groups import (
     rank_intervals,
 )
 from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
-from sentbed_report.statistics.resampling import value
 from sentbed_report.statistics.significance import Judged
 from sentbed_report.study import rank_groups as module
 from sentbed_report.study.build_summary_tables import summarise
@@ -146,7 +145,7 @@ def test_rank_intervals_are_those_counted_by_hand() -> None:
 
 def score_of(task: str, items: Items) -> Score:
     protocol = {"encoder": {}, "evaluator": {"id": "p", "aggregation": "all"}}
-    return Score(task, "x", value(items), protocol, "en", "e", items)
+    return Score(task, "x", items.value(), protocol, "en", "e", items)
 
 
 def study_of_scores(cells: Sequence[Sequence[tuple[Score, ...]]]) -> StudyData:

@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 from sentbed.protocols import Items, Score
+from sentbed.statistics import ItemComponents
 from sentbed_report.statistics.item_components import (
     ComponentStore,
-    ItemComponents,
     MeanScore,
-    components_of,
 )
-from sentbed_report.statistics.resampling import value
 from sentbed_report.statistics.significance import (
     Judged,
     Scored,
@@ -37,7 +35,7 @@ Column = dict[int, Score]
 def score_of(items: Items | None, number: float = math.nan) -> Score:
     """A score with the value of its items, or a number without items."""
     if items is not None:
-        number = value(items)
+        number = items.value()
     return Score(
         "T",
         "spearman",
@@ -302,13 +300,13 @@ def test_holms_correction_is_that_of_statsmodels(
 def test_the_items_of_each_score_are_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
     used = []
 
-    def counted(items: Items, resamples: int) -> ItemComponents | None:
-        used.append(items)
-        return components_of(items, resamples)
+    components = Items.components
 
-    monkeypatch.setattr(
-        "sentbed_report.statistics.item_components.components_of", counted
-    )
+    def counted(items: Items, draws: int) -> ItemComponents | None:
+        used.append(items)
+        return components(items, draws)
+
+    monkeypatch.setattr(Items, "components", counted)
     rows = np.random.default_rng(0).random((3, 2, 200))
     store, baseline = ComponentStore(500), means_of(rows[0])
     good, like = (

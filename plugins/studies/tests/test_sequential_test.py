@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
-from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
+from sentbed.statistics import EstimatedDifference, Source
 from sentbed_studies.sequential_test import (
     PRIOR_DEGREES,
     PRIOR_DEGREES_OF_PROMPTS,

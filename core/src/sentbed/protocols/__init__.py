@@ -62,7 +62,6 @@ if TYPE_CHECKING:
         DrivesEncoder,
         Evaluation,
         Evaluator,
-        Items,
         PartProgress,
         Preparation,
         Prepared,
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
         Vectors,
         VectorStore,
     )
+    from sentbed.protocols.items import ItemGroup, Items
     from sentbed.protocols.recipe_tables import (
         Lazy,
         RecipeTable,

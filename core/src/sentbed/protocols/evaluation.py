@@ -22,6 +22,7 @@ from sentbed.protocols.components import (
     inner_parts,
 )
 from sentbed.protocols.engine import Head, PlacedEncoder
+from sentbed.protocols.items import Items
 from sentbed.protocols.tokens import RaggedVectors
 from sentbed.protocols.traits import EvaluatorTraits, Output
 
@@ -132,33 +133,6 @@ def score_digits(values: Iterable[float]) -> int:
     """Return decimals to print: two on the papers' scale of 100, three for small ones such as alignment."""
     largest = max(map(abs, filter(math.isfinite, values)), default=100.0)
     return 2 if largest >= 10 else 3
-
-
-@attrs.frozen(eq=False)
-class Items:
-    """Items from which a score was computed, for resampling.
-
-    Encoders scored on the same data by the same protocol have the same items in the same order.
-    """
-
-    statistic: str | Callable[..., float]
-    """Statistic of the items that gives the score: `mean` of `x`; `spearman`, `pearson`, `matthews`, `f1`,
-    `average-precision` or `v-measure` of `x` and `y`; or a function of a module, `f(x)` or `f(x, y)`."""
-    x: NDArray[np.float64]
-    """`(n,)`: for `mean` the value of each item, such as 1 if it is correct; otherwise the gold value."""
-    y: NDArray[np.float64] | None = None
-    """`(n,)`: the prediction, such as the cosine, the class or the cluster; None for `mean`."""
-    groups: NDArray[np.int64] | None = None
-    """`(n,)`, group indices from 0: the score is the mean over groups, such as the subsets of an STS year."""
-    weighted: bool = False
-    """Whether groups are weighted by their number of items."""
-    scale: float = 100.0
-    """Factor from the statistic to the score."""
-    clusters: NDArray[np.int64] | None = None
-    """`(n,)`: identities of what is drawn independently, by `sentbed.helpers.identities`. Items of one
-    identity, such as several pairs from one passage, are drawn together; an item that several tasks have has
-    the same identity in each, so that it counts once in their mean. None if each item is on its own, in this
-    task alone."""
 
 
 @attrs.frozen

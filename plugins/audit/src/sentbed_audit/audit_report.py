@@ -15,7 +15,7 @@ from sentbed_report.formatting import count, first_names
 from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import AnswerLine, Page, page_html
 from sentbed_report.page.sections import Section, Value, table_of
-from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.tables.column import Column
 from sentbed_report.tables.table import Table
 

@@ -8,7 +8,6 @@ from scipy import stats
 from sentbed.protocols import Items, Score
 from sentbed_audit.clean.clean_scores import clean_score, paired_difference
 from sentbed_audit.clean.overlap import SeenItems
-from sentbed_report.statistics.resampling import value
 
 
 def score_of(items: Items) -> Score:
@@ -59,8 +58,10 @@ def test_the_variance_of_the_difference_is_that_of_resamples(
         counts = np.bincount(draw.integers(0, units, units), minlength=units)[clusters]
         drawn = np.repeat(np.arange(number), counts)
         clean = drawn[~seen[drawn]]
-        whole = value(Items(statistic, x[drawn], None if items.y is None else y[drawn]))
-        rest = value(Items(statistic, x[clean], None if items.y is None else y[clean]))
+        whole = Items(
+            statistic, x[drawn], None if items.y is None else y[drawn]
+        ).value()
+        rest = Items(statistic, x[clean], None if items.y is None else y[clean]).value()
         differences.append(rest - whole)
     estimate = paired_difference(items, ~seen, 0.0)
     assert estimate.error == pytest.approx(np.std(differences), rel=0.12)

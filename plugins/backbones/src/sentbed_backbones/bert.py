@@ -33,6 +33,10 @@ class Bert(Transformer):
     """Largest vocabulary of a tokenizer trained on the recipe's texts."""
     lowercase: bool = True
     """Whether a tokenizer trained on the recipe's texts folds case."""
+    masked_head: Literal["files", "new"] = "files"
+    """Where a pooler that reads logits has weights of the masked-language-modelling head that the files of a
+    pretrained model lack, as those of sentence encoders do. `files`: it is an error. `new`: the head begins as
+    a layer norm of the states, whose products with the input embeddings are the logits, and is to be trained."""
 
     def build(self, context: BuildContext) -> BuiltBackbone:
         """Load or initialise the backbone.

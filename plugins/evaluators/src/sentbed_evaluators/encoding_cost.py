@@ -18,12 +18,14 @@ from sentbed.protocols import (
     EvaluatorTraits,
     PlacedEncoder,
     Prepared,
+    RaggedVectors,
     Score,
     TextEncoder,
     TextTask,
     TokenBatch,
 )
 
+from sentbed_evaluators.similarities import ALL_OUTPUTS
 from sentbed_evaluators.text_lines import texts_digest
 
 if TYPE_CHECKING:
@@ -76,7 +78,9 @@ class EncodingCost(Evaluator):
     @property
     def traits(self) -> EvaluatorTraits:
         """Whether the data of `texts` is development data."""
-        return EvaluatorTraits(development=self.texts.traits.development)
+        return EvaluatorTraits(
+            development=self.texts.traits.development, reads=ALL_OUTPUTS
+        )
 
     def files(self) -> Iterable[Path]:
         """Return what `texts` reads."""
@@ -186,7 +190,10 @@ def _by_prompt(
 
 def _encode(parts: Sequence[tuple[TextEncoder, Sequence[str]]]) -> None:
     for encoder, texts in parts:
-        encoder.encode(texts)
+        if encoder.output == "tokens":
+            encoder.encode_tokens(texts)
+        else:
+            encoder.encode(texts)
 
 
 def _computed(
@@ -249,9 +256,15 @@ class _Watched(PlacedEncoder):
         """The prefix of the batch before."""
         self.first: TokenBatch | None = None
         """The first batch."""
+        self.gives_tokens = False
+        """Whether vectors of tokens were asked for."""
 
     def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
         return next(self.encode_batches([batch]))
+
+    def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
+        self.gives_tokens = True
+        return self.placed.encode_tokens(self._count(batch))
 
     def encode_batches(
         self, batches: Iterable[TokenBatch]
@@ -295,4 +308,7 @@ class _Watched(PlacedEncoder):
             attention_mask=mask,
             prefix=batch.prefix[:-1],
         )
-        self.placed.encode(shorter)
+        if self.gives_tokens:
+            self.placed.encode_tokens(shorter)
+        else:
+            self.placed.encode(shorter)

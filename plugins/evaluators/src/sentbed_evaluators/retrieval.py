@@ -27,14 +27,14 @@ from sentbed_evaluators import beir_files
 from sentbed_evaluators.degenerate_scores import equal_vectors
 from sentbed_evaluators.retrieval_collection import Collection, of_pairs
 from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
+from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.similarities import (
     ALL_OUTPUTS,
+    DocumentSize,
     is_cosine,
     most_similar,
-    number_of_vectors,
     search_cost,
     searchable,
-    width_of,
 )
 from sentbed_evaluators.text_lines import Hashes
 from sentbed_evaluators.text_pair_files import TextPairFile
@@ -55,8 +55,9 @@ class Retrieval(Evaluator):
 
     `path` is a folder in BEIR's layout: `corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`,
     `text`) and `qrels/SPLIT.tsv` (header `query-id`, `corpus-id`, `score`). Or it is a file of pairs, `.csv`,
-    `.tsv` or `.jsonl`: each first sentence is a query, and its own second sentence is relevant to it; equal
-    texts are merged, so that a query may have several relevant documents.
+    `.tsv` or `.jsonl`: each first sentence is a query, and its own second sentence is relevant to it, or with
+    `label` where the label is above 0; equal texts are merged, so that a query may have several relevant
+    documents.
 
     Measures are trec_eval's, averaged over queries: nDCG with linear gain grade / log2(rank + 1); recall, MRR
     and MAP count a grade above 0 as relevant. Queries without a relevant document are left out and counted;
@@ -91,6 +92,9 @@ class Retrieval(Evaluator):
     """For a folder: whether a document is its title, a space and its text, as in BEIR, or its text alone."""
     columns: tuple[str, str] = ("sentence1", "sentence2")
     """For a file of pairs, query and document: names, or positions with `header = false`."""
+    label: str | None = None
+    """For a file of pairs, the column of a number that is above 0 where the second text is relevant to the first;
+    the document of another pair is only searched. Default: all are relevant."""
     header: bool = True
     """Whether the first line of a file of pairs names the columns."""
     separator: str | None = None
@@ -101,7 +105,8 @@ class Retrieval(Evaluator):
     """Name in scores and report; default: the name of the folder, or of the file without suffix."""
     cost: bool = False
     """Whether to report what exact search takes, too: `bytes-per-document`, and `operations-per-pair` of a query
-    and a document. A study plots other scores against them."""
+    and a document. Of sparse vectors, only components that are not 0 count, each with its number (8 bytes), and
+    those that a pair has both. A study plots other scores against them."""
 
     @property
     def traits(self) -> EvaluatorTraits:
@@ -171,7 +176,8 @@ class Retrieval(Evaluator):
         """
         similarity = vectors.similarity
         queries = searchable(vectors, "queries", similarity)
-        places, stored = self._search(collection, queries, vectors)
+        stored = DocumentSize(vectors.output)
+        places = self._search(collection, queries, vectors, stored)
         ranking = Ranking.of(places, collection.relevant, max(self.k))
         degenerate = ""
         if is_cosine(similarity) and not isinstance(queries, RaggedVectors):
@@ -181,12 +187,7 @@ class Retrieval(Evaluator):
             for score in self._scores(collection, ranking)
         ]
         if self.cost:
-            of_query = number_of_vectors(queries) / len(collection.queries)
-            of_document = stored / len(collection.documents)
-            width = width_of(queries)
-            for metric, value in search_cost(
-                similarity, width, of_query, of_document
-            ).items():
+            for metric, value in search_cost(similarity, queries, stored).items():
                 protocol = {**self._protocol(collection), "unit": metric}
                 scores.append(
                     Score(
@@ -206,10 +207,13 @@ class Retrieval(Evaluator):
         return self.task or (path.name if path.is_dir() else path.stem)
 
     @property
-    def _file(self) -> TextPairFile:
-        return TextPairFile(
-            self.path, self.columns, self.header, self.separator, self.encoding
-        )
+    def _file(self) -> TextPairFile | PairFile:
+        if self.label is None:
+            return TextPairFile(
+                self.path, self.columns, self.header, self.separator, self.encoding
+            )
+        columns = (*self.columns, self.label)
+        return PairFile(self.path, columns, self.header, self.separator, self.encoding)
 
     def _read(self) -> Collection:
         for problem in self.check():
@@ -218,34 +222,42 @@ class Retrieval(Evaluator):
         if path.is_dir():
             return beir_files.read_beir(path, self.split or "test", title=self.title)
         hashes: Hashes = {}
-        queries, documents = self._file.read(hashes)
-        about = {
+        file = self._file
+        about: dict[str, Any] = {
             "split": self.split or "whole file",
             "columns": list(self.columns),
             "text": "as in the file",
-            "data": hashes[path],
         }
+        if isinstance(file, PairFile):
+            pairs = file.read(hashes)
+            about |= {"label": self.label, "data": hashes[path]}
+            is_relevant = [label > 0 for label in pairs.scores]
+            return of_pairs(pairs.first, pairs.second, about, is_relevant)
+        queries, documents = file.read(hashes)
+        about["data"] = hashes[path]
         return of_pairs(queries, documents, about)
 
     def _search(
-        self, collection: Collection, queries: Encoded, vectors: Vectors
-    ) -> tuple[NDArray[np.int64], int]:
-        """Return the documents `(queries, max(k))` at each rank, and the number of vectors of all documents.
+        self,
+        collection: Collection,
+        queries: Encoded,
+        vectors: Vectors,
+        stored: DocumentSize,
+    ) -> NDArray[np.int64]:
+        """Return the documents `(queries, max(k))` at each rank, and count them in `stored`.
 
         The place is -1 where no document is left.
         """
         import numpy as np
 
         similarity = vectors.similarity
-        stored = 0
 
         def chunks() -> Iterator[Encoded]:
-            nonlocal stored
             done = 0
             for name in vectors.lists:
                 if name != "queries":
                     block = searchable(vectors, name, similarity)
-                    stored += number_of_vectors(block)
+                    stored.add(block)
                     yield block
                     done += len(vectors.lists[name])
                     vectors.progress("search", done, len(collection.documents))
@@ -259,7 +271,7 @@ class Retrieval(Evaluator):
         ranked: NDArray[np.int64] = np.take_along_axis(
             np.where(excluded, -1, places), order, axis=1
         )
-        return ranked[:, : max(self.k)], stored
+        return ranked[:, : max(self.k)]
 
     def _protocol(self, collection: Collection) -> dict[str, Any]:
         """Return what the protocols of all scores have."""

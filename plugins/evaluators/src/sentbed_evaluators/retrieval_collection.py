@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
+from sentbed import DataError
 
 
 @attrs.frozen(eq=False)
@@ -26,19 +27,35 @@ class Collection:
 
 
 def of_pairs(
-    first: Sequence[str], second: Sequence[str], about: Mapping[str, Any]
+    first: Sequence[str],
+    second: Sequence[str],
+    about: Mapping[str, Any],
+    is_relevant: Sequence[bool] | None = None,
 ) -> Collection:
-    """Make each first sentence a query for its own second sentence.
+    """Make each first sentence a query for its own second sentence, where that is relevant: by default always.
 
     Equal texts are merged: a query in several pairs has several relevant documents, and a document may be
-    relevant to several queries. `about` describes the pairs in the protocol.
+    relevant to several queries. A query without a relevant document is left out, and said in the protocol.
+    `about` describes the pairs there. Raises `DataError` if no pair is relevant.
     """
     queries: dict[str, dict[int, int]] = {}
     documents: dict[str, int] = {}
-    for query, document in zip(first, second, strict=True):
-        queries.setdefault(query, {})[
-            documents.setdefault(document, len(documents))
-        ] = 1
+    if is_relevant is None:
+        is_relevant = [True] * len(first)
+    for query, document, relevant in zip(first, second, is_relevant, strict=True):
+        place = documents.setdefault(document, len(documents))
+        judged = queries.setdefault(query, {})
+        if relevant:
+            judged[place] = 1
+    without = [query for query, relevant in queries.items() if not relevant]
+    for query in without:
+        del queries[query]
+    if not queries:
+        raise DataError(
+            "no label of a pair is above 0, so that no document is relevant; check `label`"
+        )
+    if without:
+        about = {**about, "queries without a relevant document": len(without)}
     protocol = {
         "id": "pair-retrieval",
         "pairs": len(first),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+import attrs
 from sentbed import RunError
 from sentbed.protocols import Output, RaggedVectors, Similarity, Vectors
 from sentbed_common import in_blocks, nearest, unit_rows
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 ALL_OUTPUTS: frozenset[Output] = frozenset({"vector", "tokens", "sparse"})
 """What an evaluator reads that compares texts by their similarity alone."""
+
+
+SPARSE_BYTES = 8
+"""Bytes of a component of a sparse vector: its number in int32, and its value in fp32."""
 
 
 def is_cosine(similarity: Similarity | None) -> bool:
@@ -131,10 +136,40 @@ def width_of(texts: Encoded) -> int:
     return texts.width if isinstance(texts, RaggedVectors) else int(texts.shape[1])
 
 
+@attrs.define(eq=False)
+class DocumentSize:
+    """How much there is of the documents that a search went through."""
+
+    output: Output
+    documents: int = 0
+    vectors: int = 0
+    """Vectors of all documents: of token vectors, those of all tokens."""
+    active: NDArray[np.int64] | None = None
+    """Of sparse vectors, the number of documents in which each component is not 0, `(width,)`."""
+
+    def add(self, block: Encoded) -> None:
+        """Count a block of documents."""
+        self.documents += len(block)
+        self.vectors += number_of_vectors(block)
+        if self.output == "sparse" and not isinstance(block, RaggedVectors):
+            active = (block != 0).sum(axis=0)
+            self.active = active if self.active is None else self.active + active
+
+
 def search_cost(
-    similarity: Similarity | None, width: int, of_query: float, of_document: float
+    similarity: Similarity | None, queries: Encoded, stored: DocumentSize
 ) -> dict[str, float]:
-    """Return the bytes of a document and the operations of a pair, given the mean number of their vectors."""
+    """Return the mean bytes of a document and the mean operations of a pair."""
+    if stored.active is not None and not isinstance(queries, RaggedVectors):
+        of_documents = stored.active / stored.documents
+        of_queries = (queries != 0).mean(axis=0)
+        return {
+            "bytes-per-document": SPARSE_BYTES * float(of_documents.sum()),
+            "operations-per-pair": 2 * float(of_queries @ of_documents),
+        }
+    width = width_of(queries)
+    of_query = number_of_vectors(queries) / len(queries)
+    of_document = stored.vectors / stored.documents
     if similarity is None:
         size, operations = 4 * width * of_document, 2 * width * of_query * of_document
     else:

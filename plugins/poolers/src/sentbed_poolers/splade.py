@@ -19,7 +19,9 @@ class Splade(Pooler):
     """
 
     name = "splade"
-    traits = PoolerTraits(cites=("formal2021splade",), needs=frozenset({"logits"}))
+    traits = PoolerTraits(
+        cites=("formal2021splade",), needs=frozenset({"logits"}), output="sparse"
+    )
 
     def build(self, width: int) -> Module:
         """Return `module(TokenStates) -> (batch, width)`, where `width` is the size of the vocabulary."""

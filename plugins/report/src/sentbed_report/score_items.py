@@ -7,12 +7,14 @@ again by encoder, evaluator, task, metric and protocol.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import io
 import json
 import math
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 from sentbed_report.report_json import printable_data, read_score
-from sentbed_report.statistics.weighted_statistics import function_named, name_of
 
 DIRECTORY = "items"
 """Directory of the items of a run's scores."""
@@ -58,7 +59,7 @@ def keep_items(run: Path, scores: Iterable[Score]) -> None:
         if score.items is None:
             continue
         entry = {"score": _key(score), **attrs.asdict(score.items, recurse=False)}
-        entry["statistic"] = name_of(score.items)
+        entry["statistic"] = score.items.statistic_name
         for field in ARRAYS:
             array = entry[field]
             if array is not None:
@@ -194,9 +195,35 @@ def _items_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Items]:
     items = {}
     for entry in index:
         key = json.dumps(_key(read_score(entry.pop("score"))))
-        entry["statistic"] = function_named(entry["statistic"], modules)
+        entry["statistic"] = _statistic_named(entry["statistic"], modules)
         for field in ARRAYS:
             # Items of earlier versions have no clusters.
             entry[field] = arrays.get(entry.get(field))
         items[key] = Items(**entry)
     return items
+
+
+def _statistic_named(name: str, modules: Iterable[str]) -> str | Callable[..., float]:
+    """Return a statistic by name; a function only of a package in `modules`, those of loaded plugins.
+
+    Raises:
+        RunError: if it is of no such package, or is not there.
+    """
+    module, _, function = name.partition(":")
+    if not function:
+        return name
+    packages = {plugin.partition(".")[0] for plugin in modules}
+    if module.partition(".")[0] not in packages:
+        raise RunError(
+            f"the statistic `{name}` is of no plugin that is installed and loaded; install the plugin that "
+            "gave the score"
+        )
+    try:
+        statistic: Callable[..., float] = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise RunError(
+            f"there is no statistic `{name}`: {error}; score again"
+        ) from error
+    if not inspect.isfunction(statistic):
+        raise RunError(f"the statistic `{name}` is no function; score again")
+    return statistic

@@ -14,7 +14,6 @@ from sentbed_report.page.markdown import page_markdown
 from sentbed_report.page.report_page import page_html
 from sentbed_report.run_page.run_page import run_page
 from sentbed_report.run_page.scores_section import run_summaries
-from sentbed_report.statistics.resampling import value
 from sentbed_report.study.summary_tables import Summary
 from toy_run_report import EMPTY, full, score
 
@@ -120,7 +119,7 @@ def test_intervals_of_scores_and_of_their_changes_stand_in_a_section_of_their_ow
     scores = list(data.scores)
     for place, of_score in ((0, right[0]), (2, right[1])):
         items = Items("mean", of_score)
-        scores[place] = attrs.evolve(scores[place], value=value(items), items=items)
+        scores[place] = attrs.evolve(scores[place], value=items.value(), items=items)
     page = run_page(attrs.evolve(data, scores=tuple(scores)))
     markdown = page_markdown(page)
     section = markdown.partition("## Intervals")[2].partition("\n## ")[0]

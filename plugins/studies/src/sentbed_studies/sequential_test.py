@@ -34,7 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
-from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
+from sentbed.statistics import EstimatedDifference, Source
 from sentbed_report.study.decisions import Claim, Promise
 
 if TYPE_CHECKING:

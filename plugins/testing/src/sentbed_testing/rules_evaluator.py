@@ -296,12 +296,10 @@ def _numbers(evaluation: Evaluation) -> dict[tuple[str, ...], float]:
 
 def items(subject: Subject) -> Findings:
     """A score that says what it was computed from follows from it; texts of items are as many, and encoded."""
-    from sentbed_report.statistics.resampling import value
-
     for score in _first(subject)[0].scores:
         if score.items is None:
             continue
-        again = value(score.items)
+        again = score.items.value()
         if not abs(again - score.value) <= ROUNDING:
             yield (
                 f"the score {score.task}/{score.metric} is {score.value!r}, and its items give {again!r}",

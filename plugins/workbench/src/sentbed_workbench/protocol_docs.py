@@ -1,4 +1,4 @@
-"""Documentation of what plugins implement and call: `sentbed.protocols` and `sentbed.helpers`."""
+"""Documentation of what plugins implement and call: `sentbed.protocols`, `.helpers` and `.statistics`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from difflib import get_close_matches
 from typing import Any
 
 import attrs
-from sentbed import helpers, protocols
+from sentbed import helpers, protocols, statistics
 from sentbed.errors import DataError
 from sentbed_common import field_docs
 
-MODULES = {"protocols": protocols, "helpers": helpers}
+MODULES = {"protocols": protocols, "helpers": helpers, "statistics": statistics}
 """The modules whose names are shown."""
 
 
@@ -52,7 +52,7 @@ def describe_protocol(name: str) -> str:
         close = get_close_matches(name, offered, n=1)
         suggestion = f"did you mean `{close[0]}`? " if close else ""
         raise DataError(
-            f"neither `sentbed.protocols` nor `sentbed.helpers` has `{name}`; {suggestion}"
+            f"none of `sentbed.protocols`, `sentbed.helpers` and `sentbed.statistics` has `{name}`; {suggestion}"
             "`sentbed show protocol` lists what they have"
         )
     lines: list[str] = []

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 from sentbed.protocols import Items, Score
-from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
-from sentbed_report.statistics.influence_values import influences
-from sentbed_report.statistics.resampling import CONFIDENCE, value
+from sentbed.statistics import EstimatedDifference, Source
+from sentbed_report.statistics.levels import CONFIDENCE
 
 from sentbed_audit.clean.overlap import SeenItems
 
@@ -44,8 +43,8 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
     if items is None or seen.clean.sum() < FEWEST_ITEMS:
         return CleanScore(score, seen, None, None, None)
     kept = _select(items, seen.clean)
-    of_clean = value(kept)
-    difference = of_clean - value(items)
+    of_clean = kept.value()
+    difference = of_clean - items.value()
     clean = attrs.evolve(score, value=of_clean, items=kept)
     if callable(items.statistic):
         return CleanScore(score, seen, clean, difference, None)
@@ -79,8 +78,8 @@ def paired_difference(
     """
     import numpy as np
 
-    of_items = -influences(items)
-    of_items[kept] += influences(_select(items, kept))
+    of_items = -items.influences()
+    of_items[kept] += _select(items, kept).influences()
     if items.clusters is not None:
         _, cluster = np.unique(items.clusters, return_inverse=True)
         of_items = np.bincount(cluster, of_items).astype(np.float64)

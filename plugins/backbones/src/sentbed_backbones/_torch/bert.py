@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 import transformers
 from sentbed import ModelError
 from sentbed.protocols import BuildContext, Module
@@ -103,13 +104,35 @@ class BertFamily(Family):
         """Return the size of the vocabulary for logits, else the width of a layer."""
         return int(config.vocab_size) if self.gives_logits else super().width(config)
 
+    def fill_new_head(self, model: Any, missing: list[str]) -> list[str]:
+        """Fill the head's weights that files lack: its dense layer is the identity, its norm without effect."""
+        if not self.gives_logits or self.parameters.masked_head == "files":
+            return missing
+        parameters = dict(model.named_parameters(remove_duplicate=False))
+        unfilled = []
+        for name in missing:
+            weight = parameters.get(name)
+            is_square = weight is not None and weight.shape in (
+                weight.shape[:1],
+                weight.shape[:1] * 2,
+            )
+            if weight is None or not name.startswith(HEADS) or not is_square:
+                unfilled.append(name)
+            elif name.endswith("bias"):
+                torch.nn.init.zeros_(weight)
+            elif weight.ndim == 1:
+                torch.nn.init.ones_(weight)
+            else:
+                torch.nn.init.eye_(weight)
+        return unfilled
+
     def advice(self, missing: Sequence[str]) -> str:
         """Return what to do about missing weights, which may be those of the head."""
         of_head = [name for name in missing if name.startswith(HEADS)]
         if self.gives_logits and of_head:
             return (
                 "they have no masked-language-modelling head, which the pooler reads; name a model that was "
-                "saved with it, such as `bert-base-uncased`"
+                'saved with it, such as `bert-base-uncased`, or set `masked_head = "new"` and train it'
             )
         return super().advice(missing)
 

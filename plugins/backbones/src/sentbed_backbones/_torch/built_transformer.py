@@ -139,6 +139,10 @@ class Family:
         """Whether a weight of the files that the model lacks is left out on purpose."""
         return False
 
+    def fill_new_head(self, model: Any, missing: list[str]) -> list[str]:
+        """Fill the weights of a head that files may lack, and return the names of those that stay missing."""
+        return missing
+
     def advice(self, missing: Sequence[str]) -> str:
         """Return advice for the user about weights missing from the files."""
         return "fetch the model again"

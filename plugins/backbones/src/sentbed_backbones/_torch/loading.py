@@ -310,6 +310,7 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
     embeddings = name_of_embeddings(model)
     if embeddings in missing and _read_tied_embeddings(model, directory):
         missing.remove(embeddings)
+    missing = family.fill_new_head(model, missing)
 
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
     unused = sorted(

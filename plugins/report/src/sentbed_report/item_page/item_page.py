@@ -24,8 +24,7 @@ from sentbed_report.unique_names import unique_name
 
 if TYPE_CHECKING:
     from jinja2 import Template
-
-    from sentbed_report.statistics.weighted_statistics import Floats
+    from sentbed.statistics.named_statistics import Floats
 
 DIRECTORY = "pages"
 """Directory of the pages of items, in that of the study."""

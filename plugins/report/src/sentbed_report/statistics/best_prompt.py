@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 from sentbed.errors import RunError
+from sentbed.statistics import ItemComponents
 
 from sentbed_report.statistics.item_components import (
     ComponentStore,
-    ItemComponents,
     PromptScores,
 )
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+from sentbed.statistics import EstimatedDifference
 
-from sentbed_report.statistics.estimated_difference import EstimatedDifference
 from sentbed_report.statistics.significance import Key, holm
 
 CONFIDENCE = 0.9

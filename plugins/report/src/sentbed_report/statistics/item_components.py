@@ -1,32 +1,21 @@
-"""The part of a score that is due to the choice of its items, as a vector: `ItemComponents`.
-
-Each independent item, or cluster of items, has a component, and the sum of their squares is the variance of
-the score over items. Scores on the same items have components in the same order, so that the components of a
-difference or a mean of such scores are the difference or the mean of theirs. In the mean of several tasks an
-item that several of them have is one item: its components are added before they are squared.
-"""
+"""Scores of a table, and the components of each over its items (`sentbed.statistics.ItemComponents`)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 from sentbed.errors import RunError
-from sentbed.protocols import Items, Score
+from sentbed.protocols import Score
+from sentbed.statistics import ItemComponents
 
 from sentbed_report.degenerate_scores import degenerate_of
-from sentbed_report.statistics.influence_values import influences
-from sentbed_report.statistics.resampling import require_same, require_usable, resample
-from sentbed_report.statistics.weighted_statistics import members_of
+from sentbed_report.statistics.same_items import require_same
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sentbed_report.statistics.weighted_statistics import Floats
+    from sentbed.statistics.named_statistics import Floats
 
 
 @attrs.frozen
@@ -99,61 +88,6 @@ def require_same_items(scores: Sequence[AnyScore]) -> None:
                 require_same(part.items, other.items)
 
 
-@attrs.frozen
-class Block:
-    """Components of one task."""
-
-    size: int
-    degrees: float
-    """Degrees of freedom of the sum of their squares."""
-
-
-@attrs.frozen(eq=False)
-class ItemComponents:
-    """Components of one score, or of the mean of a run's scores."""
-
-    values: Floats
-    """`(components,)`, in the unit of the score, task after task."""
-    blocks: tuple[Block, ...]
-    """One a task, in the order of `values`."""
-    names: NDArray[np.int64] | None
-    """Identities of items or clusters, of one task; None if they have none, or there are several tasks."""
-    shared: NDArray[np.int64] | None = None
-    """Number of the item that each component belongs to, where tasks share items."""
-
-    def variance(self, values: Floats) -> float:
-        """Return the variance of a score with these components, which are on the same items."""
-        import numpy as np
-
-        if self.shared is not None:
-            values = np.bincount(self.shared, values).astype(float)
-        return float(values @ values)
-
-    def degrees(self, values: Floats) -> float:
-        """Return the degrees of freedom of `variance(values)`; infinite if it is 0.
-
-        Of tasks that share no items they are Satterthwaite's; otherwise the least of any task, as one sum
-        over all items knows no less than one over those of a task.
-        """
-        parts = []
-        start = 0
-        for block in self.blocks:
-            part = values[start : start + block.size]
-            start += block.size
-            if part.any():
-                parts.append((float(part @ part), block.degrees))
-        if self.shared is not None:
-            return min((degrees for _, degrees in parts), default=math.inf)
-        return satterthwaite(parts)
-
-
-def satterthwaite(parts: Sequence[tuple[float, float]]) -> float:
-    """Return Satterthwaite's degrees of freedom of a sum of variances, each with its own degrees."""
-    total = sum(variance for variance, _ in parts)
-    below = sum(variance**2 / degrees for variance, degrees in parts)
-    return total**2 / below if below > 0 else math.inf
-
-
 class ComponentStore:
     """Components of the scores of a table, each computed once.
 
@@ -208,56 +142,7 @@ class ComponentStore:
             present = [each for each in components if each is not None]
             return _mean(present) if len(present) == len(parts) else None
         items = parts[0].items
-        return None if items is None else components_of(items, self._resamples)
-
-
-def components_of(items: Items, resamples: int) -> ItemComponents | None:
-    """Return the components of a score; None if every group has one item.
-
-    Raises:
-        RunError: if the items cannot be used.
-    """
-    import numpy as np
-
-    require_usable(items)
-    sizes = [_independent(items, members) for members in members_of(items)]
-    repeated = [size for size in sizes if size > 1]
-    if not repeated:
-        return None
-    names = items.clusters
-    if callable(items.statistic):
-        draws = resample(items, resamples)
-        values = (draws - draws.mean()) / math.sqrt(len(draws) - 1)
-        names = None
-    else:
-        values = influences(items)
-        if names is not None:
-            names, cluster_of_item = np.unique(names, return_inverse=True)
-            values = np.bincount(cluster_of_item, values)
-    # The variance of each group's part, if those of single items are alike; of one item it is not known.
-    variances = [1 / size for size in repeated]
-    if items.weighted:
-        variances = [*repeated]
-    degrees = satterthwaite(
-        [(part, size - 1) for part, size in zip(variances, repeated, strict=True)]
-    )
-    # The squares of n influence values, and resamples of n items, give (n - 1) / n of the variance.
-    seen = sum(
-        part * (size - 1) / size for part, size in zip(variances, repeated, strict=True)
-    )
-    values = values * math.sqrt(sum(variances) / seen)
-    return ItemComponents(values, (Block(len(values), degrees),), names)
-
-
-def _independent(items: Items, members: NDArray[np.int64]) -> int:
-    """Return the number of independent items of a group: its clusters, or its items."""
-    import numpy as np
-
-    return (
-        len(members)
-        if items.clusters is None
-        else len(np.unique(items.clusters[members]))
-    )
+        return None if items is None else items.components(self._resamples)
 
 
 def _mean(parts: Sequence[ItemComponents]) -> ItemComponents:

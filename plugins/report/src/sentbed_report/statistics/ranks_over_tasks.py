@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.levels import SIGNIFICANT
 
 
 @attrs.frozen

@@ -10,7 +10,7 @@ import attrs
 from sentbed.errors import RunError
 
 from sentbed_report.statistics.item_components import ComponentStore, parts_of
-from sentbed_report.statistics.resampling import CONFIDENCE
+from sentbed_report.statistics.levels import CONFIDENCE
 from sentbed_report.statistics.significance import (
     Judged,
     Scored,
@@ -18,7 +18,6 @@ from sentbed_report.statistics.significance import (
     weighted_sum,
     with_test,
 )
-from sentbed_report.statistics.weighted_statistics import range_of
 
 
 def judged_mean(
@@ -52,7 +51,7 @@ def _range(scores: Scored) -> tuple[float, float]:
     for part in chain.from_iterable(map(parts_of, scores.values())):
         low, high = -math.inf, math.inf
         if part.items is not None:
-            low, high = range_of(part.items)
+            low, high = part.items.range()
         lows.append(low)
         highs.append(high)
     return fmean(lows), fmean(highs)

@@ -7,7 +7,7 @@ that knows only one of them finds too much. So:
 - for each seed s, d(s) is the score of the cell less that of the baseline under the same seed; the estimate
   is the mean of d(s) over the S seeds;
 - V_items is the variance of that mean over the items, by the influence of each item on it
-  (`influence_values.py`), which is the mean over the seeds, since all of them were scored on the same items:
+  (`Items.influences`), which is the mean over the seeds, since all of them were scored on the same items:
   what makes an item easy for everything cancels, and what remains is how the difference depends on the items
   chosen. Items of one cluster, such as pairs from one passage, count together;
 - V_seeds is the sample variance of d(s), over the same items: how it depends on the seed;
@@ -53,21 +53,20 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 import attrs
 from sentbed.errors import RunError
 from sentbed.protocols import Score
+from sentbed.statistics import EstimatedDifference, ItemComponents, Source
 
-from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
 from sentbed_report.statistics.item_components import (
     AnyScore,
     ComponentStore,
-    ItemComponents,
     MeanScore,
     PromptScores,
     is_degenerate,
     parts_of,
 )
-from sentbed_report.statistics.resampling import CONFIDENCE, SIGNIFICANT
+from sentbed_report.statistics.levels import CONFIDENCE, SIGNIFICANT
 
 if TYPE_CHECKING:
-    from sentbed_report.statistics.weighted_statistics import Floats
+    from sentbed.statistics.named_statistics import Floats
 
 Basis: TypeAlias = Literal[
     "items and seeds",

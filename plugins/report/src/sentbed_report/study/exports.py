@@ -15,7 +15,7 @@ from sentbed.tools import plain
 
 from sentbed_report.formatting import expected_verdict
 from sentbed_report.statistics.item_components import degenerate_reason
-from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.found_demonstrations import FoundRow, found_demonstrations

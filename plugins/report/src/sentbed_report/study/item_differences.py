@@ -3,7 +3,7 @@
 The shares of all items sum to the difference. That of an item in one score is, for a mean, its value over the
 number of items; for a correlation, the product of the two standard scores (of ranks, for Spearman's) over the
 number of items, which sum to it. Of other statistics, which are no sums over items, it is the item's
-influence (`influence_values.py`): the shares then say which items move the score, and sum to 0.
+influence (`Items.influences`): the shares then say which items move the score, and sum to 0.
 """
 
 from __future__ import annotations
@@ -16,21 +16,14 @@ from sentbed.errors import RunError, suggest
 from sentbed.protocols import START, Items, Score
 
 from sentbed_report.comparability import evaluation_protocol
-from sentbed_report.statistics.influence_values import influences
-from sentbed_report.statistics.resampling import require_same, require_usable
-from sentbed_report.statistics.weighted_statistics import (
-    columns_of,
-    group_weights,
-    members_of,
-)
+from sentbed_report.statistics.same_items import require_same
 from sentbed_report.study.study_data import CellInfo, CellRun, StudyData
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas
     from numpy.typing import NDArray
-
-    from sentbed_report.statistics.weighted_statistics import Floats
+    from sentbed.statistics.named_statistics import Floats
 
 _RunScore: TypeAlias = tuple[CellRun, Score]
 """A run and its score of a task."""
@@ -229,7 +222,7 @@ def _has_same_items(items: Items, first: Items | None) -> bool:
         return False
     try:
         require_same(first, items)
-        require_usable(items)
+        items.require_usable()
     except RunError:
         return False
     return True
@@ -242,17 +235,14 @@ def item_shares(items: Items) -> Floats:
     if callable(items.statistic):
         return np.zeros(len(items.x))
     if items.statistic not in SUMS:
-        return influences(items)
+        return items.influences()
     shares = np.zeros(len(items.x))
-    weights = group_weights(items)
-    for members, weight in zip(members_of(items), weights, strict=True):
-        x, y = columns_of(items, members)
-        parts = (
-            x
-            if y is None
-            else _standard(x, items.statistic) * _standard(y, items.statistic)
-        )
-        shares[members] = items.scale * (weight / sum(weights)) * parts / len(members)
+    for group in items.by_group():
+        parts = group.columns[0]
+        if items.statistic != "mean":
+            x, y = group.columns
+            parts = _standard(x, items.statistic) * _standard(y, items.statistic)
+        shares[group.members] = items.scale * group.share * parts / len(parts)
     return shares
 
 

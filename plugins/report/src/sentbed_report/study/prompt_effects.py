@@ -9,7 +9,7 @@ import attrs
 
 from sentbed_report.statistics.best_prompt import BestPrompt, best_prompt
 from sentbed_report.statistics.item_components import ComponentStore, PromptScores
-from sentbed_report.statistics.resampling import CONFIDENCE
+from sentbed_report.statistics.levels import CONFIDENCE
 from sentbed_report.statistics.significance import (
     Judged,
     Scored,

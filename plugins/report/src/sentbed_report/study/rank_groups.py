@@ -29,8 +29,8 @@ from sentbed_report.statistics.letter_groups import (
     rank_intervals,
     significantly_better,
 )
+from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.ranks_over_tasks import friedman, nemenyi_groups
-from sentbed_report.statistics.resampling import SIGNIFICANT
 from sentbed_report.statistics.significance import (
     Basis,
     TableScores,

@@ -15,7 +15,7 @@ from sentbed.protocols import START, Score
 from sentbed_report.degenerate_scores import degenerate_of
 from sentbed_report.formatting import count, number
 from sentbed_report.statistics.item_components import ComponentStore
-from sentbed_report.statistics.resampling import CONFIDENCE
+from sentbed_report.statistics.levels import CONFIDENCE
 from sentbed_report.statistics.score_interval import judged_mean
 from sentbed_report.study.build_summary_tables import summarise
 from sentbed_report.study.deciding_score import (

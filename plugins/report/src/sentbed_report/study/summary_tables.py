@@ -11,7 +11,7 @@ from sentbed.protocols import Score
 
 from sentbed_report.formatting import count
 from sentbed_report.statistics.item_components import MeanScore, PromptScores
-from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.significance import Scored, TableScores, common_basis
 from sentbed_report.study.axis_columns import axis_column
 from sentbed_report.study.rank_groups import RankGroups, rank_groups

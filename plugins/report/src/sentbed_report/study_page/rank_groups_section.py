@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sentbed_report.figures.study_figures import KINDS, plots_of
 from sentbed_report.formatting import number, related_probability
 from sentbed_report.page.sections import Section, table_of
-from sentbed_report.statistics.resampling import SIGNIFICANT
+from sentbed_report.statistics.levels import SIGNIFICANT
 from sentbed_report.statistics.significance import common_basis
 from sentbed_report.study.decisions import Decisions
 from sentbed_report.study.rank_groups import RankGroups, TaskRanks

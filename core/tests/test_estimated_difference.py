@@ -4,7 +4,7 @@ import math
 
 import pytest
 from scipy import stats
-from sentbed_report.statistics.estimated_difference import EstimatedDifference, Source
+from sentbed.statistics import EstimatedDifference, Source
 
 
 def test_one_source_is_students_t() -> None:

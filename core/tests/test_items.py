@@ -9,25 +9,7 @@ import pytest
 from scipy import stats
 from sentbed import RunError
 from sentbed.protocols import Items
-from sentbed_report.statistics import resampling as resampling
-from sentbed_report.statistics.influence_values import influences
-from sentbed_report.statistics.resampling import (
-    require_same,
-    require_usable,
-    resample,
-    value,
-)
-from sentbed_report.statistics.weighted_statistics import members_of
-
-STATISTICS = [
-    "mean",
-    "spearman",
-    "pearson",
-    "matthews",
-    "f1",
-    "average-precision",
-    "v-measure",
-]
+from sentbed.statistics import STATISTICS, average_precision
 
 
 def hit_rate(x: np.ndarray, y: np.ndarray) -> float:
@@ -125,7 +107,7 @@ def test_values_equal_those_computed_by_hand(
     statistic: Any, x: list[float], y: list[float] | None, expected: float
 ) -> None:
     predicted = None if y is None else np.array(y, float)
-    assert value(Items(statistic, np.array(x, float), predicted)) == pytest.approx(
+    assert Items(statistic, np.array(x, float), predicted).value() == pytest.approx(
         expected
     )
 
@@ -139,7 +121,7 @@ def test_groups_are_scored_apart_and_averaged(weighted: bool) -> None:
         reference("spearman", found.x[groups == g], found.y[groups == g])
         for g in range(3)
     ]
-    assert value(found) == pytest.approx(
+    assert found.value() == pytest.approx(
         np.average(parts, weights=[10, 20, 30] if weighted else None)
     )
 
@@ -149,7 +131,7 @@ def test_values_equal_those_of_the_library(statistic: Any) -> None:
     for n in (3, 12, 60):
         scored = items(statistic, n)
         columns = [column for column in (scored.x, scored.y) if column is not None]
-        assert value(scored) == pytest.approx(reference(statistic, *columns))
+        assert scored.value() == pytest.approx(reference(statistic, *columns))
 
 
 # --- resamples ---------------------------------------------------------------------------------------------
@@ -159,17 +141,17 @@ def test_every_draw_is_the_value_of_the_items_drawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn: list[np.ndarray] = []
-    draw = resampling._draw
+    draw = Items._draw_counts
 
     def listen(*arguments: Any) -> np.ndarray:
         drawn.append(draw(*arguments))
         return drawn[-1]
 
-    monkeypatch.setattr(resampling, "_draw", listen)
-    monkeypatch.setattr(resampling, "_BLOCK", 600)
+    monkeypatch.setattr(Items, "_draw_counts", listen)
+    monkeypatch.setattr("sentbed.protocols.items._COUNTS_AT_ONCE", 600)
     drawn_from = items(hit_rate, n=12)
     assert drawn_from.y is not None
-    result = resample(drawn_from, 120)
+    result = drawn_from.resample(120)
     assert len(drawn) > 1
     counts = np.concatenate(drawn, axis=1).astype(int)
     assert counts.shape == (12, 120)
@@ -184,8 +166,8 @@ def test_every_draw_is_the_value_of_the_items_drawn(
 def test_draws_of_groups_keep_each_groups_size(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = np.array([1, 0, 1, 0, 0])
     rng = np.random.default_rng(0)
-    members = members_of(Items("mean", np.zeros(5), groups=groups))
-    counts = resampling._draw(rng, members, 200)
+    grouped = Items("mean", np.zeros(5), groups=groups)
+    counts = grouped._draw_counts(rng, grouped.by_group(), 200)
     np.testing.assert_array_equal(counts[groups == 0].sum(axis=0), 3)
     np.testing.assert_array_equal(counts[groups == 1].sum(axis=0), 2)
     # Each of three items is drawn once on average: standard error sqrt(2/3 / 200) = 0.06.
@@ -198,33 +180,12 @@ def test_two_systems_are_resampled_by_the_same_draws() -> None:
     grouped = attrs.evolve(a, groups=np.arange(60) % 7, weighted=True)
     for first in (a, grouped):
         second = attrs.evolve(first, x=first.x + 1)
-        differences = resample(second, 200) - resample(first, 200)
+        differences = second.resample(200) - first.resample(200)
         np.testing.assert_allclose(differences, 1)
-    assert (resample(a, 200) != resample(a, 200, seed=1)).any()
+    assert (a.resample(200) != a.resample(200, seed=1)).any()
 
 
-# --- what cannot be resampled ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        (
-            {"x": np.arange(59.0), "y": np.arange(59.0)},
-            "one was scored on 60 items, the other on 59",
-        ),
-        ({"x": np.arange(60.0)}, "their gold values differ, or stand in another order"),
-        ({"groups": np.zeros(60, int)}, "their items are grouped in different ways"),
-        ({"statistic": "pearson"}, "one is a `spearman`, the other a `pearson`"),
-        ({"scale": 1.0}, "of another scale or weighting"),
-    ],
-)
-def test_scores_of_other_items_are_not_paired(
-    changed: dict[str, Any], message: str
-) -> None:
-    found = items("spearman")
-    with pytest.raises(RunError, match=f"cannot be paired: .*{message}"):
-        require_same(found, attrs.evolve(found, **changed))
+# --- what cannot be scored ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -252,11 +213,75 @@ def test_items_that_cannot_be_used_are_refused_with_a_sentence(
     bad: Items, message: str
 ) -> None:
     with pytest.raises(RunError, match=message):
-        require_usable(bad)
+        bad.require_usable()
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "spearman"])
 def test_items_of_a_constant_side_have_no_influence(statistic: str) -> None:
     # The mean of 11 times 0.7 is rounded.
     x, y = np.full(11, 0.7), np.random.default_rng(0).normal(size=11)
-    assert influences(Items(statistic, x, y)).tolist() == [0.0] * 11
+    assert Items(statistic, x, y).influences().tolist() == [0.0] * 11
+
+
+# --- intervals ---------------------------------------------------------------------------------------------
+
+
+def test_the_interval_of_a_mean_is_students() -> None:
+    of_mean = items("mean")
+    expected = stats.ttest_1samp(100 * of_mean.x, 0).confidence_interval(0.9)
+    assert of_mean.interval(0.9) == pytest.approx(tuple(expected))
+
+
+@pytest.mark.parametrize("statistic", [*STATISTICS, hit_rate])
+def test_the_interval_holds_the_score_and_is_within_the_range_of_the_metric(
+    statistic: Any,
+) -> None:
+    found = items(statistic, noise=0.5)
+    interval, wider = found.interval(), found.interval(0.99)
+    assert interval is not None
+    assert wider is not None
+    least, most = found.range()
+    assert least <= wider[0] <= interval[0] < found.value() < interval[1] <= wider[1]
+    assert wider[1] <= most
+
+
+def test_draws_and_seed_decide_the_interval_of_a_plugins_statistic_alone() -> None:
+    of_plugin, of_name = items(hit_rate), items("spearman")
+    assert of_plugin.interval(seed=0) == of_plugin.interval(seed=0)
+    assert of_plugin.interval(seed=0) != of_plugin.interval(seed=1)
+    assert of_name.interval(seed=0) == of_name.interval(seed=1)
+    by_draws, by_influence = of_plugin.interval(draws=4000), items("mean").interval()
+    assert by_draws is not None
+    assert by_influence is not None
+    # The share of hits is a mean: the same interval but for the noise of 4,000 draws.
+    assert of_plugin.y is not None
+    hits = Items("mean", np.abs(of_plugin.x - of_plugin.y) < 0.5).interval()
+    assert by_draws == pytest.approx(hits, abs=1.0)
+
+
+def test_items_that_say_nothing_of_the_spread_have_no_interval() -> None:
+    assert Items("mean", np.ones(9)).interval() is None
+    assert Items("mean", np.arange(3.0), groups=np.arange(3)).interval() is None
+
+
+def test_a_function_of_the_statistics_is_its_name() -> None:
+    named = items("average-precision")
+    by_function = attrs.evolve(named, statistic=average_precision)
+    assert by_function.statistic == "average-precision"
+    assert named.y is not None
+    assert named.value() == 100 * average_precision(named.x, named.y)
+    assert by_function.interval() == named.interval()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"level": 95}, "the level 95 of an interval, expected one between 0 and 1"),
+        ({"draws": 1}, "found 1 draws of the items, expected two or more"),
+    ],
+)
+def test_levels_and_draws_that_are_none_are_refused(
+    arguments: Any, message: str
+) -> None:
+    with pytest.raises(RunError, match=message):
+        items(hit_rate).interval(**arguments)

@@ -6,48 +6,27 @@ infinitesimal jackknife (Jaeckel, 1972; Efron and Tibshirani, An Introduction to
 the t-test; for Spearman's correlation of few items it is nearer to the true variance than that of resamples,
 where an item that is drawn twice ties with itself.
 
-All values of one group sum to 0.
+All values sum to 0.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sentbed.protocols import Items
-
-from sentbed_report.statistics.weighted_statistics import (
-    BY_COUNTS,
-    centred,
-    centred_ranks,
-    columns_of,
-    group_weights,
-    members_of,
-)
+from sentbed.statistics.named_statistics import BY_COUNTS, centred, centred_ranks
 
 if TYPE_CHECKING:
-    from sentbed_report.statistics.weighted_statistics import Floats
+    from sentbed.statistics.named_statistics import Floats
 
 _STEP = 1e-4
 """Change of a count for a numerical derivative; counts are at least 1."""
 
 
-def influences(items: Items) -> Floats:
-    """Return the influence of each item on the score, `(n,)`, in the unit of the score.
+def influence_values(statistic: str, x: Floats, y: Floats | None = None) -> Floats:
+    """Return the influence of each item on a statistic of `STATISTICS`, `(n,)`.
 
-    Zero where the statistic is not defined, as a correlation with a constant. Not for functions of plugins,
-    of whose derivatives nothing is known.
+    Zero where the statistic is not defined, as a correlation with a constant.
     """
-    import numpy as np
-
-    values = np.zeros(len(items.x))
-    weights = group_weights(items)
-    for members, weight in zip(members_of(items), weights, strict=True):
-        of_group = _of_columns(str(items.statistic), *columns_of(items, members))
-        values[members] = items.scale * (weight / sum(weights)) * of_group
-    return values
-
-
-def _of_columns(statistic: str, x: Floats, y: Floats | None) -> Floats:
     if y is None:
         of_mean: Floats = (x - x.mean()) / len(x)
         return of_mean

@@ -1,0 +1,42 @@
+"""Whether two scores were computed from the same items, so that they are compared item by item."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sentbed.errors import RunError
+from sentbed.protocols import Items
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def require_same(a: Items, b: Items) -> None:
+    """Raise `RunError` if two scores were not computed from the same items in the same way."""
+    if reason := _unlike(a, b):
+        raise RunError(
+            f"the two scores cannot be paired: {reason}; score both on the same data"
+        )
+
+
+def _unlike(a: Items, b: Items) -> str:
+    """Return why two scores cannot be paired; empty if they can."""
+    if len(a.x) != len(b.x):
+        return f"one was scored on {len(a.x):,} items, the other on {len(b.x):,}"
+    if (a.statistic, a.scale, a.weighted) != (b.statistic, b.scale, b.weighted):
+        return f"one is a `{a.statistic_name}`, the other a `{b.statistic_name}` or of another scale or weighting"
+    if a.statistic != "mean" and _differ(a.x, b.x):
+        return "their gold values differ, or stand in another order"
+    if _differ(a.groups, b.groups):
+        return "their items are grouped in different ways"
+    if _differ(a.clusters, b.clusters):
+        return "their items are of different clusters, or stand in another order"
+    return ""
+
+
+def _differ(column: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
+    import numpy as np
+
+    if column is None or other is None:
+        return column is not other
+    return not np.array_equal(column, other)

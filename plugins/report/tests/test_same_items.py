@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from sentbed import RunError
+from sentbed.protocols import Items
+from sentbed_report.statistics.same_items import require_same
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"x": np.arange(59.0), "y": np.arange(59.0)},
+            "one was scored on 60 items, the other on 59",
+        ),
+        ({"x": np.arange(60.0)}, "their gold values differ, or stand in another order"),
+        ({"groups": np.zeros(60, int)}, "their items are grouped in different ways"),
+        ({"statistic": "pearson"}, "one is a `spearman`, the other a `pearson`"),
+        ({"scale": 1.0}, "of another scale or weighting"),
+    ],
+)
+def test_scores_of_other_items_are_not_paired(
+    changed: dict[str, Any], message: str
+) -> None:
+    x, y = np.arange(60.0)[::-1], np.arange(60.0)
+    found = Items("spearman", x, y)
+    with pytest.raises(RunError, match=f"cannot be paired: .*{message}"):
+        require_same(found, attrs.evolve(found, **changed))
