@@ -118,11 +118,11 @@ def test_the_columns_of_the_judgements_go_by_their_names(write: Write) -> None:
         ({"judged": ""}, r"the file is empty.*test\.tsv$"),
         (
             {"judged": "q1\td1\t1\n"},
-            r"without `query-id`; the first line names.*test\.tsv:1$",
+            r"column `query-id` is not in the header; the first line names.*test\.tsv:1$",
         ),
         (
             {"judged": HEADER.replace("score", "rel") + "q1\td1\t1\n"},
-            r"without `score`.*test\.tsv:1$",
+            r"column `score` is not in the header.*test\.tsv:1$",
         ),
         ({"judged": HEADER + "q1\td1\n"}, r"2 columns, the header 3.*test\.tsv:2$"),
         (

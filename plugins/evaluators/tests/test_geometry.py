@@ -193,8 +193,8 @@ def test_check_names_measures_that_do_not_exist() -> None:
     problems = list(
         Geometry(measures=("anisotrophy", "anisotrophy"), path="x.tsv").check()
     )  # type: ignore
-    assert "`measures` is empty or names one twice" in problems[0]
-    assert "Did you mean `anisotropy`?" in problems[1]
+    assert "Did you mean `anisotropy`?" in problems[0]
+    assert "measure `anisotrophy` is listed twice" in problems[2]
 
 
 @pytest.mark.usefixtures("no_data")

@@ -165,12 +165,12 @@ BROKEN = {
     "no such column": (
         "SST-2",
         "sentense\tlabel\na\t1\n",
-        r"no column `sentence`.*Did you mean `sentense`.*:1$",
+        r"column `sentence` is not in the header.*Did you mean `sentense`.*:1$",
     ),
     "column twice": (
         "SST-2",
         "sentence\tlabel\tlabel\na\t1\t1\n",
-        r"`label`, or has it twice.*:1$",
+        r"column `label` is in the header more than once.*:1$",
     ),
     "score outside": (
         "STS-B",

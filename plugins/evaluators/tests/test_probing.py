@@ -235,39 +235,3 @@ def test_sizes_are_checked_unless_told_otherwise(directory: Path, encoder: Any) 
     strict = SentEvalProbing(tasks=("Length",), data_dir=str(directory))
     with pytest.raises(DataError, match=r"found 30 rows of `tr`.* about 100,000"):
         strict.prepare().evaluate(encoder)
-
-
-def test_check_names_every_problem(directory: Path) -> None:
-    (directory / "word_content.txt").unlink()
-    tasks = ("length", "Tense", "Tense", "WordContent")
-    unknown, twice, missing = SentEvalProbing(
-        tasks=tasks, data_dir=str(directory)
-    ).check()
-    assert (
-        unknown
-        == "`length` is not a task of `senteval-probing`. Did you mean `Length`?"
-    )
-    assert "`Tense` is listed twice" in twice
-    assert missing.startswith("task `WordContent` needs `word_content.txt`, missing in")
-    assert "`sentbed data get senteval-probing`" in missing
-    assert (
-        list(
-            SentEvalProbing(tasks=("Tense", "Length"), data_dir=str(directory)).check()
-        )
-        == []
-    )
-
-
-def test_a_task_without_data_is_skipped_and_named(
-    directory: Path, encoder: Any, calls: Any
-) -> None:
-    (directory / "word_content.txt").unlink()
-    asked = evaluator(directory, "Tense", "WordContent", skip_missing=True)
-    (score,) = asked.prepare().evaluate(encoder).scores
-    assert (score.task, score.skipped) == ("Tense", ("WordContent",))
-
-
-def test_check_reports_no_tasks_and_no_data(tmp_path: Path) -> None:
-    empty, nowhere = SentEvalProbing(tasks=(), data_dir=str(tmp_path)).check()
-    assert empty.startswith("`tasks` is empty")
-    assert "has no probing data" in nowhere

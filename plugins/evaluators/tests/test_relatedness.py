@@ -14,15 +14,15 @@ import torch
 from scipy import stats
 from sentbed import DataError, RunError
 from sentbed_evaluators.relatedness import (
+    EncodedPairs,
     Relatedness,
-    ScoredPairs,
     in_order,
     targets_of,
 )
 from sentbed_evaluators.sentglue import SentGLUE
 
 
-def pairs(seed: int, count: int, signal: float) -> ScoredPairs:
+def pairs(seed: int, count: int, signal: float) -> EncodedPairs:
     """Pairs of words and vectors; `signal` is how much of the score the vectors show."""
     generator = np.random.default_rng(seed)
     first = generator.normal(size=(count, 6)).astype(np.float32)
@@ -36,18 +36,18 @@ def pairs(seed: int, count: int, signal: float) -> ScoredPairs:
         [" ".join(["word"] * generator.integers(1, 4)) for _ in range(count)]
         for _ in range(2)
     ]
-    return ScoredPairs((first, second), (texts[0], texts[1]), scores.tolist())
+    return EncodedPairs((first, second), (texts[0], texts[1]), scores.tolist())
 
 
 def by_hand(
-    train: ScoredPairs, dev: ScoredPairs, test: ScoredPairs, seed: int
+    train: EncodedPairs, dev: EncodedPairs, test: EncodedPairs, seed: int
 ) -> tuple[np.ndarray, int]:
     """The arithmetic of SentEval's `SICKRelatednessEval` and `RelatednessPytorch`, pair by pair.
 
     Returns the expected grades of the test pairs, and how often the development pairs were looked at.
     """
 
-    def prepared(part: ScoredPairs) -> tuple[torch.Tensor, torch.Tensor, list[float]]:
+    def prepared(part: EncodedPairs) -> tuple[torch.Tensor, torch.Tensor, list[float]]:
         rows = sorted(
             zip(*part.texts, part.scores, *part.vectors, strict=True),
             key=lambda row: (len(row[0].split()), len(row[1].split()), row[2]),
@@ -169,7 +169,9 @@ def test_pairs_are_ordered_by_words_of_the_first_then_of_the_second_then_by_scor
 ):
     texts = (["a b", "a", "a", "a", "a b"], ["c", "c d", "c", "c", "c"])
     vectors = np.arange(5, dtype=np.float32)[:, None]
-    found = in_order(ScoredPairs((vectors, -vectors), texts, [1.0, 2.0, 4.0, 3.0, 0.5]))
+    found = in_order(
+        EncodedPairs((vectors, -vectors), texts, [1.0, 2.0, 4.0, 3.0, 0.5])
+    )
     assert found.vectors[0].ravel().tolist() == [3, 2, 1, 4, 0]
     assert found.vectors[1].ravel().tolist() == [-3, -2, -1, -4, 0]
     assert found.scores == [3.0, 4.0, 2.0, 0.5, 1.0]
@@ -211,7 +213,7 @@ def test_sts_b_is_scored_by_the_trained_relatedness(
         .scores
     )
 
-    def part(split: str, rows: list[int] | None = None) -> ScoredPairs:
+    def part(split: str, rows: list[int] | None = None) -> EncodedPairs:
         lines = [
             line.split("\t")
             for line in (directory / "STS-B" / f"{split}.tsv")
@@ -221,7 +223,7 @@ def test_sts_b_is_scored_by_the_trained_relatedness(
         chosen = [lines[row] for row in (range(len(lines)) if rows is None else rows)]
         first, second, scores = zip(*chosen, strict=True)
         vectors = encoder.encode(list(first)), encoder.encode(list(second))
-        return ScoredPairs(vectors, (first, second), [float(text) for text in scores])
+        return EncodedPairs(vectors, (first, second), [float(text) for text in scores])
 
     order = np.random.default_rng(1111).permutation(90).tolist()
     held, trained = sorted(order[:18]), sorted(order[18:])

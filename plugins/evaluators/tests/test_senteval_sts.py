@@ -205,27 +205,6 @@ def test_equal_gold_scores_are_an_error_that_names_the_subset(
         ).prepare().evaluate(encoder)
 
 
-def test_check_names_every_problem(directory: Path) -> None:
-    evaluator = SentEvalSTS(
-        tasks=("STS-B", "STS15", "STS15", "SICKR"),
-        data_dir=str(directory),
-        check_sizes=False,
-    )
-    unknown, twice, missing = evaluator.check()
-    assert unknown == "`STS-B` is not a task of `senteval-sts`. Did you mean `STSB`?"
-    assert "`STS15` is listed twice" in twice
-    assert "`SICKR` needs `SICK/SICK_test_annotated.txt`" in missing
-    assert missing.endswith("tasks present: `STS15`, `STS16`, `STSB`")
-    assert (
-        list(
-            SentEvalSTS(
-                tasks=("STS15", "STSB"), data_dir=str(directory), check_sizes=False
-            ).check()
-        )
-        == []
-    )
-
-
 @pytest.mark.usefixtures("no_data")
 def test_check_says_where_data_was_looked_for(tmp_path: Path) -> None:
     (problem,) = SentEvalSTS().check()
@@ -313,15 +292,3 @@ def test_tasks_without_data_are_skipped_and_named_where_that_is_asked_for(
     ]
     assert found.primary == expected.primary
     assert {score.skipped for score in expected.scores} == {()}
-
-
-def test_of_tasks_that_are_all_missing_none_is_left_to_skip(directory: Path) -> None:
-    asked = SentEvalSTS(
-        tasks=("STS12", "SICKR"), data_dir=str(directory), skip_missing=True
-    )
-    (problem,) = asked.check()
-    assert problem.startswith(
-        "`skip_missing` leaves no task: task `STS12` needs `STS/STS12-en-test/"
-    )
-    with pytest.raises(DataError, match="leaves no task"):
-        asked.prepare()

@@ -512,12 +512,6 @@ def test_check_names_every_problem(directory: Path) -> None:
     assert list(SentGLUE(tasks=("RTE", "STS-B"), data_dir=str(directory)).check()) == []
 
 
-def test_check_reports_no_tasks_and_no_data(tmp_path: Path) -> None:
-    empty, nowhere = SentGLUE(tasks=(), data_dir=str(tmp_path)).check()
-    assert empty.startswith("`tasks` is empty")
-    assert "has no GLUE data" in nowhere
-
-
 def test_the_development_sets_are_what_papers_report_so_nothing_may_be_chosen_on_them() -> (
     None
 ):
@@ -561,14 +555,3 @@ def test_incomplete_real_data_is_refused_with_the_files_that_are_missing(
     ):
         SentGLUE(data_dir=str(real_data)).prepare().evaluate(encoder)
     assert encoder.calls == []
-
-
-def test_a_task_without_data_is_skipped_and_named(
-    directory: Path, encoder: Any
-) -> None:
-    (directory / "QNLI" / "train.tsv").unlink()
-    asked = SentGLUE(
-        ("STS-B", "QNLI"), data_dir=str(directory), check_sizes=False, skip_missing=True
-    )
-    (score,) = asked.prepare().evaluate(encoder).scores
-    assert (score.task, score.skipped) == ("STS-B", ("QNLI",))

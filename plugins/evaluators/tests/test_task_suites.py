@@ -1,17 +1,24 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
+from sentbed import DataError
 from sentbed.protocols import Items, Score, Vectors
 from sentbed_evaluators.classifier_training import Classifier
+from sentbed_evaluators.probing import SentEvalProbing
+from sentbed_evaluators.senteval_sts import SentEvalSTS
+from sentbed_evaluators.sentglue import SentGLUE
 from sentbed_evaluators.task_suites import (
     average,
     classifier_of,
     part_progress,
     task_problems,
 )
+from sentbed_evaluators.transfer import SentEvalTransfer
 
 
 def score(task: str, right: list[float], groups: Any = None, **protocol: Any) -> Score:
@@ -25,7 +32,7 @@ def test_every_problem_of_a_list_of_tasks_is_named_once() -> None:
         "task `B` is listed twice; remove one",
     ]
     assert list(task_problems((), ("A",), "some", "paradigm")) == [
-        "`paradigms` is empty; name at least one paradigm"
+        "`paradigms` is empty; name at least one paradigm. Choose one of `A`."
     ]
     assert list(task_problems(("A", "?", "?"), None, "some")) == [
         "task `?` is listed twice; remove one"
@@ -83,3 +90,72 @@ def test_progress_is_told_under_the_name_of_the_part(encoder: Any) -> None:
         1, 2
     )
     assert told == [("MR: classifiers", 1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("suite", "misspelt", "task", "missing_file", "present", "present_files"),
+    [
+        (
+            SentEvalSTS,
+            "STS-B",
+            "STSB",
+            "STS/STSBenchmark/sts-test.csv",
+            "SICKR-dev",
+            ["SICK/SICK_trial.txt"],
+        ),
+        (
+            SentEvalTransfer,
+            "MRC",
+            "MR",
+            "MR/rt-polarity.pos` and `MR/rt-polarity.neg",
+            "TREC",
+            ["TREC/train_5500.label", "TREC/TREC_10.label"],
+        ),
+        (
+            SentEvalProbing,
+            "length",
+            "Length",
+            "sentence_length.txt",
+            "Tense",
+            ["past_present.txt"],
+        ),
+        (
+            SentGLUE,
+            "CoLa",
+            "CoLA",
+            "CoLA/train.tsv` and `CoLA/dev.tsv",
+            "RTE",
+            ["RTE/train.tsv", "RTE/dev.tsv"],
+        ),
+    ],
+)
+def test_a_suite_names_every_problem_of_its_tasks(
+    suite: Any,
+    misspelt: str,
+    task: str,
+    missing_file: str,
+    present: str,
+    present_files: list[str],
+    write: Any,
+    tmp_path: Path,
+) -> None:
+    for file in present_files:
+        write(file, "")
+    assert list(suite(tasks=(present,), data_dir=str(tmp_path)).check()) == []
+
+    unknown, twice, missing = suite(
+        tasks=(misspelt, task, task, present), data_dir=str(tmp_path)
+    ).check()
+    assert unknown.startswith(f"`{misspelt}` is not a task of `{suite.name}`. Did you")
+    assert twice == f"task `{task}` is listed twice; remove one"
+    assert missing.startswith(f"task `{task}` needs `{missing_file}`, missing in")
+    assert missing.endswith(f"tasks present: `{present}`")
+
+    skipping = suite(tasks=(task, present), data_dir=str(tmp_path), skip_missing=True)
+    assert list(skipping.check()) == []
+    (problem,) = attrs.evolve(skipping, tasks=(task,)).check()
+    assert problem.startswith(f"`skip_missing` leaves no task: task `{task}` needs")
+    with pytest.raises(DataError, match="leaves no task"):
+        attrs.evolve(skipping, tasks=(task,)).prepare()
+    (empty,) = suite(tasks=(), data_dir=str(tmp_path)).check()
+    assert empty.startswith("`tasks` is empty; name at least one task. Choose one of")

@@ -311,28 +311,6 @@ def test_a_wrong_number_of_examples_is_refused(downstream: Path) -> None:
         read_transfer(find_files(str(downstream)), "CR")
 
 
-def test_missing_files_and_unknown_tasks_are_reported_by_check(
-    downstream: Path,
-) -> None:
-    (downstream / "CR/custrev.neg").unlink()
-    problems = list(
-        SentEvalTransfer(
-            ("MRC", "CR", "TREC", "TREC"), data_dir=str(downstream)
-        ).check()
-    )
-
-    assert len(problems) == 3
-    assert "`MRC` is not a task of `senteval-transfer`. Did you mean `MR" in problems[0]
-    assert "`TREC` is listed twice" in problems[1]
-    assert "`CR` needs `CR/custrev.neg`" in problems[2]
-    assert "sentbed data get senteval" in problems[2]
-
-
-def test_no_data_directory_is_a_sentence(no_data: None) -> None:
-    [problem] = SentEvalTransfer(("MR",)).check()
-    assert "SENTBED_DATA" in problem
-
-
 @pytest.mark.parametrize(
     ("vector", "message"), [([0.0] * 5, "zero vector"), ([np.nan] * 5, "NaN")]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from sentbed.errors import suggest
 
 from sentbed_evaluators.json_lines import read_objects, text_of
 from sentbed_evaluators.retrieval_collection import Collection
-from sentbed_evaluators.text_lines import Hashes, lines
+from sentbed_evaluators.text_lines import Hashes, column_places, lines
 
 CORPUS, QUERIES = "corpus.jsonl", "queries.jsonl"
 _COLUMNS = ("query-id", "corpus-id", "score")
@@ -53,24 +54,25 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
     numbers = {name: number for number, name in enumerate(documents)}
     absent: dict[str, str] = {}
     relevant: dict[str, dict[int, int]] = {}
-    for query, (line, of) in grades.items():
+    for query, (line, grades_of_query) in grades.items():
         if query not in queries:
             raise DataError(
                 f"query `{query}` is not in `{texts}`; take the two files from the same release",
                 judged,
                 line,
             )
-        positives = {name: grade for name, grade in of.items() if grade > 0}
-        positive += len(positives)
-        for name in positives:
+        positives: dict[int, int] = {}
+        for name, grade in grades_of_query.items():
+            if grade <= 0:
+                continue
             if name not in documents:
                 absent.setdefault(name, query)
-                numbers.setdefault(name, len(numbers))
+            positives[numbers.setdefault(name, len(numbers))] = grade
+        positive += len(positives)
         if positives:
-            relevant[query] = {
-                numbers[name]: grade for name, grade in positives.items()
-            }
-    if not any(number < len(documents) for of in relevant.values() for number in of):
+            relevant[query] = positives
+    numbers_of_relevant = chain.from_iterable(relevant.values())
+    if min(numbers_of_relevant, default=len(documents)) >= len(documents):
         raise DataError(
             f"no judgement says that a document of `{corpus}` is relevant; "
             f"take the two files from the same release",
@@ -94,13 +96,14 @@ def read_beir(folder: Path, split: str, *, title: bool) -> Collection:
             f"{len(absent)} relevant documents are not in the corpus (the first is `{name}`, for query "
             f"`{query}`) and count as not found"
         )
+    own_documents = [numbers.get(query, -1) for query in relevant]
     return Collection(
-        queries=[queries[query] for query in relevant],
-        documents=list(documents.values()),
-        relevant=list(relevant.values()),
-        own_documents=[numbers.get(query, -1) for query in relevant],
-        protocol=protocol,
-        note=note,
+        [queries[query] for query in relevant],
+        list(documents.values()),
+        list(relevant.values()),
+        own_documents,
+        protocol,
+        note,
     )
 
 
@@ -109,11 +112,9 @@ def _read_corpus(path: Path, hashes: Hashes, *, title: bool) -> dict[str, str]:
     for line, name, row in _rows(path, documents, hashes):
         text = text_of(row, "text", path, line)
         # BEIR's own loader treats a missing title as an empty one.
-        head = (
-            text_of(row, "title", path, line)
-            if title and row.get("title") is not None
-            else ""
-        )
+        head = ""
+        if title and row.get("title") is not None:
+            head = text_of(row, "title", path, line)
         documents[name] = f"{head} {text}".strip()
     return documents
 
@@ -151,14 +152,8 @@ def _read_judgements(
     if header is None:
         raise DataError("the file is empty; check the download", path)
     names = header.split("\t")
-    if missing := [column for column in _COLUMNS if column not in names]:
-        raise DataError(
-            f"the header is {header!r}, without `{missing[0]}`; the first line names the columns, with tabs "
-            f"between them: {', '.join(_COLUMNS)}",
-            path,
-            1,
-        )
-    places = [names.index(column) for column in _COLUMNS]
+    advice = f"the first line names {', '.join(_COLUMNS)}, with tabs between them"
+    places = column_places(_COLUMNS, names, path, advice)
     judgements: dict[str, tuple[int, dict[str, int]]] = {}
     for line, content in rows:
         fields = content.split("\t")

@@ -147,13 +147,14 @@ class Bitext(Evaluator):
             (first[place], text) in translations
             for text, place in zip(second, nearest_of_second, strict=True)
         )
+        ranked_by = "cosine"
+        if self.score == "margin":
+            ranked_by = f"ratio margin, k = {self.neighbours}"
         default_split = "whole file" if self.pairs is None else "first lines"
         protocol: dict[str, Any] = {
             "id": "bitext",
             "similarity": "cosine",
-            "ranked_by": "cosine"
-            if self.score == "cosine"
-            else f"ratio margin, k = {self.neighbours}",
+            "ranked_by": ranked_by,
             "split": self.split or default_split,
             "pairs": len(first),
             "equal_texts": "count as found",
@@ -161,24 +162,17 @@ class Bitext(Evaluator):
             "text": "as in the file",
             "data": list(data),
         }
-        task = self._task
         directions = {
             "accuracy": (forward + backward) / 2,
             "accuracy-forward": forward,
             "accuracy-backward": backward,
         }
-        scores = tuple(
-            Score(
-                task,
-                metric,
-                100 * float(values.mean()),
-                protocol,
-                items=Items("mean", values),
-                degenerate=degenerate,
-            )
-            for metric, values in directions.items()
-        )
-        return Evaluation(scores, primary=scores[0].value)
+        score = partial(Score, self._task, protocol=protocol, degenerate=degenerate)
+        scores = []
+        for metric, values in directions.items():
+            value = 100 * float(values.mean())
+            scores.append(score(metric, value, items=Items("mean", values)))
+        return Evaluation(tuple(scores), primary=scores[0].value)
 
     @property
     def _task(self) -> str:

@@ -8,10 +8,15 @@ from typing import Any, ClassVar
 
 import attrs
 from sentbed import DataError, locate
-from sentbed.errors import suggest
 
 from sentbed_evaluators.json_lines import read_objects, text_of, value_of
-from sentbed_evaluators.text_lines import Hashes, csv_rows, encoding_problems, lines
+from sentbed_evaluators.text_lines import (
+    Hashes,
+    column_places,
+    csv_rows,
+    encoding_problems,
+    lines,
+)
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 
@@ -113,13 +118,8 @@ class ColumnFile:
     ) -> Iterator[tuple[int, Sequence[Any]]]:
         for line, row in read_objects(path, self.encoding, hashes):
             texts = [text_of(row, column, path, line) for column in self.columns[:2]]
-            yield (
-                line,
-                [
-                    *texts,
-                    *(value_of(row, column, path, line) for column in self.columns[2:]),
-                ],
-            )
+            others = [value_of(row, column, path, line) for column in self.columns[2:]]
+            yield line, texts + others
 
     def _fields(
         self, path: Path, hashes: Hashes | None
@@ -137,20 +137,17 @@ class ColumnFile:
             names = next(rows, (1, None))[1]
             if names is None:
                 return
-            places, width = (
-                [_place(column, names, path) for column in self.columns],
-                len(names),
-            )
+            advice = "set `columns` to those of the file"
+            places = column_places(self.columns, names, path, advice)
+            width = len(names)
         else:
             places = [int(column) for column in self.columns]
             width = max(places) + 1
+        expected = f"{width} were expected"
+        if self.header:
+            expected = f"the header has {width}"
         for line, row in rows:
             if len(row) < width or (self.header and len(row) > width):
-                expected = (
-                    f"the header has {width}"
-                    if self.header
-                    else f"{width} were expected"
-                )
                 raise DataError(
                     f"the row has {len(row)} columns, but {expected}; "
                     f"repair the line, or change `columns` or `separator`",
@@ -169,20 +166,3 @@ def _without_blank_end(
         if line[1]:
             yield from waiting
             waiting.clear()
-
-
-def _place(column: str, names: Sequence[str], path: Path) -> int:
-    if names.count(column) != 1:
-        if column in names:
-            message = (
-                f"column `{column}` is in the header more than once; rename one of them"
-            )
-        else:
-            choices = suggest(column, list(filter(None, names)))
-            message = f"column `{column}` is not in the header; set `columns` to those of the file.{choices}"
-        raise DataError(
-            message,
-            path,
-            1,
-        )
-    return names.index(column)

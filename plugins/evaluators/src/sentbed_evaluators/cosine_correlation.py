@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import DataError, RunError
-from sentbed.protocols import Vectors
+from sentbed.protocols import Items, Score, Vectors
 
 from sentbed_evaluators.degenerate_scores import equal_cosines
 
@@ -161,6 +161,39 @@ def correlate(gold: Sequence[float], similarities: NDArray[np.float64]) -> Corre
         spearman=100 * float(stats.spearmanr(gold, similarities).statistic),
         pearson=100 * float(stats.pearsonr(gold, similarities).statistic),
         degenerate=equal_cosines(similarities),
+    )
+
+
+def correlation_score(
+    task: str,
+    correlation: Correlation,
+    gold: Sequence[float],
+    similarities: NDArray[np.float64],
+    protocol: dict[str, Any],
+    *,
+    zeros: Sequence[str] = (),
+    clusters: NDArray[np.int64] | None = None,
+) -> Score:
+    """Return Spearman's correlation of gold scores and similarities, which are its items.
+
+    `zeros` are notes on zero vectors, and `clusters` numbers of what the pairs were drawn with.
+    """
+    import numpy as np
+
+    notes = [note for note in (correlation.note, *zeros) if note]
+    return Score(
+        task,
+        "spearman",
+        correlation.spearman,
+        protocol,
+        items=Items(
+            "spearman",
+            np.array(gold, np.float64),
+            levelled(similarities),
+            clusters=clusters,
+        ),
+        note="; ".join(notes),
+        degenerate=correlation.degenerate,
     )
 
 

@@ -28,13 +28,12 @@ def one_class(
     """Return a reason if the predictions are constant, within each of the `folds` if given; else empty."""
     import numpy as np
 
-    parts = (
-        [predicted]
-        if folds is None
-        else [predicted[folds == fold] for fold in np.unique(folds)]
-    )
-    if any(len(part) and part.min() != part.max() for part in parts):
-        return ""
+    if folds is None:
+        folds = np.zeros(len(predicted), np.int64)
+    for fold in np.unique(folds):
+        of_fold = predicted[folds == fold]
+        if of_fold.min() != of_fold.max():
+            return ""
     return "the classifier found one class only"
 
 

@@ -43,6 +43,7 @@ from sentbed_evaluators.senteval_sts_files import (
     TASKS,
     find_files,
 )
+from sentbed_evaluators.task_suites import task_problems
 from sentbed_evaluators.whitening import Whitening, citations, whitened
 
 if TYPE_CHECKING:
@@ -56,7 +57,6 @@ _FORMULAS: dict[str, dict[str, str]] = {
     "wang-isola": {"alignment": "E ||x-y||^2", "uniformity": "log E exp(-2 ||x-y||^2)"},
     "st5": {"alignment": "E ||x-y||", "uniformity": "log E exp(-2 ||x-y||)"},
 }
-_MEASURES = tuple(f"`{measure}`" for measure in get_args(Measure))
 _DEFAULT_TASK = "STSB"
 
 
@@ -141,20 +141,8 @@ class Geometry(Evaluator):
 
     def check(self) -> Iterator[str]:
         """Yield problems with data and parameters."""
-        if not self.protocols or len(set(self.protocols)) != len(self.protocols):
-            yield "`protocols` is empty or names one twice; give `wang-isola`, `st5` or both"
-        for protocol in self.protocols:
-            if protocol not in _FORMULAS:
-                hint = suggest(protocol, get_args(Convention))
-                yield f"`{protocol}` is not a protocol of `{self.name}`.{hint}"
-        if not self.measures or len(set(self.measures)) != len(self.measures):
-            yield (
-                "`measures` is empty or names one twice; give one or more of "
-                + ", ".join(_MEASURES)
-            )
-        for measure in self.measures:
-            if measure not in get_args(Measure):
-                yield f"`{measure}` is not a measure of `{self.name}`.{suggest(measure, get_args(Measure))}"
+        yield from task_problems(self.protocols, _FORMULAS, self.name, "protocol")
+        yield from task_problems(self.measures, get_args(Measure), self.name, "measure")
         if self.whitening is not None:
             yield from self.whitening.problems()
         if not math.isfinite(self.threshold):
@@ -222,6 +210,7 @@ class Geometry(Evaluator):
         for convention in self.protocols:
             squared = convention == "wang-isola"
             formulas = _FORMULAS[convention]
+            score = partial(Score, pairs.task, direction="lower")
             if "alignment" in self.measures:
                 apart = distances(
                     vectors, pairs.positive, len(pairs.first), squared=squared
@@ -229,26 +218,11 @@ class Geometry(Evaluator):
                 protocol = _protocol(pairs, convention, formulas["alignment"], "L2")
                 items = Items("mean", apart, scale=1.0)
                 value = float(apart.mean())
-                yield Score(
-                    pairs.task,
-                    "alignment",
-                    value,
-                    protocol,
-                    items=items,
-                    direction="lower",
-                    axis="y",
-                )
+                yield score("alignment", value, protocol, items=items, axis="y")
             if "uniformity" in self.measures:
                 protocol = _protocol(pairs, convention, formulas["uniformity"], "L2")
                 value = uniformity(vectors, squared=squared)
-                yield Score(
-                    pairs.task,
-                    "uniformity",
-                    value,
-                    protocol,
-                    direction="lower",
-                    axis="x",
-                )
+                yield score("uniformity", value, protocol, axis="x")
 
     def _anisotropy(
         self, pairs: GeometryPairs, vectors: NDArray[np.float32]

@@ -8,11 +8,10 @@ from typing import Literal, TypeAlias
 
 import attrs
 from sentbed import DataError
-from sentbed.errors import suggest
 
 from sentbed_evaluators.data_directories import TaskFiles, find_root
 from sentbed_evaluators.scored_pair_files import parse_score
-from sentbed_evaluators.text_lines import lines
+from sentbed_evaluators.text_lines import column_places, lines
 
 Split: TypeAlias = Literal["train", "dev"]
 
@@ -137,7 +136,8 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
                 file,
             )
         names = header.split("\t")
-        places = [_place(names, column, file) for column in columns]
+        advice = "download the file again with `sentbed data get glue`"
+        places = column_places(columns, names, file, advice)
         width = len(names)
     else:
         places = [int(column) for column in columns]
@@ -171,17 +171,6 @@ def read_rows(root: Path, name: str, split: Split, check_size: bool) -> Rows:
             file,
         )
     return rows
-
-
-def _place(names: Sequence[str], column: str, file: Path) -> int:
-    if names.count(column) != 1:
-        raise DataError(
-            f"the header has no column `{column}`, or has it twice; download the file again with "
-            f"`sentbed data get glue`.{suggest(column, names)}",
-            file,
-            1,
-        )
-    return names.index(column)
 
 
 def _class(label: str, classes: Sequence[str], file: Path, line: int) -> int:

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+import attrs
 from sentbed_common import KnownArchive, KnownData, KnownFile, KnownMade
 
 from sentbed_evaluators import glue_files, probing_files, senteval_sts_files
@@ -210,7 +211,7 @@ def _sentbench() -> tuple[KnownData, ...]:
             ("dbpedia", "dbpedia_csv"),
             "Wikipedia abstracts in 14 classes",
             "https://www.dbpedia.org",
-            archive=_DBPEDIA,
+            archives=(_DBPEDIA,),
             licence="CC BY-SA and GFDL",
         ),
         _source(
@@ -252,7 +253,7 @@ def _source(
     summary: str,
     page: str,
     url: str | None = None,
-    archive: KnownArchive | None = None,
+    archives: tuple[KnownArchive, ...] = (),
     licence: str = "",
     advice: str = "",
 ) -> KnownData:
@@ -262,7 +263,7 @@ def _source(
         places=places,
         files=tuple(_files(name, url).values()),
         source=page,
-        archives=() if archive is None else (archive,),
+        archives=archives,
         licence=licence,
         advice=advice,
     )
@@ -274,16 +275,20 @@ def _files(collection: str, url: str | None = None) -> dict[str, KnownFile]:
     known_files = {}
     for line in table.splitlines()[1:]:
         name, path, rows, header, optional, digests = line.split("\t")
-        if name == collection:
-            known_files[path] = KnownFile(
-                path,
-                rows=int(rows) if rows else None,
-                header=header == "1",
-                sha256=tuple(digests.split(",")) if digests else (),
-                url=None if url is None else f"{url}/{path}",
-                others=_others(path),
-                optional=optional == "1",
-            )
+        if name != collection:
+            continue
+        file = KnownFile(
+            path,
+            header=header == "1",
+            sha256=tuple(filter(None, digests.split(","))),
+            others=_others(path),
+            optional=optional == "1",
+        )
+        if rows:
+            file = attrs.evolve(file, rows=int(rows))
+        if url is not None:
+            file = attrs.evolve(file, url=f"{url}/{path}")
+        known_files[path] = file
     return known_files
 
 

@@ -99,13 +99,13 @@ class MTEB(Evaluator):
         """Yield a missing library and parameters that exclude each other."""
         if find_spec("mteb") is None:
             yield _NOT_INSTALLED
-        if bool(self.tasks) == (self.benchmark is not None):
-            fault = (
-                "both `tasks` and `benchmark`"
-                if self.tasks
-                else "neither `tasks` nor `benchmark`"
-            )
-            yield f"found {fault}, expected one of them; name tasks, such as `STSBenchmark`, or a benchmark"
+        expected = (
+            "expected one of them; name tasks, such as `STSBenchmark`, or a benchmark"
+        )
+        if self.tasks and self.benchmark is not None:
+            yield f"found both `tasks` and `benchmark`, {expected}"
+        if not self.tasks and self.benchmark is None:
+            yield f"found neither `tasks` nor `benchmark`, {expected}"
         if self.tasks:
             yield from task_problems(self.tasks, None, self.name)
         for field in ("languages", "subsets", "splits"):

@@ -153,16 +153,13 @@ class NextToken(Evaluator):
             np.concatenate(part) for part in zip(*blocks, strict=True)
         )
         words = encoder.backbone.vocabulary
-        predictions = tuple(
-            Prediction(
-                text,
-                tuple(
-                    (words[token], float(chance))
-                    for token, chance in zip(*row, strict=True)
-                ),
-            )
-            for text, *row in zip(texts, tokens.tolist(), chances.tolist(), strict=True)
-        )
+        predictions = []
+        for text, row, row_chances in zip(
+            texts, tokens.tolist(), chances.tolist(), strict=True
+        ):
+            likeliest = [words[token] for token in row]
+            pairs = zip(likeliest, row_chances, strict=True)
+            predictions.append(Prediction(text, tuple(pairs)))
         distinct = 100 * len(set(tokens[:, 0].tolist())) / len(texts)
         protocol: dict[str, Any] = {
             "id": self.name,
@@ -170,31 +167,15 @@ class NextToken(Evaluator):
             "vocabulary": len(words),
             "data": texts_digest(texts),
         }
+        score = partial(Score, self.name, protocol=protocol, direction="none")
         top = Items("mean", chances[:, 0])
         bits = Items("mean", entropy, scale=1.0)
-        return NextTokenEvaluation(
-            scores=(
-                Score(self.name, "distinct", distinct, protocol, direction="none"),
-                Score(
-                    self.name,
-                    "top-1",
-                    100 * float(top.x.mean()),
-                    protocol,
-                    items=top,
-                    direction="none",
-                ),
-                Score(
-                    self.name,
-                    "entropy",
-                    float(entropy.mean()),
-                    protocol,
-                    items=bits,
-                    direction="none",
-                ),
-            ),
-            primary=distinct,
-            predictions=predictions,
+        scores = (
+            score("distinct", distinct),
+            score("top-1", 100 * float(top.x.mean()), items=top),
+            score("entropy", float(entropy.mean()), items=bits),
         )
+        return NextTokenEvaluation(scores, distinct, predictions=tuple(predictions))
 
 
 def _likeliest(

@@ -32,9 +32,6 @@ def pair_features(
     if kind == "concatenation":
         return np.concatenate((first, second), axis=1)
     product, distance = first * second, np.abs(first - second)
-    parts = (
-        (distance, product)
-        if kind == "senteval"
-        else (first, second, product, distance)
-    )
-    return np.concatenate(parts, axis=1)
+    if kind == "senteval":
+        return np.concatenate((distance, product), axis=1)
+    return np.concatenate((first, second, product, distance), axis=1)

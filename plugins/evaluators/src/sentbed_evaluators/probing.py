@@ -57,6 +57,7 @@ class SentEvalProbing(FileSuite):
     """
 
     name: ClassVar[str] = "senteval-probing"
+    choices = TASKS
     traits = EvaluatorTraits(cites=("conneau2018probing",))
 
     tasks: tuple[str, ...] = tuple(TASKS)
@@ -77,8 +78,6 @@ class SentEvalProbing(FileSuite):
     """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
     there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
     of the row."""
-
-    choices = TASKS
 
     def task_files(self) -> TaskFiles:
         """Return the files of all its tasks; raises `DataError` if there is no data at all."""

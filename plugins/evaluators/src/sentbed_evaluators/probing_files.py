@@ -100,9 +100,9 @@ def _check_sizes(
             )
     if classes is not None and len(labels) != classes:
         count = Counter(label for _, label, _ in rows["tr"])
-        line, label = min(
-            ((n, name) for n, name, _ in rows["tr"]),
-            key=lambda row: (count[row[1]], row[0]),
+        rarest = min(count.values())
+        line, label = next(
+            (line, label) for line, label, _ in rows["tr"] if count[label] == rarest
         )
         raise DataError(
             f"found {len(labels)} labels, but SentEval's file has {classes}; the rarest, {label!r}, is first "

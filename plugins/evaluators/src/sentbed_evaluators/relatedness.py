@@ -19,7 +19,7 @@ GRADES = 5
 
 
 @attrs.frozen(eq=False)
-class ScoredPairs:
+class EncodedPairs:
     """Sentence pairs with gold scores."""
 
     vectors: tuple[NDArray[np.float32], NDArray[np.float32]]
@@ -62,9 +62,9 @@ class Relatedness:
 
     def predict(
         self,
-        train: ScoredPairs,
-        development: ScoredPairs,
-        test: ScoredPairs,
+        train: EncodedPairs,
+        development: EncodedPairs,
+        test: EncodedPairs,
         progress: Progress | None = None,
     ) -> NDArray[np.float64]:
         """Train on `train`, stop on `development`, and return the expected grade of each pair of `test`."""
@@ -95,7 +95,7 @@ class Relatedness:
         return regression.predict(features_of(test))
 
 
-def in_order(pairs: ScoredPairs) -> ScoredPairs:
+def in_order(pairs: EncodedPairs) -> EncodedPairs:
     """Return the pairs by the words of the first sentence, then of the second, then by score."""
 
     def key(row: int) -> tuple[int, int, float]:
@@ -104,14 +104,12 @@ def in_order(pairs: ScoredPairs) -> ScoredPairs:
 
     rows = sorted(range(len(pairs.scores)), key=key)
     first, second = pairs.texts
-    return ScoredPairs(
-        (pairs.vectors[0][rows], pairs.vectors[1][rows]),
-        ([first[row] for row in rows], [second[row] for row in rows]),
-        [pairs.scores[row] for row in rows],
-    )
+    texts = [first[row] for row in rows], [second[row] for row in rows]
+    vectors = pairs.vectors[0][rows], pairs.vectors[1][rows]
+    return EncodedPairs(vectors, texts, [pairs.scores[row] for row in rows])
 
 
-def features_of(pairs: ScoredPairs) -> NDArray[np.float32]:
+def features_of(pairs: EncodedPairs) -> NDArray[np.float32]:
     """Return the features [|u-v|, u*v] of pairs, `(n, 2 * width)`."""
     return pair_features(*pairs.vectors, "senteval")
 

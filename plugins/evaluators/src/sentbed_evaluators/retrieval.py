@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import attrs
@@ -284,7 +285,7 @@ class Retrieval(Evaluator):
     def _scores(self, collection: Collection, ranking: Ranking) -> Iterator[Score]:
         main = _MAIN if _MAIN in self.k else max(self.k)
         cuts = [("ndcg", k) for k in sorted(self.k, key=lambda k: (k != main, k))]
-        cuts += [(metric, k) for metric in ("recall", "mrr") for k in sorted(self.k)]
+        cuts += product(("recall", "mrr"), sorted(self.k))
         task = self._task
         for metric, k in (*cuts, ("map", max(self.k))):
             values = ranking.measure(metric, k)

@@ -106,6 +106,7 @@ class SentBench(TaskSuite):
     """
 
     name: ClassVar[str] = "sentbench"
+    choices = (*SINGLE, *SOURCES)
     traits = EvaluatorTraits(cites=("liu2023sentbench",))
 
     paradigms: tuple[Paradigm, ...] = ("single", "pair", "contrast")
@@ -188,10 +189,9 @@ class SentBench(TaskSuite):
     def _task_problems(self) -> Iterator[str]:
         if self.tasks is None:
             return
-        choices = (*SINGLE, *SOURCES)
-        yield from task_problems(self.tasks, choices, self.name)
+        yield from task_problems(self.tasks, self.choices, self.name)
         for task in self.tasks:
-            if task in choices and task not in self.task_names:
+            if task in self.choices and task not in self.task_names:
                 yield (
                     f"task `{task}` belongs to none of the paradigms {', '.join(self.paradigms)}; "
                     f"add its paradigm or leave it out"
@@ -319,16 +319,18 @@ class SentBench(TaskSuite):
                 else:
                     outcomes.append(classifier.folded(train, test, 2, progress))
         sizes = {split: len(sets.pairs[split]) for split in SPLITS}
-        paper = attrs.asdict(sets.paper, filter=lambda field, _: field.name in SPLITS)
+        paper = {split: getattr(sets.paper, split) for split in SPLITS}
+        identical = 0
+        for first, second, label in sets.pairs["test"]:
+            if label and first == second:
+                identical += 1
         protocol = {
             "id": f"sentbench-pair{classifiers[0].suffix}",
             "aggregation": "single",
             "split": "test",
             "size": "paper" if sizes == paper else "smaller",
             **sizes,
-            "identical": sum(
-                label and first == second for first, second, label in sets.pairs["test"]
-            ),
+            "identical": identical,
             "features": FORMULAS[self.features],
             "classifier": classifiers[0].describe(),
             "penalty": "validation set" if len(valid) else "cross-validation on train",

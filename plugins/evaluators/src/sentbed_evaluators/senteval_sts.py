@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -22,8 +21,8 @@ from sentbed.protocols import (
 )
 
 from sentbed_evaluators.cosine_correlation import (
-    Correlation,
     correlate,
+    correlation_score,
     levelled,
     require_varied,
 )
@@ -71,6 +70,7 @@ class SentEvalSTS(FileSuite):
     """
 
     name: ClassVar[str] = "senteval-sts"
+    choices = TASKS
 
     tasks: tuple[str, ...] = (*YEARS, "STSB", "SICKR")
     """Tasks in the order of the report: `STS12` to `STS16`, `STSB` (test; 1,379 pairs), `STSB-dev`,
@@ -96,8 +96,6 @@ class SentEvalSTS(FileSuite):
             development=DEVELOPMENT.issuperset(self.tasks),
             reads=outputs_read(self.whitening),
         )
-
-    choices = TASKS
 
     def setting_problems(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and problems with the whitening."""
@@ -131,6 +129,8 @@ class SentEvalSTS(FileSuite):
 
 def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
     """Score each task; raises `RunError` if an embedding is not finite."""
+    import numpy as np
+
     scores: list[Score] = []
     scatters: list[Scatter] = []
     for task in tasks:
@@ -151,7 +151,7 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
                 x_label="gold score",
                 y_label=similarity_name(vectors.similarity),
                 x=task.pairs.scores,
-                y=tuple(map(float, chain.from_iterable(similarities))),
+                y=tuple(np.concatenate(similarities).tolist()),
             )
         )
     main = [score for score in scores if score.metric == "spearman"]
@@ -166,12 +166,6 @@ def _score_task(
 
     pairs, together = task.pairs, np.concatenate(similarities)
     whole = correlate(pairs.scores, together)
-    items = Items(
-        "spearman",
-        np.array(pairs.scores, np.float64),
-        levelled(together),
-        clusters=identities(pairs.texts),
-    )
     protocol: dict[str, Any] = {
         "id": "senteval-sts",
         "similarity": "cosine",
@@ -183,14 +177,15 @@ def _score_task(
         "text": "as in the file",
         "data": task.data,
     }
-    score = Score(
+    clusters = identities(pairs.texts)
+    score = correlation_score(
         task.name,
-        "spearman",
-        whole.spearman,
+        whole,
+        pairs.scores,
+        together,
         protocol,
-        items=items,
-        note=_note([whole], zeros),
-        degenerate=whole.degenerate,
+        zeros=zeros,
+        clusters=clusters,
     )
     yield score
     if not task.is_yearly:
@@ -201,9 +196,12 @@ def _score_task(
     for subset, values in zip(task.subsets, similarities, strict=True):
         parts.append(correlate(subset.scores, values))
     correlations = [part.spearman for part in parts]
-    items = attrs.evolve(
-        items,
-        y=np.concatenate([levelled(values) for values in similarities]),
+    notes = dict.fromkeys(part.note for part in parts if part.note)
+    items = Items(
+        "spearman",
+        np.array(pairs.scores, np.float64),
+        np.concatenate([levelled(values) for values in similarities]),
+        clusters=clusters,
         groups=np.repeat(np.arange(len(sizes)), sizes),
     )
     mean = attrs.evolve(
@@ -212,7 +210,7 @@ def _score_task(
         value=float(np.mean(correlations)),
         protocol={**protocol, "aggregation": "mean"},
         items=items,
-        note=_note(parts, zeros),
+        note="; ".join([*notes, *zeros]),
     )
     yield mean
     yield attrs.evolve(
@@ -222,8 +220,3 @@ def _score_task(
         protocol={**protocol, "aggregation": "wmean"},
         items=attrs.evolve(items, weighted=True),
     )
-
-
-def _note(correlations: Sequence[Correlation], zeros: Sequence[str]) -> str:
-    notes = dict.fromkeys(part.note for part in correlations if part.note)
-    return "; ".join([*notes, *zeros])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -14,52 +14,59 @@ from sentbed_evaluators.data_directories import TaskFiles, digest, find_root
 from sentbed_evaluators.scored_pair_files import PairFile, ScoredPairs, parse_score
 from sentbed_evaluators.text_lines import Hashes, read_lines
 
-YEARS: dict[str, tuple[str, ...]] = {
-    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
-    "STS13": ("FNWN", "headlines", "OnWN"),
-    "STS14": ("deft-forum", "deft-news", "headlines", "OnWN", "images", "tweet-news"),
-    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
-    "STS16": (
-        "answer-answer",
-        "headlines",
-        "plagiarism",
-        "postediting",
-        "question-question",
-    ),
+YEARS: dict[str, dict[str, int]] = {
+    "STS12": {
+        "MSRpar": 750,
+        "MSRvid": 750,
+        "SMTeuroparl": 459,
+        "surprise.OnWN": 750,
+        "surprise.SMTnews": 399,
+    },
+    "STS13": {"FNWN": 189, "headlines": 750, "OnWN": 561},
+    "STS14": {
+        "deft-forum": 450,
+        "deft-news": 300,
+        "headlines": 750,
+        "OnWN": 750,
+        "images": 750,
+        "tweet-news": 750,
+    },
+    "STS15": {
+        "answers-forums": 375,
+        "answers-students": 750,
+        "belief": 375,
+        "headlines": 750,
+        "images": 750,
+    },
+    "STS16": {
+        "answer-answer": 254,
+        "headlines": 249,
+        "plagiarism": 230,
+        "postediting": 244,
+        "question-question": 209,
+    },
 }
-"""Subsets of the yearly tasks, as SentEval lists them: STS13 is without SMT, whose licence forbids copies."""
+"""Subsets of the yearly tasks, as SentEval lists them, and their published numbers of scored pairs.
 
-SPLITS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "STSB": ("test", ("sts-test.csv",)),
-    "STSB-dev": ("dev", ("sts-dev.csv",)),
-    "STSB-train": ("train", ("sts-train.csv",)),
-    "SICKR": ("test", ("SICK_test_annotated.txt",)),
-    "SICKR-dev": ("dev", ("SICK_trial.txt",)),
-    "SICKR-train": ("train", ("SICK_train.txt",)),
-    "SICKR-all": (
-        "train+dev+test",
-        ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt"),
-    ),
+STS13 is without SMT, whose licence forbids copies.
+"""
+
+_TRAIN = {"SICK_train.txt": 4500}
+_TRIAL = {"SICK_trial.txt": 500}
+_TEST = {"SICK_test_annotated.txt": 4927}
+
+SPLITS: dict[str, tuple[str, dict[str, int]]] = {
+    "STSB": ("test", {"sts-test.csv": 1379}),
+    "STSB-dev": ("dev", {"sts-dev.csv": 1500}),
+    "STSB-train": ("train", {"sts-train.csv": 5749}),
+    "SICKR": ("test", _TEST),
+    "SICKR-dev": ("dev", _TRIAL),
+    "SICKR-train": ("train", _TRAIN),
+    "SICKR-all": ("train+dev+test", _TRAIN | _TRIAL | _TEST),
 }
-"""Split and files of the tasks with a single list of pairs."""
+"""Split of the tasks with a single list of pairs, and their files with the published numbers of pairs."""
 
 TASKS = (*YEARS, *SPLITS)
-
-SIZES: dict[str, tuple[int, ...]] = {
-    "STS12": (750, 750, 459, 750, 399),
-    "STS13": (189, 750, 561),
-    "STS14": (450, 300, 750, 750, 750, 750),
-    "STS15": (375, 750, 375, 750, 750),
-    "STS16": (254, 249, 230, 244, 209),
-    "STSB": (1379,),
-    "STSB-dev": (1500,),
-    "STSB-train": (5749,),
-    "SICKR": (4927,),
-    "SICKR-dev": (500,),
-    "SICKR-train": (4500,),
-    "SICKR-all": (4500, 500, 4927),
-}
-"""Published numbers of scored pairs, in the order of `YEARS` and of the files in `SPLITS`."""
 
 DEVELOPMENT = frozenset(
     task for task, (split, _) in SPLITS.items() if split in ("train", "dev")
@@ -147,7 +154,8 @@ def _read_task(
             f"the files of `{task}` changed while they were read; run again", files[0]
         )
     if check_sizes:
-        _require_sizes(task, subsets, sources)
+        sizes = YEARS[task] if task in YEARS else SPLITS[task][1]
+        _require_sizes(task, subsets, sources, sizes.values())
     if task in YEARS:
         return Task(task, "test", subsets, sources, data)
     pairs = ScoredPairs.joined(subsets)
@@ -155,10 +163,13 @@ def _read_task(
 
 
 def _require_sizes(
-    task: str, subsets: Sequence[ScoredPairs], sources: Sequence[Path]
+    task: str,
+    subsets: Sequence[ScoredPairs],
+    sources: Sequence[Path],
+    sizes: Iterable[int],
 ) -> None:
     """Raise `DataError` if a file has another number of scored pairs than published."""
-    for pairs, source, expected in zip(subsets, sources, SIZES[task], strict=True):
+    for pairs, source, expected in zip(subsets, sources, sizes, strict=True):
         if len(pairs) != expected:
             raise DataError(
                 f"found {len(pairs):,} scored pairs of `{task}`, expected {expected:,}: the file was cut, or "

@@ -25,7 +25,7 @@ from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.classifier_training import Classifier
 from sentbed_evaluators.cosine_correlation import (
     correlate,
-    levelled,
+    correlation_score,
     nonzero,
     require_varied,
 )
@@ -39,7 +39,7 @@ from sentbed_evaluators.glue_files import (
     read_rows,
 )
 from sentbed_evaluators.pair_features import FORMULAS
-from sentbed_evaluators.relatedness import Relatedness, ScoredPairs
+from sentbed_evaluators.relatedness import EncodedPairs, Relatedness
 from sentbed_evaluators.similarities import pairwise
 from sentbed_evaluators.task_suites import (
     FileSuite,
@@ -94,6 +94,7 @@ class SentGLUE(FileSuite):
     """
 
     name: ClassVar[str] = "sentglue"
+    choices = TASKS
     traits = EvaluatorTraits(cites=("wang2019glue", "ni2022sentencet5"))
 
     tasks: tuple[str, ...] = tuple(TASKS)
@@ -127,8 +128,6 @@ class SentGLUE(FileSuite):
     """Whether to leave tasks out whose files are missing, instead of refusing to run; at least one must be
     there. Scores name the tasks that were left out, and an average over the rest is marked as one over a part
     of the row."""
-
-    choices = TASKS
 
     def setting_problems(self) -> Iterator[str]:
         """Yield unknown or repeated tasks, and a share that is none."""
@@ -221,7 +220,6 @@ class SentGLUE(FileSuite):
 
     def _correlate(self, read: _Read, vectors: Vectors) -> Score:
         """Score STS-B: the correlation of the pairs' similarity with their gold scores."""
-        import numpy as np
 
         (name,), test = read.names, read.parts[-1]
         pairs = _scored_pairs(read.parts, nonzero(vectors, read.folder))
@@ -253,20 +251,7 @@ class SentGLUE(FileSuite):
         else:
             similarities = pairwise(vectors.similarity, *pairs[-1].vectors)
         correlation = correlate(test.scores, similarities)
-        items = Items(
-            "spearman", np.array(test.scores, np.float64), levelled(similarities)
-        )
-        note, degenerate = correlation.note or "", correlation.degenerate
-        value = correlation.spearman
-        return Score(
-            name,
-            "spearman",
-            value,
-            protocol,
-            items=items,
-            note=note,
-            degenerate=degenerate,
-        )
+        return correlation_score(name, correlation, test.scores, similarities, protocol)
 
     def _classify(self, read: _Read, vectors: Vectors) -> dict[str, Score]:
         """Train one classifier, and score it on the development set of each name."""
@@ -348,7 +333,7 @@ def _item_texts(folders: Sequence[_Read]) -> dict[str, list[tuple[str, ...]]]:
 
 def _scored_pairs(
     parts: Sequence[Rows], vectors: NDArray[np.float32]
-) -> list[ScoredPairs]:
+) -> list[EncodedPairs]:
     """Return the pairs of each part, whose texts were encoded one side after the other."""
     pairs = []
     start = 0
@@ -356,7 +341,7 @@ def _scored_pairs(
         middle, end = start + len(rows), start + 2 * len(rows)
         first, second = rows.sides
         pairs.append(
-            ScoredPairs(
+            EncodedPairs(
                 (vectors[start:middle], vectors[middle:end]),
                 (first, second),
                 rows.scores,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -13,17 +13,15 @@ from sentbed.protocols import (
     Evaluation,
     Evaluator,
     EvaluatorTraits,
-    Items,
     Prepared,
     Scatter,
-    Score,
     Texts,
     Vectors,
 )
 
 from sentbed_evaluators.cosine_correlation import (
     correlate,
-    levelled,
+    correlation_score,
     require_varied,
 )
 from sentbed_evaluators.scored_pair_files import (
@@ -130,15 +128,15 @@ class STS(Evaluator):
 
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
         """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""
-        import numpy as np
-
         rows = encoded(vectors, "pairs")
         similarities = pairwise(
             vectors.similarity, rows[: len(pairs)], rows[len(pairs) :]
         )
         result = correlate(pairs.scores, similarities)
-
-        task = self._task
+        zeros = zero_remarks(vectors.similarity, rows, [*pairs.first, *pairs.second])
+        drawn_with: Iterable[tuple[str, ...]] = pairs.texts
+        if pairs.clusters:
+            drawn_with = zip(pairs.clusters, strict=True)
         protocol: dict[str, Any] = {
             "id": "scored-pairs",
             "similarity": "cosine",
@@ -149,41 +147,28 @@ class STS(Evaluator):
             "text": "as in the file",
             "data": data,
         }
-        notes = [result.note] if result.note else []
-        texts = [*pairs.first, *pairs.second]
-        notes += zero_remarks(vectors.similarity, rows, texts)
-        gold = np.array(pairs.scores, np.float64)
-        if pairs.clusters:
-            clusters = identities((cluster,) for cluster in pairs.clusters)
-        else:
-            clusters = identities(pairs.texts)
-        metrics: tuple[tuple[Literal["spearman", "pearson"], float], ...] = (
-            ("spearman", result.spearman),
-            ("pearson", result.pearson),
+        spearman = correlation_score(
+            self._task,
+            result,
+            pairs.scores,
+            similarities,
+            {**protocol, "correlation": "spearman"},
+            zeros=zeros,
+            clusters=identities(drawn_with),
         )
-        return Evaluation(
-            scores=tuple(
-                Score(
-                    task,
-                    metric,
-                    value,
-                    {**protocol, "correlation": metric},
-                    items=Items(
-                        metric, gold, levelled(similarities), clusters=clusters
-                    ),
-                    note="; ".join(notes),
-                    degenerate=result.degenerate,
-                )
-                for metric, value in metrics
-            ),
-            primary=result.spearman,
-            scatters=(
-                Scatter(
-                    task,
-                    "gold score",
-                    similarity_name(vectors.similarity),
-                    pairs.scores,
-                    tuple(map(float, similarities)),
-                ),
-            ),
+        assert spearman.items is not None
+        pearson = attrs.evolve(
+            spearman,
+            metric="pearson",
+            value=result.pearson,
+            protocol={**protocol, "correlation": "pearson"},
+            items=attrs.evolve(spearman.items, statistic="pearson"),
         )
+        figure = Scatter(
+            title=self._task,
+            x_label="gold score",
+            y_label=similarity_name(vectors.similarity),
+            x=pairs.scores,
+            y=tuple(similarities.tolist()),
+        )
+        return Evaluation((spearman, pearson), spearman.value, (figure,))

@@ -55,11 +55,12 @@ def task_problems(
 
     `name` is the evaluator, `choices` its tasks, or None to accept any task, and `what` the word for them.
     """
+    names = tuple(choices or ())
     if not tasks:
-        yield f"`{what}s` is empty; name at least one {what}"
+        yield f"`{what}s` is empty; name at least one {what}.{suggest('', names)}"
     for i, task in enumerate(tasks):
-        if choices is not None and task not in choices:
-            yield f"`{task}` is not a {what} of `{name}`.{suggest(task, tuple(choices))}"
+        if choices is not None and task not in names:
+            yield f"`{task}` is not a {what} of `{name}`.{suggest(task, names)}"
         if task in tasks[:i]:
             yield f"{what} `{task}` is listed twice; remove one"
 

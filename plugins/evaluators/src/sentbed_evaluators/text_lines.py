@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sentbed import DataError, locate
+from sentbed.errors import suggest
 from sentbed.helpers import open_file
 from sentbed_common import bounded_lines
 
@@ -133,6 +134,30 @@ def csv_rows(
                 line,
             ) from error
         yield line, row
+
+
+def column_places(
+    columns: Sequence[str], header: Sequence[str], path: Path, advice: str
+) -> list[int]:
+    """Return the place of each column in the header, the file's first line.
+
+    Raises `DataError`, with the advice, unless each is there once.
+    """
+    places = []
+    for column in columns:
+        if column not in header:
+            choices = suggest(column, list(filter(None, header)))
+            raise DataError(
+                f"column `{column}` is not in the header; {advice}.{choices}", path, 1
+            )
+        if header.count(column) > 1:
+            raise DataError(
+                f"column `{column}` is in the header more than once; rename one of them",
+                path,
+                1,
+            )
+        places.append(header.index(column))
+    return places
 
 
 def encoding_problems(encoding: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from itertools import product
 from typing import ClassVar
 
 import attrs
@@ -82,11 +83,7 @@ class Throughput(Evaluator):
             RunError: if the encoder's truncation length cannot be set.
             ModelError: if it has too few positions for the length.
         """
-        cases = [
-            (length, size)
-            for length in self.lengths
-            for size in self.batch_sizes or (None,)
-        ]
+        cases = list(product(self.lengths, self.batch_sizes or (None,)))
         passes = self.warmup + self.repeats
         scores = []
         for place, (length, size) in enumerate(cases):
@@ -145,7 +142,8 @@ def texts_of(count: int, length: int) -> list[str]:
     """
     words = len(WORDS)
     rest = [WORDS[place % words] for place in range(3, length)]
-    return [
-        " ".join([*(WORDS[row // words**place % words] for place in range(3)), *rest])
-        for row in range(count)
-    ]
+    texts = []
+    for row in range(count):
+        start = [WORDS[row // words**place % words] for place in range(3)]
+        texts.append(" ".join(start + rest))
+    return texts

@@ -66,6 +66,7 @@ class SentEvalTransfer(FileSuite):
     """
 
     name: ClassVar[str] = "senteval-transfer"
+    choices = TRANSFER
 
     tasks: tuple[str, ...] = PAPERS
     """Tasks in the order of the report, among `MR`, `CR`, `SUBJ`, `MPQA`, `SST2`, `SST5`, `TREC` and `MRPC`.
@@ -98,8 +99,6 @@ class SentEvalTransfer(FileSuite):
         return EvaluatorTraits(
             cites=("conneau2018senteval",), development=self.part == "train"
         )
-
-    choices = TRANSFER
 
     def task_files(self) -> TaskFiles:
         """Return the files of all its tasks; raises `DataError` if there is no data at all."""
@@ -181,10 +180,10 @@ def part_of(
 
 
 def _rows_of(split: Split, rows: Sequence[int]) -> Split:
-    return Split(
-        tuple(tuple(side[row] for row in rows) for side in split.sentences),
-        tuple(split.labels[row] for row in rows),
-    )
+    sentences = []
+    for side in split.sentences:
+        sentences.append(tuple(side[row] for row in rows))
+    return Split(tuple(sentences), tuple(split.labels[row] for row in rows))
 
 
 def transfer_lists(tasks: Sequence[TransferTask]) -> dict[str, Texts]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import TypeAlias
@@ -33,7 +33,7 @@ class TaskLayout:
     sizes: Mapping[str, int]
     """Examples of each split, as published."""
     classes: int
-    read: Callable[[Path, int], list[Row]]
+    read: Callable[[Path, int], Iterator[Row]]
     """(file, its index in the split) -> rows."""
     pairs: bool = False
 
@@ -54,16 +54,13 @@ def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-def _one_class_a_file(file: Path, place: int) -> list[Row]:
+def _one_class_a_file(file: Path, place: int) -> Iterator[Row]:
     # The first file holds class 1. Empty lines count: CR has four of them.
-    rows: list[Row] = [
-        ((_words(line),), 1 - place) for _, line in lines(file, "latin-1")
-    ]
-    return rows
+    for _, line in lines(file, "latin-1"):
+        yield (_words(line),), 1 - place
 
 
-def _sst2(file: Path, place: int) -> list[Row]:
-    rows: list[Row] = []
+def _sst2(file: Path, place: int) -> Iterator[Row]:
     for number, line in lines(file):
         fields = line.strip().split("\t")
         if len(fields) < 2:
@@ -72,20 +69,16 @@ def _sst2(file: Path, place: int) -> list[Row]:
                 file,
                 number,
             )
-        rows.append(((_words(fields[0]),), _label(fields[1], 2, file, number)))
-    return rows
+        yield (_words(fields[0]),), _label(fields[1], 2, file, number)
 
 
-def _sst5(file: Path, place: int) -> list[Row]:
-    rows: list[Row] = []
+def _sst5(file: Path, place: int) -> Iterator[Row]:
     for number, line in lines(file):
         label, _, sentence = line.strip().partition(" ")
-        rows.append(((_words(sentence),), _label(label, 5, file, number)))
-    return rows
+        yield (_words(sentence),), _label(label, 5, file, number)
 
 
-def _trec(file: Path, place: int) -> list[Row]:
-    rows: list[Row] = []
+def _trec(file: Path, place: int) -> Iterator[Row]:
     for number, line in lines(file, "latin-1"):
         coarse, colon, rest = line.strip().partition(":")
         _, space, sentence = rest.partition(" ")
@@ -96,12 +89,10 @@ def _trec(file: Path, place: int) -> list[Row]:
                 file,
                 number,
             )
-        rows.append(((_words(sentence),), QUESTION_TYPES.index(coarse)))
-    return rows
+        yield (_words(sentence),), QUESTION_TYPES.index(coarse)
 
 
-def _mrpc(file: Path, place: int) -> list[Row]:
-    rows: list[Row] = []
+def _mrpc(file: Path, place: int) -> Iterator[Row]:
     # The first line is a header.
     for number, line in islice(lines(file), 1, None):
         fields = line.strip().split("\t")
@@ -111,10 +102,8 @@ def _mrpc(file: Path, place: int) -> list[Row]:
                 file,
                 number,
             )
-        rows.append(
-            ((_words(fields[3]), _words(fields[4])), _label(fields[0], 2, file, number))
-        )
-    return rows
+        sentences = _words(fields[3]), _words(fields[4])
+        yield sentences, _label(fields[0], 2, file, number)
 
 
 def _label(text: str, classes: int, file: Path, number: int) -> int:

@@ -107,9 +107,9 @@ STORY = ",".join(
         (
             readers.read_swag,
             HEADER.replace(",label", ""),
-            r"column `label` is missing.*:1$",
+            r"column `label` is not in the header; take.*:1$",
         ),
-        (readers.read_swag, "", r"column `startphrase` is missing.*:1$"),
+        (readers.read_swag, "", r"column `startphrase` is not in the header.*:1$"),
         (readers.read_swag, HEADER + "a,b\n", r"2 columns, but the header has 6.*:2$"),
         (readers.read_swag, HEADER + 'a,"b"x,c,d,e,0\n', r"not valid CSV.*:2$"),
         (

@@ -54,9 +54,9 @@ def find_tasks(names: Sequence[str], filters: Filters) -> list[AbsTask]:
                 f"{_listed(task.metadata.hf_subsets_to_langscripts)}"
             ) from error
         task.filter_eval_splits(filters.splits or None)
-    subsets = {
-        subset for task in tasks for subset in task.metadata.hf_subsets_to_langscripts
-    }
+    subsets: set[str] = set()
+    for task in tasks:
+        subsets.update(task.metadata.hf_subsets_to_langscripts)
     for subset in filters.subsets:
         if subset not in subsets:
             raise DataError(
@@ -154,7 +154,7 @@ def _splits(task: AbsTask) -> list[str]:
     data: Mapping[str, Any] = task.dataset or {}
     # A subset is a mapping of splits; a task without subsets is such a mapping itself.
     nested = [part for part in data.values() if isinstance(part, Mapping)]
-    return sorted({split for part in nested or [data] for split in part})
+    return sorted(set().union(*(nested or [data])))
 
 
 def score_tasks(
@@ -197,56 +197,51 @@ def _scores(
 ) -> Iterator[Score]:
     """Yield a task's score, then those of its splits and subsets if it has several."""
     about = task.metadata
+    sources = [part.metadata.dataset for part in _parts(task)]
     shared = {
         "id": "mteb",
         "mteb": mteb.__version__,
         "type": str(about.type),
-        "dataset": _single([part.metadata.dataset["path"] for part in _parts(task)]),
-        "revision": _single(
-            [part.metadata.dataset["revision"] for part in _parts(task)]
-        ),
+        "dataset": _single([source["path"] for source in sources]),
+        "revision": _single([source["revision"] for source in sources]),
         "similarity": "cosine",
         "seed": task.seed,
     }
     if task.is_aggregate:
         shared["of"] = [part.metadata.name for part in _parts(task)]
-    parts = [
-        (split, result) for split, subsets in results.items() for result in subsets
-    ]
-    values = [100 * float(result["main_score"]) for _, result in parts]
-    splits, subsets = (
-        list(results),
-        list(dict.fromkeys(result["hf_subset"] for _, result in parts)),
-    )
-    where = {
+
+    parts: list[tuple[float, dict[str, Any]]] = []
+    for split, of_split in results.items():
+        for result in of_split:
+            where = {
+                "split": split,
+                "subset": result["hf_subset"],
+                "languages": sorted(result["languages"]),
+            }
+            parts.append((100 * float(result["main_score"]), where))
+    splits = list(results)
+    subsets = list(dict.fromkeys(where["subset"] for _, where in parts))
+    languages: set[str] = set()
+    for _, where in parts:
+        languages.update(where["languages"])
+    whole: dict[str, Any] = {
         "split": _single(splits),
         "subset": _single(subsets),
-        "languages": sorted(
-            {language for _, result in parts for language in result["languages"]}
-        ),
+        "languages": sorted(languages),
     }
     if len(parts) > 1:
-        where["aggregation"] = "mean"
-    yield _score(
-        about.name, about.main_score, sum(values) / len(values), {**shared, **where}
-    )
+        whole["aggregation"] = "mean"
+    mean = sum(value for value, _ in parts) / len(parts)
+    yield _score(about.name, about.main_score, mean, {**shared, **whole})
     if len(parts) == 1:
         return
-    for (split, result), value in zip(parts, values, strict=True):
-        subset = result["hf_subset"]
-        named = [
-            name
-            for name, several in ((split, splits), (subset, subsets))
-            if len(several) > 1
-        ]
-        where = {
-            "split": split,
-            "subset": subset,
-            "languages": sorted(result["languages"]),
-        }
-        yield _score(
-            about.name, "-".join([about.main_score, *named]), value, {**shared, **where}
-        )
+    for value, where in parts:
+        metric = about.main_score
+        if len(splits) > 1:
+            metric += f"-{where['split']}"
+        if len(subsets) > 1:
+            metric += f"-{where['subset']}"
+        yield _score(about.name, metric, value, {**shared, **where})
 
 
 def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:

@@ -44,7 +44,9 @@ def weight_bytes(module: Any) -> int:
 def _shape(parameter: Any) -> tuple[int, ...]:
     # bitsandbytes holds two weights in a byte, and their shape beside them.
     state = getattr(parameter, "quant_state", None)
-    return tuple(parameter.shape if state is None else state.shape)
+    if state is not None:
+        return tuple(state.shape)
+    return tuple(parameter.shape)
 
 
 def _linear(x: torch.Tensor, *_: Any, out_val: torch.Tensor, **__: Any) -> int:

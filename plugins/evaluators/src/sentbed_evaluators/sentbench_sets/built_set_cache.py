@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -78,25 +79,24 @@ def built_sets(files: SourceFiles, seed: int, limit: int | None = None) -> Built
         json.dumps([VERSION, files.task, source, seed, limit]).encode()
     ).hexdigest()
     directory = cache_root() / "sentbench" / f"{files.task}-{key[:16]}"
-    sets = _load(directory, files.task, source, seed, limit)
+    load = partial(_load, directory, files.task, source, seed, limit)
+    sets = load()
     if sets is not None:
         return sets
+    problem = None
     try:
         _build(files, source, seed, limit, directory)
     except RunError as error:
-        # Another process may have cached the same sets in the meantime.
-        sets = _load(directory, files.task, source, seed, limit)
-        if sets is None:
-            raise RunError(
-                f"{error}, with the environment variable `{CACHE_VARIABLE}`"
-            ) from error
+        problem = error
+    # If it failed, another process may have cached the same sets in the meantime.
+    sets = load()
+    if sets is not None:
         return sets
-    sets = _load(directory, files.task, source, seed, limit)
-    if sets is None:
+    if problem is not None:
         raise RunError(
-            f"cannot read `{directory}`, which was just written; check the disk"
-        )
-    return sets
+            f"{problem}, with the environment variable `{CACHE_VARIABLE}`"
+        ) from problem
+    raise RunError(f"cannot read `{directory}`, which was just written; check the disk")
 
 
 def _build(
@@ -112,11 +112,9 @@ def _build(
             limit,
         )
     except TooFewRowsError as error:
-        advice = (
-            "download the whole source"
-            if limit is None
-            else f"raise `limit`, which is {limit}"
-        )
+        advice = "download the whole source"
+        if limit is not None:
+            advice = f"raise `limit`, which is {limit}"
         raise DataError(f"{error}; {advice}", files.pairs[0]) from error
     if files.data != source:
         raise DataError(

@@ -11,11 +11,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from sentbed import DataError
-from sentbed.errors import suggest
 
 from sentbed_evaluators.json_lines import is_text, read_objects
 from sentbed_evaluators.sentbench_sets.rows import Choice, Labelled
-from sentbed_evaluators.text_lines import csv_rows, lines
+from sentbed_evaluators.text_lines import column_places, csv_rows, lines
 
 _EMOTIONS = 28
 _DBPEDIA_CLASSES = 14
@@ -138,10 +137,11 @@ def read_dbpedia(path: Path) -> Iterator[Labelled]:
                 path,
                 line,
             )
-        native = columns == 3
-        lowest = 1 if native else 0
+        lowest, numbering = 0, path.name
+        if columns == 3:
+            lowest, numbering = 1, "native"
         label = _whole_number(row[0], lowest, _DBPEDIA_CLASSES, "the class", path, line)
-        yield Labelled(row[-1], label, "native" if native else path.name)
+        yield Labelled(row[-1], label, numbering)
 
 
 def _named_rows(
@@ -149,14 +149,7 @@ def _named_rows(
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
     rows = csv_rows(path, lines(path))
     header: Sequence[str] = next(rows, (1, []))[1]
-    for name in names:
-        if name not in header:
-            raise DataError(
-                f"column `{name}` is missing in the header; take the file with the answers."
-                f"{suggest(name, header)}",
-                path,
-                1,
-            )
+    column_places(names, header, path, "take the file with the answers")
     for line, row in rows:
         if len(row) != len(header):
             raise DataError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,17 +24,18 @@ if TYPE_CHECKING:
 
 def distinct_texts(sets: BuiltSets, paradigms: Collection[str]) -> list[str]:
     """Return the distinct texts of a task's sets that the paradigms need."""
-    texts: dict[str, None] = {}
+    texts: list[str] = []
     if "pair" in paradigms:
-        texts |= {
-            text: None
-            for split in SPLITS
-            for pair in sets.pairs[split]
-            for text in pair[:2]
-        }
+        for first, second, _ in _joined(sets.pairs):
+            texts += (first, second)
     if "contrast" in paradigms:
-        texts |= {text: None for triple in sets.triples for text in triple}
-    return list(texts)
+        texts += chain.from_iterable(sets.triples)
+    return list(dict.fromkeys(texts))
+
+
+def _joined(pairs: Mapping[str, Sequence[Pair]]) -> list[Pair]:
+    """Return the pairs of all splits, split after split."""
+    return list(chain.from_iterable(pairs[split] for split in SPLITS))
 
 
 @attrs.frozen(eq=False)
@@ -67,14 +69,11 @@ class TextVectors:
         """
         import numpy as np
 
-        together = [pair for split in SPLITS for pair in pairs[split]]
-        rows = np.array(
-            [(self.places[first], self.places[second]) for first, second, _ in together]
-        )
-        table = feature_table(self.rows, [rows[:, 0], rows[:, 1]], directory, features)
-        labels = np.array([label for _, _, label in together], np.int64)
+        first, second, labels = zip(*_joined(pairs), strict=True)
+        sides = []
+        for texts in (first, second):
+            sides.append(np.array([self.places[text] for text in texts]))
+        table = feature_table(self.rows, sides, directory, features)
         ends = np.cumsum([len(pairs[split]) for split in SPLITS])[:-1]
-        return [
-            Examples(*part)
-            for part in zip(np.split(table, ends), np.split(labels, ends), strict=True)
-        ]
+        parts = np.split(table, ends), np.split(np.array(labels, np.int64), ends)
+        return list(map(Examples, *parts))
