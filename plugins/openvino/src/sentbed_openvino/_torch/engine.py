@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +108,13 @@ class OpenVinoEngine(EncodingEngine):
 
     def _compiled(self, graph: Any, products: str, parts: str) -> Project:
         """Return a function of a graph; `products`, `f32` or `bf16`, is the type of what is not int8."""
+        hint = "THROUGHPUT"
+        if self.streams == 1:
+            hint = "LATENCY"
         settings = {
             "INFERENCE_NUM_THREADS": self.facts["threads"],
             "NUM_STREAMS": self.streams,
-            "PERFORMANCE_HINT": "LATENCY" if self.streams == 1 else "THROUGHPUT",
+            "PERFORMANCE_HINT": hint,
             "INFERENCE_PRECISION_HINT": products,
             # Processes beside each other would all be bound to the same cores.
             "ENABLE_CPU_PINNING": False,
@@ -126,30 +129,32 @@ class OpenVinoEngine(EncodingEngine):
             "use the runtime `cpu`",
         ):
             compiled = openvino.Core().compile_model(graph, "CPU", settings)
-        requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        for _ in range(self.streams):
-            requests.put(compiled.create_infer_request())
+        return in_requests(
+            [compiled.create_infer_request() for _ in range(self.streams)]
+        )
 
-        def project(
-            input_ids: NDArray[np.int64], mask: NDArray[np.int64]
-        ) -> NDArray[np.float32]:
-            rows, length = input_ids.shape
-            what = (
-                f"OpenVINO does not encode a batch of {rows} texts of {length} tokens"
-            )
-            request = requests.get()
-            try:
-                with foreign(
-                    RunError,
-                    what,
-                    "set a smaller `max_length`, or use the runtime `cpu`",
-                ):
-                    vectors: NDArray[np.float32] = request.infer([input_ids, mask])[0]
-            finally:
-                requests.put(request)
-            return vectors
 
-        return project
+def in_requests(requests: Iterable[Any]) -> Project:
+    """Return a function that computes each batch with one of these requests, which several threads may call."""
+    free: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    for request in requests:
+        free.put(request)
+
+    def project(
+        input_ids: NDArray[np.int64], mask: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        rows, length = input_ids.shape
+        what = f"OpenVINO does not encode a batch of {rows} texts of {length} tokens"
+        remedy = "set a smaller `max_length`, or use the runtime `cpu`"
+        request = free.get()
+        try:
+            with foreign(RunError, what, remedy):
+                vectors: NDArray[np.float32] = request.infer([input_ids, mask])[0]
+        finally:
+            free.put(request)
+        return vectors
+
+    return project
 
 
 def _type_of_rest() -> str:

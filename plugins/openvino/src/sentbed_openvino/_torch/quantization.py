@@ -22,6 +22,9 @@ from sentbed_hardware.engine_parts.traced_graph import INPUTS
 SMOOTHING = 0.75
 """How much of the range of inputs SmoothQuant gives to the weights."""
 
+PRODUCTS_OF_STATES = ".*aten::matmul/MatMul.*"
+"""Names of products of states with states, in attention, which are not in int8."""
+
 TEXTS = "calibration.txt"
 """The file of this package with the sentences to calibrate on, one a line."""
 
@@ -62,6 +65,9 @@ def quantized(graph: Any, backbone: BuiltBackbone) -> Any:
             target_device=nncf.TargetDevice.CPU,
             subset_size=len(inputs),
             model_type=nncf.ModelType.TRANSFORMER,
+            ignored_scope=nncf.IgnoredScope(
+                patterns=[PRODUCTS_OF_STATES], validate=False
+            ),
             advanced_parameters=parameters,
         )
 
