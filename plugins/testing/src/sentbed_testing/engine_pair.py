@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from sentbed import Encoder
-from sentbed.helpers import SUMS_FILE
+from sentbed.helpers import SUMS_FILE, read_json
 from sentbed.protocols import (
     LABEL,
     PROGRESS,
@@ -57,7 +57,7 @@ def _same(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
 
 def _replace_relu(path: Path) -> None:
     """Replace the activation ReLU by GELU in the settings of a saved OPT or T5."""
-    settings = json.loads(path.read_text("utf-8"))
+    settings = read_json(path)
     for name in ("activation_function", "feed_forward_proj", "dense_act_fn"):
         if settings.get(name) == "relu":
             settings[name] = "gelu"
