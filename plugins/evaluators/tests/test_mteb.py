@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 import toy_plugin
+from scipy import stats
 from sentbed import DataError, RunError, build_encoder
-from sentbed.protocols import Score
+from sentbed.protocols import Score, Similarity
 from sentbed_evaluators.mteb import MTEB, as_mteb_model
 from sentbed_evaluators.sts import STS
 
@@ -193,6 +194,31 @@ def test_a_task_scores_as_our_own_evaluator_on_the_same_pairs(
     expected |= {"split": "test", "subset": "default", "languages": ["eng-Latn"]}
     assert expected.items() <= score.protocol.items()
     assert score.protocol["mteb"] == importlib.metadata.version("mteb")
+
+
+class Near(Similarity):
+    """Minus the squared distance."""
+
+    name = "near"
+
+    def similarity(self, first: Any, second: Any) -> Any:
+        return -(first[:, None] - second).square().sum(dim=-1)
+
+
+def test_a_score_of_the_cosine_becomes_that_of_the_encoders_similarity(
+    local: types.ModuleType, table_encoder: Any
+) -> None:
+    texts = dict.fromkeys(text for row in PAIRS for text in row[:2])
+    vectors = np.random.default_rng(0).normal(size=(len(texts), 3))
+    table = dict(zip(texts, vectors, strict=True))
+    encoder = table_encoder(table, width=3)
+    encoder.similarity = Near()
+    (score,) = named("Pairs").prepare().evaluate(encoder).scores
+
+    near = [-((table[a] - table[b]) ** 2).sum() for a, b, _ in PAIRS]
+    expected = stats.spearmanr([gold for _, _, gold in PAIRS], near).statistic
+    assert score.metric == "spearman"
+    assert score.value == pytest.approx(100 * expected, abs=1e-3)
 
 
 def test_tasks_keep_their_order_and_are_averaged(

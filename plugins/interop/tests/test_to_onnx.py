@@ -43,6 +43,7 @@ MORE: dict[str, dict[str, Any]] = {
         "backbone": {"use": "causal", **TINY},
         "pooler": {"use": "last"},
         "head": {"projection": 16, "bias": True},
+        "similarity": "dot",
     },
 }
 """Encoders beside those of the fixtures."""
@@ -187,6 +188,20 @@ def test_length_prompt_and_rules_are_told_to_programs(
     assert 0 < facts["difference"] < 1e-4
     assert [i.shape for i in made.session.get_inputs()] == [["batch", "length"]] * 2
     assert made.session.get_outputs()[0].shape == ["batch", 128]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "similarity"), [("llama-last", "dot"), ("opt-prompt", "cosine")]
+)
+def test_the_similarity_is_told_to_programs_and_readers(
+    name: str, similarity: str, exported: Callable[[str], Exported]
+) -> None:
+    made = exported(name)
+    facts = json.loads((made.to / "sentbed_onnx.json").read_text())
+    assert facts["similarity"] == similarity
+    readme = (made.to / "README.md").read_text()
+    assert f"compared by the similarity `{similarity}`" in readme
 
 
 @pytest.mark.slow

@@ -79,3 +79,15 @@ def test_fewer_than_two_clean_items_have_no_score() -> None:
         score_of(Items("mean", np.ones(3))), seen_items(np.array([True, True, False]))
     )
     assert (row.clean, row.difference, row.interval) == (None, None, None)
+
+
+def test_a_single_clean_item_of_a_group_has_no_correlation() -> None:
+    x = np.arange(8.0)
+    items = Items("spearman", x, x, groups=np.array([0, 0, 0, 0, 1, 1, 1, 1]))
+    seen = np.array([True, False, False, False, True, True, True, False])
+    row = clean_score(score_of(items), seen_items(seen))
+    assert row.clean is not None
+    assert row.clean.value == pytest.approx(100.0)
+    assert row.clean.items is not None
+    assert row.clean.items.x.tolist() == [1.0, 2.0, 3.0]
+    assert row.difference == pytest.approx(0.0)

@@ -68,7 +68,9 @@ class MTEB(Evaluator):
     on the leaderboard. If it has several, the score of each follows, named after the metric and the part.
     Several tasks also get `AVG`, the mean of their main scores, which is `primary`.
 
-    Vectors are compared by cosine. Texts have the encoder's prompt of `task_prompts` for mteb's task, type
+    Vectors are compared by the similarity that the encoder names, or the cosine: a main score
+    `cosine_spearman` is `spearman` under another one; `max_ap` and the like are over mteb's own similarities
+    too. Texts have the encoder's prompt of `task_prompts` for mteb's task, type
     and side, with mteb's instruction where it has `{instruction}`, or else the encoder's `prompt`. Data comes
     from the Hugging Face Hub and is cached in `HF_HOME`; with `HF_HUB_OFFLINE=1` only the cache is used. All
     of it is loaded before the first text is encoded. Score files are neither written nor reused from earlier

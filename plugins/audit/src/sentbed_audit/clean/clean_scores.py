@@ -40,16 +40,29 @@ def clean_score(score: Score, seen: SeenItems) -> CleanScore:
         RunError: if the items cannot be used.
     """
     items = score.items
-    if items is None or seen.clean.sum() < FEWEST_ITEMS:
+    if items is None:
         return CleanScore(score, seen, None, None, None)
-    kept = _select(items, seen.clean)
+    is_kept = _without_small_groups(items, seen.clean)
+    if is_kept.sum() < FEWEST_ITEMS:
+        return CleanScore(score, seen, None, None, None)
+    kept = _select(items, is_kept)
     of_clean = kept.value()
     difference = of_clean - items.value()
     clean = attrs.evolve(score, value=of_clean, items=kept)
     if callable(items.statistic):
         return CleanScore(score, seen, clean, difference, None)
-    estimate = paired_difference(items, seen.clean, difference)
+    estimate = paired_difference(items, is_kept, difference)
     return CleanScore(score, seen, clean, difference, estimate.interval(CONFIDENCE))
+
+
+def _without_small_groups(items: Items, clean: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which clean items are scored: a single one of a group has no correlation, which would count as 0."""
+    import numpy as np
+
+    if items.groups is None or items.statistic == "mean":
+        return clean
+    counts = np.bincount(items.groups[clean], minlength=int(items.groups.max()) + 1)
+    return clean & (counts[items.groups] >= FEWEST_ITEMS)
 
 
 def _select(items: Items, kept: NDArray[np.bool_]) -> Items:

@@ -6,19 +6,26 @@ import importlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import mteb
 from mteb import AbsTask
 from sentbed import DataError, RunError
 from sentbed.errors import SentbedError
-from sentbed.protocols import Score, TextEncoder
+from sentbed.protocols import Score, Similarity, TextEncoder
 
 from sentbed_evaluators._mteb.adapter import MTEBModel, model_meta
+from sentbed_evaluators.similarities import is_cosine
+
+_Results: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""mteb's results of a task: split -> those of each subset."""
 
 _ROWS = 4096
 """Texts per batch from mteb; they are gathered again, so that it affects only overhead."""
+
+_BY_COSINE = "cosine_"
+"""Beginning of the name of a score by the cosine; without it, the score is by the model's similarity."""
 
 
 @attrs.frozen
@@ -187,15 +194,26 @@ def score_tasks(
                 f"mteb {mteb.__version__} cannot evaluate the task `{task.metadata.name}`: {_reason(error)}; "
                 f"leave it out, or try another version of mteb"
             ) from error
-        scores.append(list(_scores(task, result.task_results[0].scores)))
+        results = result.task_results[0].scores
+        metric = _metric(task, results, encoder.similarity)
+        scores.append(list(_scores(task, results, metric)))
     progress("tasks", len(tasks), len(tasks))
     return scores
 
 
-def _scores(
-    task: AbsTask, results: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> Iterator[Score]:
+def _metric(task: AbsTask, results: _Results, similarity: Similarity | None) -> str:
+    """Return the name of a task's main score, by the encoder's similarity where mteb has both."""
+    main: str = task.metadata.main_score
+    if is_cosine(similarity) or not main.startswith(_BY_COSINE):
+        return main
+    metric = main.removeprefix(_BY_COSINE)
+    subsets = next(iter(results.values()))
+    return metric if metric in subsets[0] else main
+
+
+def _scores(task: AbsTask, results: _Results, metric: str) -> Iterator[Score]:
     """Yield a task's score, then those of its splits and subsets if it has several."""
+    key = "main_score" if metric == task.metadata.main_score else metric
     about = task.metadata
     sources = [part.metadata.dataset for part in _parts(task)]
     shared = {
@@ -218,7 +236,7 @@ def _scores(
                 "subset": result["hf_subset"],
                 "languages": sorted(result["languages"]),
             }
-            parts.append((100 * float(result["main_score"]), where))
+            parts.append((100 * float(result[key]), where))
     splits = list(results)
     subsets = list(dict.fromkeys(where["subset"] for _, where in parts))
     languages: set[str] = set()
@@ -232,16 +250,16 @@ def _scores(
     if len(parts) > 1:
         whole["aggregation"] = "mean"
     mean = sum(value for value, _ in parts) / len(parts)
-    yield _score(about.name, about.main_score, mean, {**shared, **whole})
+    yield _score(about.name, metric, mean, {**shared, **whole})
     if len(parts) == 1:
         return
     for value, where in parts:
-        metric = about.main_score
+        name = metric
         if len(splits) > 1:
-            metric += f"-{where['split']}"
+            name += f"-{where['split']}"
         if len(subsets) > 1:
-            metric += f"-{where['subset']}"
-        yield _score(about.name, metric, value, {**shared, **where})
+            name += f"-{where['subset']}"
+        yield _score(about.name, name, value, {**shared, **where})
 
 
 def _score(task: str, metric: str, value: float, protocol: dict[str, Any]) -> Score:

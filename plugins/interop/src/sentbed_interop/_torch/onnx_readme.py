@@ -78,6 +78,7 @@ def write_facts(
         "output": OUTPUT,
         "width": encoder.width,
         "normalized": encoder.recipe.head.normalize,
+        "similarity": _similarity(encoder),
         "max_length": encoder.recipe.max_length,
         "pad_id": encoder.backbone.tokenizer.pad_id,
         "template": template,
@@ -112,6 +113,7 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
     norm = "Vectors are not normalised."
     if recipe.head.normalize:
         norm = "Vectors have length 1."
+    norm += f" They are compared by the similarity `{_similarity(encoder)}`."
 
     content = README.format(
         title=f"`{recipe.backbone.name}`, pooler `{recipe.pooler.name}`",
@@ -124,6 +126,13 @@ def write_readme(encoder: Encoder, directory: Path) -> None:
         empty=empty,
     )
     write_atomic(directory / "README.md", content)
+
+
+def _similarity(encoder: Encoder) -> str:
+    """Return the name of the similarity by which the encoder's texts are compared."""
+    if encoder.similarity is None:
+        return "cosine"
+    return encoder.similarity.name
 
 
 def _beside(directory: Path) -> str:
