@@ -61,7 +61,7 @@ LAYERS = Head(
 EACH_PART = (("backbone",), ("loss",))
 
 
-def engine_suite(
+def engine_suite(  # noqa: C901 - a line for each kind of case
     runtime: Runtime | Table,
     reference: Runtime | Table | None = None,
     plugins: Plugins | None = None,

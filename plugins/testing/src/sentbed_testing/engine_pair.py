@@ -165,7 +165,7 @@ class EnginePair:
         self._shared.append((engine, case.recipe, encoder))
         return encoder
 
-    def trainer(
+    def trainer(  # noqa: PLR0913 - keywords
         self,
         case: Case,
         engine: Engine,

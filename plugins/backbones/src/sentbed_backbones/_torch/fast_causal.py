@@ -285,7 +285,7 @@ class FastCausal(nn.Module):
         self.past = past
         return past
 
-    def run(
+    def run(  # noqa: C901, PLR0912 - a pass from tokens to states, in its order
         self,
         input_ids: Tensor,
         places: Tensor,

@@ -80,7 +80,7 @@ class TorchTrainer(Trainer):
     loss in the next step. `say` shows the user a message.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - what a trainer holds
         self,
         placement: Placement,
         processes: Processes,

@@ -36,7 +36,7 @@ class ContrastiveLoss(nn.Module):
     other arguments are the fields of `sentbed_losses.contrastive_base.Contrastive`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the fields of the loss
         self,
         temperature: nn.Module,
         similarity: Similarity | Products,
