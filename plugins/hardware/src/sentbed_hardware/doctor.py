@@ -42,16 +42,14 @@ def findings() -> Iterator[Finding]:
 def compiling(torch: Any) -> Iterator[Finding]:
     """Yield the requirements of `compile = true`."""
     named = os.environ.get("CXX")
-    compiler = (
-        shutil.which(named) if named else shutil.which("g++") or shutil.which("clang++")
-    )
+    if named:
+        compiler = shutil.which(named)
+        missing = f"CXX={named} is not there or does not run"
+    else:
+        compiler = shutil.which("g++") or shutil.which("clang++")
+        missing = "neither g++ nor clang++ is there"
     version = compiler and first_line(compiler, "--version")
     install = "`apt install g++`, or name one: `export CXX=/path/to/clang++`"
-    missing = (
-        f"CXX={named} is not there or does not run"
-        if named
-        else "neither g++ nor clang++ is there"
-    )
     yield present("compile", "C++ compiler", bool(version), version or missing, install)
     header = Path(sysconfig.get_path("include")) / "Python.h"
     package = (
@@ -98,13 +96,13 @@ def compile_one() -> dict[str, Any]:
     def function(values: torch.Tensor) -> torch.Tensor:
         return torch.tanh(values * 2).sum()
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = "cpu"
+    if torch.cuda.is_available():
+        device = "cuda"
     values = torch.linspace(0, 1, 256, device=device)
     start = time.perf_counter()
-    compiled_sum, expected = (
-        torch.compile(function)(values).item(),
-        function(values).item(),
-    )
+    compiled_sum = torch.compile(function)(values).item()
+    expected = function(values).item()
     if abs(compiled_sum - expected) > 1e-4 * expected:
         raise RunError(
             f"the compiled function returned {compiled_sum}, expected {expected}"
@@ -130,9 +128,8 @@ def processes(torch: Any) -> Iterator[Finding]:
         "processes", "gloo", distributed.is_gloo_available(), "between processors"
     )
     nccl = distributed.is_nccl_available()
-    detail = (
-        f"{'.'.join(map(str, torch.cuda.nccl.version()))}, between GPUs"
-        if nccl
-        else lacking
-    )
+    detail = lacking
+    if nccl:
+        version = ".".join(map(str, torch.cuda.nccl.version()))
+        detail = f"{version}, between GPUs"
     yield present("processes", "nccl", nccl, detail, "as for the runtime `cuda`")

@@ -44,7 +44,9 @@ def build_of(torch: Any) -> str:
     """Return the platform that torch is built for."""
     if torch.version.cuda:
         return f"CUDA {torch.version.cuda}"
-    return f"ROCm {torch.version.hip}" if torch.version.hip else "processors only"
+    if torch.version.hip:
+        return f"ROCm {torch.version.hip}"
+    return "processors only"
 
 
 def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
@@ -57,42 +59,36 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     yield Finding(
         "devices", "cpu", "yes", f"{name}: {', '.join(sets) or 'no wide instructions'}"
     )
-    bf16_sets = [
-        instruction
-        for instruction in BF16_INSTRUCTIONS
-        if capabilities.get(instruction)
-    ]
-    lacking = f"emulated, without {' and '.join(BF16_INSTRUCTIONS)}; the runtime `cpu` takes fp32"
     yield Finding("precisions", "cpu fp32", "yes")
-    yield Finding(
-        "precisions",
-        "cpu bf16",
-        "yes" if bf16_sets else "limited",
-        ", ".join(bf16_sets) or lacking,
-    )
+    bf16_sets = [name for name in BF16_INSTRUCTIONS if capabilities.get(name)]
+    if bf16_sets:
+        yield Finding("precisions", "cpu bf16", "yes", ", ".join(bf16_sets))
+        return
+    lacking = f"emulated, without {' and '.join(BF16_INSTRUCTIONS)}; the runtime `cpu` takes fp32"
+    yield Finding("precisions", "cpu bf16", "limited", lacking)
 
 
 def _processor_name() -> str | None:
     """Return the processor's name according to Linux."""
     information = Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.is_file() else []
-    return next(
-        (
-            line.partition(":")[2].strip()
-            for line in lines
-            if line.startswith("model name")
-        ),
-        None,
-    )
+    if not information.is_file():
+        return None
+    for line in information.read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return None
 
 
 def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
     """Yield which fused attention kernels compute a small product on a device."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    kernels = KERNELS if device.startswith("cuda") else {"flash": KERNELS["flash"]}
+    kernels = {"flash": KERNELS["flash"]}
+    if device.startswith("cuda"):
+        kernels = KERNELS
     query = torch.ones(1, 2, 64, 64, device=device, dtype=dtype)
     for name, backend in kernels.items():
+        label = f"{device} {name}"
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
@@ -105,19 +101,11 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
                 reasons = [
                     str(warning.message).partition(" (Trigger")[0] for warning in caught
                 ]
-                yield Finding(
-                    "attention",
-                    f"{device} {name}",
-                    "no",
-                    "; ".join(reasons) or str(error),
-                )
+                detail = "; ".join(reasons) or str(error)
+                yield Finding("attention", label, "no", detail)
             else:
-                yield Finding(
-                    "attention",
-                    f"{device} {name}",
-                    "yes",
-                    f"in {str(dtype).removeprefix('torch.')}",
-                )
+                detail = f"in {str(dtype).removeprefix('torch.')}"
+                yield Finding("attention", label, "yes", detail)
 
 
 def cuda(torch: Any) -> Iterator[Finding]:
@@ -137,12 +125,14 @@ def cuda(torch: Any) -> Iterator[Finding]:
 
 def _cuda(torch: Any) -> Iterator[Finding]:
     version = _driver()
-    driver = f"NVIDIA driver {version}" if version else "no NVIDIA driver found"
+    driver = "no NVIDIA driver found"
+    if version:
+        driver = f"NVIDIA driver {version}"
     if not (torch.version.cuda or torch.version.hip):
         detail = f"torch {torch.__version__} is built for processors only; {driver}"
-        remedy = (
-            CUDA_BUILD if version else f"on a machine with an NVIDIA GPU, {CUDA_BUILD}"
-        )
+        remedy = CUDA_BUILD
+        if not version:
+            remedy = f"on a machine with an NVIDIA GPU, {CUDA_BUILD}"
         yield Finding("runtimes", "cuda", "no", detail, remedy)
         return
     with warnings.catch_warnings(record=True) as caught:
@@ -151,14 +141,10 @@ def _cuda(torch: Any) -> Iterator[Finding]:
     if not available:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         reasons = [str(warning.message) for warning in caught]
-        reasons += [] if visible is None else [f"CUDA_VISIBLE_DEVICES={visible}"]
-        detail = "; ".join(
-            [
-                f"torch is built for {build_of(torch)}",
-                driver,
-                *(reasons or ["no device"]),
-            ]
-        )
+        if visible is not None:
+            reasons.append(f"CUDA_VISIBLE_DEVICES={visible}")
+        why = "; ".join(reasons) or "no device"
+        detail = f"torch is built for {build_of(torch)}; {driver}; {why}"
         yield Finding("runtimes", "cuda", "no", detail, _remedy(torch, detail, version))
         return
     count = torch.cuda.device_count()
@@ -175,10 +161,10 @@ def _cuda(torch: Any) -> Iterator[Finding]:
         kinds.setdefault(device.name, index)
     for index in kinds.values():
         yield from _precisions(torch, index)
-        bf16 = torch.cuda.get_device_capability(index) >= (8, 0)
-        yield from attention(
-            torch, f"cuda:{index}", torch.bfloat16 if bf16 else torch.float16
-        )
+        dtype = torch.float16
+        if torch.cuda.get_device_capability(index) >= CAPABILITIES["bf16"]:
+            dtype = torch.bfloat16
+        yield from attention(torch, f"cuda:{index}", dtype)
 
 
 def _remedy(torch: Any, detail: str, driver: str | None) -> str:
@@ -206,20 +192,16 @@ def _precisions(torch: Any, index: int) -> Iterator[Finding]:
     capability = torch.cuda.get_device_capability(index)
     if torch.version.hip:
         detail = f"as {build_of(torch)} has it"
-        yield from (
-            Finding("precisions", f"cuda:{index} {name}", "yes", detail)
-            for name in ("bf16", "fp16")
-        )
+        for name in ("bf16", "fp16"):
+            yield Finding("precisions", f"cuda:{index} {name}", "yes", detail)
         return
     for name, least in CAPABILITIES.items():
         detail = f"compute capability {capability[0]}.{capability[1]}"
-        fits = capability >= least
-        detail += (
-            "" if fits else f", tensor cores compute it from {least[0]}.{least[1]} on"
-        )
-        yield Finding(
-            "precisions", f"cuda:{index} {name}", "yes" if fits else "limited", detail
-        )
+        status = "yes"
+        if capability < least:
+            status = "limited"
+            detail += f", tensor cores compute it from {least[0]}.{least[1]} on"
+        yield Finding("precisions", f"cuda:{index} {name}", status, detail)
 
 
 def first_line(*command: str) -> str | None:
@@ -230,5 +212,7 @@ def first_line(*command: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = done.stdout.splitlines() if done.returncode == 0 else []
-    return lines[0].strip() if lines else None
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines:
+        return None
+    return lines[0].strip()
