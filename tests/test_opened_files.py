@@ -42,7 +42,6 @@ PLAIN = {
     "stsb_demonstrations.py": "a table of this package",
     "planned_device.py": "a table of this package",
     "plugin_rules.py": "code of installed packages",
-    "sentbed_testing/engine_pair.py": "a file that this process has just written",
     "rules_component_class.py": "a table of this package",
     "saved_weights.py": "files that this process has just written",
     "mlflow.py": "the recipe of a run, which has been read",

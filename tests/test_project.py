@@ -78,6 +78,7 @@ LIGHT = {
     "platformdirs",
     "pluggy",
     "rich",
+    "scipy",  # Student's distribution; loaded for an interval
     "tomli",
     "tomli-w",
 }

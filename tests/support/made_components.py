@@ -88,14 +88,13 @@ def losses() -> None:
     classes = by_name(sentbed_losses.losses())
     outer = {"flops", "matryoshka", "sum"}
     simple = [classes[name]() for name in sorted({*classes} - outer)]
-    assert len(simple) == 15
     classes["matryoshka"](loss=classes["sum"](losses=(simple[0],)), dimensions=(4,))
 
 
 def poolers() -> None:
-    assert len([pooler() for pooler in offered(sentbed_poolers.poolers())]) == 14
-    assert len(offered(sentbed_poolers.transforms())) == 2
-    assert len([each() for each in offered(sentbed_poolers.similarities())]) == 5
+    assert [pooler() for pooler in offered(sentbed_poolers.poolers())]
+    assert offered(sentbed_poolers.transforms())
+    assert [each() for each in offered(sentbed_poolers.similarities())]
 
 
 def runtimes() -> None:
@@ -109,7 +108,7 @@ def runtimes() -> None:
 
 def trackers() -> None:
     made = [tracker() for tracker in offered(sentbed_trackers.trackers())]
-    assert len(made) == 2
+    assert made
     for tracker in made:
         assert not list(tracker.check())
         tracker.build()

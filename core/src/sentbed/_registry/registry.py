@@ -185,6 +185,9 @@ def load_plugins(
         for at, several in claims.items()
         if len(several) > 1
     }
+    if clashes and commands_only:
+        # What is broken claims nothing, and only the whole of a plugin tells whether it is.
+        return load_plugins(points, settings)
     warnings = _warnings(settings, infos, claims)
     components: dict[tuple[str, str], ComponentInfo] = {}
     named: dict[str, dict[str, Offer]] = {COMMAND: {}, TABLE: {}}

@@ -56,6 +56,7 @@ from sentbed.protocols import (
     DrivesEncoder,
     EncodingWork,
     Engine,
+    ReportSection,
     RunStatus,
     Runtime,
     RuntimeChoice,
@@ -635,10 +636,20 @@ def _close(
     context.facts["peak_memory_gib"] = peak_memory_gib()
     recipe = resolved_toml(context.recipe, context.directory)
     data = history.report_data(context.run, status, error, recipe)
-    sections = chain.from_iterable(
+    sections: dict[str, ReportSection] = {}
+    warnings = list(data.warnings)
+    for section in chain.from_iterable(
         context.hooks.report_sections(run=context.run, data=data)
+    ):
+        first = sections.setdefault(section.key, section)
+        if first is not section:
+            warnings.append(
+                f"the report's section `{section.title}` is left out: `{first.title}` has its key "
+                f"`{section.key}`, too; its plugin must choose another"
+            )
+    data = attrs.evolve(
+        data, sections=tuple(sections.values()), warnings=tuple(warnings)
     )
-    data = attrs.evolve(data, sections=tuple(sections))
     record = context.directory / RECORD
     # The numbers first, so that they are on disk if writing the pages fails.
     write_atomic(record, record_json(data))

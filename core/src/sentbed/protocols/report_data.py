@@ -109,7 +109,8 @@ class ReportSection:
     """Table that a plugin adds to a run's report."""
 
     key: str
-    """Key in `sections` of `report.json`: letters, digits and `-`."""
+    """Key in `sections` of `report.json`: letters, digits and `-`. Of two sections with one key the second is
+    left out, with a warning."""
     title: str
     columns: tuple[str, ...]
     rows: tuple[

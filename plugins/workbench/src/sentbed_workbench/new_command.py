@@ -63,7 +63,8 @@ def plugin(kind: str, name: str, encodes: bool, out: str | None) -> None:
 
     if kind not in TEMPLATES:
         raise click.UsageError(
-            f"there is no template for the kind `{kind}`.{suggest(kind, list(TEMPLATES))}"
+            f"there is no template for the kind `{kind}`.{suggest(kind, list(TEMPLATES))} Commands, tables of "
+            "recipes and report sections have none: see Tools in `docs/plugins/writing.md`"
         )
     template = kind
     if encodes:
