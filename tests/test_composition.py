@@ -16,11 +16,13 @@ from blocks import ROOT, blocks
 from click.testing import CliRunner
 from sentbed import Encoder, RecipeError
 from sentbed._cli.main import main
+from sentbed._recipe.component_compatibility import name_at_test
 from sentbed.protocols import (
     Backbone,
     BackboneTraits,
     BuildContext,
     BuiltBackbone,
+    Pooler,
     PoolerTraits,
 )
 from sentbed.tools import EncoderRecipe, load_plugins, load_recipe
@@ -269,3 +271,26 @@ def test_traits_of_parts_are_joined_with_those_of_the_whole() -> None:
         output="tokens",
     )
     assert PoolerTraits.of() == PoolerTraits()
+
+
+@attrs.frozen
+class Clipped(Pooler):
+    """Another pooler, clipped: its module is not built here."""
+
+    name: ClassVar[str] = "clipped"
+
+    inner: Pooler
+
+    def build(self, width: int) -> Any:
+        raise NotImplementedError
+
+
+def test_a_pooler_around_one_that_is_another_when_encoding_is_named_with_it() -> None:
+    plugins = load_plugins()
+    changing = plugins.find("pooler", "cls-mlp").cls(mlp_only_train=True)
+    plain = plugins.find("pooler", "mean").cls()
+
+    assert name_at_test(plain) == "mean"
+    assert name_at_test(changing) == "first"
+    assert name_at_test(Clipped(plain)) == "clipped"
+    assert name_at_test(Clipped(Clipped(changing))) == "clipped of clipped of first"

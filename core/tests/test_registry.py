@@ -929,7 +929,38 @@ def test_a_command_that_two_claim_is_none_where_only_commands_are_collected(
     )
     found = load_plugins(points, commands_only=True)
     assert set(found.commands) == {"earlier", "later"}
-    assert set(found.clashes) == {("command", "contest")}
+    assert ("command", "contest") in found.clashes
+
+
+BROKEN_WITH_A_COMMAND = """
+from sentbed import hookimpl
+from sentbed.protocols import Lazy, RecipeTable
+import attrs
+
+@attrs.frozen
+class Expected(RecipeTable):
+    pass
+
+@hookimpl
+def commands():
+    return {"contest": Lazy("nowhere:contest", "Nothing.")}
+
+@hookimpl
+def recipe_tables():
+    return {"expected": Expected}
+"""
+
+
+def test_a_command_of_a_broken_plugin_takes_nothing_from_another(
+    distribute: Distribute,
+):
+    points = plugin_of_contest(distribute, "earlier") + distribute(
+        "broken", {"broken": BROKEN_WITH_A_COMMAND}
+    )
+    found = load_plugins(points, commands_only=True)
+
+    assert found.commands["contest"].distribution == "earlier-dist"
+    assert found.clashes == {}
 
 
 def test_a_recipe_with_a_table_that_two_claim_is_a_problem_and_others_are_read(

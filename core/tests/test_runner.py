@@ -32,7 +32,7 @@ from sentbed._run.runner import (
     build_encoders,
     remove_unfinished,
 )
-from sentbed.protocols import LossTraits, Prepared
+from sentbed.protocols import LossTraits, Prepared, ReportSection
 from toy_dataset import ToyDataset
 from toy_plugin import (
     RECIPE,
@@ -132,6 +132,24 @@ def test_the_record_has_the_sections_of_plugins(
             "note": "They are fair.",
         }
     }
+
+
+def test_of_two_sections_with_one_key_the_second_is_left_out_with_a_warning(
+    recipe_of: Load, plugins: Plugins, tmp_path: Path
+):
+    class Other:
+        @hookimpl(trylast=True)
+        def report_sections(self) -> list[ReportSection]:
+            return [ReportSection("dice", "Other", ("a",), ((1,),))]
+
+    plugins.manager.register(Other())
+    run(recipe_of(RECIPE + "\n[dice]\nsides = 20\n"), tmp_path / "out", plugins)
+
+    record = read(tmp_path / "out", "report.json")
+    assert record["sections"]["dice"]["title"] == "Dice"
+    assert record["warnings"] == [
+        "the report's section `Other` is left out: `Dice` has its key `dice`, too; its plugin must choose another"
+    ]
 
 
 def test_the_report_of_a_plugin_is_what_a_run_returns(

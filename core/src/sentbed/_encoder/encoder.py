@@ -23,7 +23,11 @@ from sentbed._files import (
     write_directory,
     write_sums,
 )
-from sentbed._recipe.component_compatibility import misfits, runtime_misfits
+from sentbed._recipe.component_compatibility import (
+    misfits,
+    name_at_test,
+    runtime_misfits,
+)
 from sentbed._recipe.load import component_of
 from sentbed._recipe.machine_settings import without_machine_settings
 from sentbed._recipe.prompts import Prompt, PromptTokenizer
@@ -317,7 +321,7 @@ class Encoder:
             "precision": self.engine.describe()["precision"],
             "pooler": {
                 "train": pooler.name,
-                "test": pooler.traits.at_test or pooler.name,
+                "test": name_at_test(pooler),
                 **{
                     key: value
                     for key, value in unstructure(pooler).items()

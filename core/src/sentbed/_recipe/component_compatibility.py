@@ -28,6 +28,7 @@ from sentbed.protocols import (
     Pooler,
     Runtime,
     SimilarityTraits,
+    inner_parts,
 )
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ def _pooler_misfits(encoder: EncoderRecipe) -> Iterator[tuple[str, str]]:
         yield (
             "head",
             f"`projection` is trained on what the pooler `{pooler.name}` computes in training, and encoding "
-            f"would apply it to something else, `{pooler.traits.at_test}`; take `projection` out"
+            f"would apply it to something else, `{name_at_test(pooler)}`; take `projection` out"
             f"{_width(pooler)}",
         )
 
@@ -327,6 +328,17 @@ def _misfits_of_layers(
         return
     messages = (*reading.check(), *reading.misfits(needs))
     yield from sentences(messages, reading, "misfits")
+
+
+def name_at_test(pooler: Pooler) -> str:
+    """Return what a pooler computes when encoding: `clipped of first`, if its inner pooler is another then."""
+    at_test = pooler.traits.at_test
+    if at_test is None:
+        return pooler.name
+    for inner in inner_parts(pooler, Pooler):
+        if inner.traits.at_test == at_test:
+            return f"{pooler.name} of {name_at_test(inner)}"
+    return at_test
 
 
 def _template_misfits(
