@@ -9,7 +9,9 @@ from sentbed_testing import check_component, offered
 
 @pytest.mark.parametrize("exporter", offered(sentbed_interop.exporters()))
 def test_an_exporter_keeps_the_contract(exporter: type) -> None:
-    assert check_component(exporter, kind="exporter").not_run == {}
+    report = check_component(exporter, kind="exporter")
+    # The kit has no rule of its own for exporters; each has its tests beside this one.
+    assert report.not_run.keys() == {"tried"}
 
 
 @pytest.mark.parametrize("importer", offered(sentbed_interop.importers()))
