@@ -8,7 +8,7 @@ import subprocess
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sentbed_common import BF16_INSTRUCTIONS, Finding
 
@@ -197,7 +197,7 @@ def _precisions(torch: Any, index: int) -> Iterator[Finding]:
         return
     for name, least in CAPABILITIES.items():
         detail = f"compute capability {capability[0]}.{capability[1]}"
-        status = "yes"
+        status: Literal["yes", "limited"] = "yes"
         if capability < least:
             status = "limited"
             detail += f", tensor cores compute it from {least[0]}.{least[1]} on"
