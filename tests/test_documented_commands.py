@@ -51,7 +51,13 @@ EXEMPT = {
 """Beginning of a command -> why it is not carried out here."""
 
 RECIPE_COMMANDS = {"run", "plan", "check", "explain", "search", "study run"}
-STUDIES = ("what-matters.toml", "study.toml", "STUDY.toml", "sweep.toml")
+STUDIES = (
+    "poolers-and-prompts.toml",
+    "what-matters.toml",
+    "study.toml",
+    "STUDY.toml",
+    "sweep.toml",
+)
 """Files of the reader that are studies."""
 WORDS = (
     "cat",
