@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import signal
-import socket
+import subprocess
+import sys
 import threading
 import time
 from base64 import b64encode
@@ -18,8 +18,6 @@ from typing import Any
 
 import pytest
 from browser import browse, needed
-from click.testing import CliRunner
-from sentbed._cli.main import main
 from sentbed.errors import RunError
 from sentbed.tools import locked
 from sentbed_report.study.read_study_directory import lock_of
@@ -297,32 +295,25 @@ def heeds_ctrl_c() -> Iterator[None]:
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_ends_the_command_with_a_sentence(directory: Path) -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    statuses: list[int] = []
-
-    def look_and_interrupt() -> None:
-        for _ in range(1000):
-            try:
-                connection = HTTPConnection("127.0.0.1", port, timeout=30)
-                connection.request("GET", "/state")
-                statuses.append(connection.getresponse().status)
-                break
-            except ConnectionRefusedError:
-                time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=look_and_interrupt)
-    thread.start()
-    result = CliRunner().invoke(
-        main, ["study", "watch", str(directory), "--port", str(port)]
+    # In a process of its own: a signal that came too early would end the one that runs the tests.
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sentbed", "study", "watch", str(directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    thread.join()
-    assert statuses == [200]
-    assert result.exit_code == 0
-    assert result.stdout == f"http://127.0.0.1:{port}/\n"
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    connection = HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=30)
+    connection.request("GET", "/state")
+    assert connection.getresponse().status == 200
+
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 0
+    assert output == ""
     assert (
-        result.stderr.splitlines()[-1]
+        errors.splitlines()[-1]
         == f"`{directory}` is not watched any more; its runs go on"
     )
