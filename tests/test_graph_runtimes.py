@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -279,10 +280,12 @@ def test_what_cannot_be_traced_is_told_in_one_sentence(
     message = (
         r"with the pooler `odd` cannot be traced into a graph: .*no tracing of this"
     )
+    level = logging.getLogger().level
     with pytest.raises(ModelError, match=message) as caught:
         encoder.encode(SENTENCES)
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith("; use the runtime `cpu`")
+    assert logging.getLogger().level == level
 
 
 def test_an_error_of_the_library_is_told_in_one_sentence(
