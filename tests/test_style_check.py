@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+import style_check
 
-sys.path.insert(0, str(ROOT / "tools"))
-style_check = pytest.importorskip("style_check")
+ROOT = Path(__file__).parent.parent
 
 PLACES = [
     ("nested-comprehensions", "x = [[a for a in b] for b in c]"),

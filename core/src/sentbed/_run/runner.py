@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -56,6 +56,7 @@ from sentbed.protocols import (
     DrivesEncoder,
     EncodingWork,
     Engine,
+    ReportData,
     ReportSection,
     RunStatus,
     Runtime,
@@ -626,6 +627,20 @@ def _write_manifest(context: RunContext, status: str) -> None:
     )
 
 
+def _with_sections(data: ReportData, sections: Iterable[ReportSection]) -> ReportData:
+    """Return the data of a report with sections; of those with one key the first, and a warning."""
+    by_key: dict[str, ReportSection] = {}
+    warnings = list(data.warnings)
+    for section in sections:
+        first = by_key.setdefault(section.key, section)
+        if first is not section:
+            warnings.append(
+                f"the report's section `{section.title}` is left out: `{first.title}` has its key "
+                f"`{section.key}`, too; its plugin must choose another"
+            )
+    return attrs.evolve(data, sections=tuple(by_key.values()), warnings=tuple(warnings))
+
+
 def _close(
     context: RunContext,
     history: History,
@@ -636,20 +651,8 @@ def _close(
     context.facts["peak_memory_gib"] = peak_memory_gib()
     recipe = resolved_toml(context.recipe, context.directory)
     data = history.report_data(context.run, status, error, recipe)
-    sections: dict[str, ReportSection] = {}
-    warnings = list(data.warnings)
-    for section in chain.from_iterable(
-        context.hooks.report_sections(run=context.run, data=data)
-    ):
-        first = sections.setdefault(section.key, section)
-        if first is not section:
-            warnings.append(
-                f"the report's section `{section.title}` is left out: `{first.title}` has its key "
-                f"`{section.key}`, too; its plugin must choose another"
-            )
-    data = attrs.evolve(
-        data, sections=tuple(sections.values()), warnings=tuple(warnings)
-    )
+    answers = context.hooks.report_sections(run=context.run, data=data)
+    data = _with_sections(data, chain.from_iterable(answers))
     record = context.directory / RECORD
     # The numbers first, so that they are on disk if writing the pages fails.
     write_atomic(record, record_json(data))

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     )
     from sentbed_common.progress_bar import progress_bars
     from sentbed_common.repeated_texts import first_of_equal, text_digest
+    from sentbed_common.signal_names import signal_name
     from sentbed_common.source_code_hashes import code_of
     from sentbed_common.task_pool_protocol import (
         OnDeath,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +13,8 @@ from typing import Any, Literal
 import attrs
 from sentbed.errors import RunError
 from sentbed.tools import requirements
+
+from sentbed_common.signal_names import signal_name
 
 _MARK = "sentbed-answer:"
 
@@ -121,9 +122,7 @@ def elsewhere(function: Callable[[], Any], seconds: float, **environment: str) -
     if done.returncode == 0 and answers:
         return json.loads(answers[-1].removeprefix(_MARK))
     if done.returncode < 0:
-        raise RunError(
-            f"the process was ended by {signal.Signals(-done.returncode).name}"
-        )
+        raise RunError(f"the process was ended by {signal_name(-done.returncode)}")
     errors = done.stderr.strip().splitlines()
     if errors:
         raise RunError(errors[-1])

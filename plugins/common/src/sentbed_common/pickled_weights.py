@@ -28,6 +28,7 @@ from sentbed.tools import locked
 from sentbed_common.cache_directory import CONVERTED_WEIGHTS, cache_root
 from sentbed_common.doctor_findings import version_of
 from sentbed_common.limited_program import run_program
+from sentbed_common.signal_names import signal_name
 
 PICKLED = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
 """Names of pickled weights that transformers writes: one file, or shards."""
@@ -249,7 +250,7 @@ def _convert(source: Path, target: Path, shown: str) -> dict[str, Any]:
 def _end_of(done: subprocess.CompletedProcess[str]) -> str:
     """Return how a process that failed has ended."""
     if done.returncode < 0:
-        return f"its process was ended by {signal.Signals(-done.returncode).name}"
+        return f"its process was ended by {signal_name(-done.returncode)}"
     lines = done.stderr.strip().splitlines()
     if not lines:
         return f"its process ended with exit code {done.returncode}"

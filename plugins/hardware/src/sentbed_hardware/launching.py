@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from sentbed import RuntimeUnavailableError
+from sentbed_common import signal_name
 
 FAILED, INTERRUPTED = 1, 130
 PATIENCE = 7 * 24 * 3600
@@ -150,7 +151,7 @@ def _code_of(failures: dict[int, Any]) -> int:
         # The signals that end the others after a failure are not worth a message.
         if failure.exitcode >= 0 or failure.exitcode == -signal.SIGTERM:
             continue
-        name = signal.Signals(-failure.exitcode).name
+        name = signal_name(-failure.exitcode)
         memory = ""
         if name == "SIGKILL":
             memory = " (is the machine out of memory?)"

@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 from sentbed.helpers import usable_cores
-from sentbed_common import OnDeath, OnProgress, Start
+from sentbed_common import OnDeath, OnProgress, Start, signal_name
 
 from sentbed_jobs.pool_loop import (
     RETRIES,
@@ -156,7 +156,7 @@ def _how(code: int | None) -> str:
     """Return how a process with this exit code ended."""
     if code is None or code >= 0:
         return f"ended with exit code {code}"
-    name = signal.Signals(-code).name
+    name = signal_name(-code)
     if name == "SIGKILL":
         return f"was killed by {name} (as Linux does where memory runs out)"
     return f"was killed by {name}"

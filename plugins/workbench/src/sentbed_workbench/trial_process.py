@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import attrs
 from sentbed.errors import SentbedError, reason_of, shortened
 from sentbed.protocols import Prepared
+from sentbed_common import signal_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -140,7 +140,7 @@ class TrialProcess:
 
     def _end(self, code: int) -> str:
         if code < 0:
-            return f"its process was ended by {signal.Signals(-code).name}"
+            return f"its process was ended by {signal_name(-code)}"
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         reason = f"its process ended with exit code {code}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import warnings
 from collections.abc import Iterator
 
@@ -56,11 +57,27 @@ def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[torch.Tensor, torch.Tensor]
 def quiet_tracing() -> Iterator[None]:
     """Silence what tracing warns of: that it is deprecated, and that sizes may be constants.
 
-    Sizes that were taken for constants are found by `require_same_vectors`.
+    Sizes that were taken for constants are found by `require_same_vectors`. The level of the root logger stays
+    as it was: OpenVINO leaves it at ERROR where a conversion fails.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    root_logger = logging.getLogger()
+    level = root_logger.level
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        root_logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def without_log() -> Iterator[None]:
+    """Silence what libraries log below ERROR."""
+    logging.disable(logging.WARNING)
+    try:
         yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def require_same_vectors(

@@ -27,6 +27,7 @@ from sentbed_hardware.engine_parts.traced_graph import (
     parts_of,
     require_same_vectors,
     sample_ids,
+    without_log,
 )
 
 from sentbed_onnxruntime._torch.graph import OUTPUT, write_graph
@@ -123,26 +124,17 @@ class OnnxRuntimeEngine(EncodingEngine):
 
 def _quantised(path: Path) -> Path:
     """Write the graph of `path` with products in int8 beside it; return its path."""
-    import logging
-
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     target = path.with_name("int8.onnx")
-    logging.disable(logging.WARNING)
-    try:
-        with foreign(
-            ModelError,
-            "ONNX Runtime does not quantise the graph",
-            'use `precision = "fp32"`',
-        ):
-            quantize_dynamic(
-                path,
-                target,
-                per_channel=True,
-                reduce_range=True,
-                weight_type=QuantType.QInt8,
-                extra_options={"WeightSymmetric": True, "EnableSubgraph": False},
-            )
-    finally:
-        logging.disable(logging.NOTSET)
+    what = "ONNX Runtime does not quantise the graph"
+    with foreign(ModelError, what, 'use `precision = "fp32"`'), without_log():
+        quantize_dynamic(
+            path,
+            target,
+            per_channel=True,
+            reduce_range=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"WeightSymmetric": True, "EnableSubgraph": False},
+        )
     return target

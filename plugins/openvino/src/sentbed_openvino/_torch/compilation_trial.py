@@ -7,14 +7,13 @@ and the run says what to do.
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sentbed import ModelError
-from sentbed_common import run_program
+from sentbed_common import run_program, signal_name
 
 PROGRAM = Path(__file__).parent.parent / "compilation_program.py"
 
@@ -39,7 +38,7 @@ def try_compilation(path: Path, settings: Mapping[str, Any], parts: str) -> None
         ) from error
     if trial.returncode < 0:
         raise ModelError(
-            f"OpenVINO crashed on this processor ({_name_of_signal(-trial.returncode)}) when it compiled the "
+            f"OpenVINO crashed on this processor ({signal_name(-trial.returncode)}) when it compiled the "
             f"graph of {parts}, in a process apart from this one; {REMEDY}"
         )
     if trial.returncode > 0:
@@ -47,11 +46,3 @@ def try_compilation(path: Path, settings: Mapping[str, Any], parts: str) -> None
         raise ModelError(
             f"OpenVINO does not compile the graph of {parts}: {last_line:.400}; {REMEDY}"
         )
-
-
-def _name_of_signal(number: int) -> str:
-    """Return the name of a signal, or its number where Python knows none."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import queue
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -171,11 +170,5 @@ def traced(encoder: TraceableEncoder, ids: NDArray[np.int32], parts: str) -> Any
     """
     inputs = dict(zip(INPUTS, inputs_to_trace(ids), strict=True))
     what = f"{parts} cannot be traced into a graph"
-    # A conversion that fails leaves the root logger at ERROR, and warnings of all libraries would be lost.
-    root_logger = logging.getLogger()
-    level = root_logger.level
-    try:
-        with foreign(ModelError, what, "use the runtime `cpu`"), quiet_tracing():
-            return openvino.convert_model(encoder, example_input=inputs)
-    finally:
-        root_logger.setLevel(level)
+    with foreign(ModelError, what, "use the runtime `cpu`"), quiet_tracing():
+        return openvino.convert_model(encoder, example_input=inputs)

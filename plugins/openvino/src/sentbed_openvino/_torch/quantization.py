@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import importlib.metadata
 import io
-import logging
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
@@ -17,7 +16,7 @@ import torch
 from nncf.quantization.range_estimator import RangeEstimatorParametersSet
 from numpy.typing import NDArray
 from sentbed.protocols import BuiltBackbone, TokenIds
-from sentbed_hardware.engine_parts.traced_graph import INPUTS
+from sentbed_hardware.engine_parts.traced_graph import INPUTS, without_log
 
 SMOOTHING = 0.75
 """How much of the range of inputs SmoothQuant gives to the weights."""
@@ -116,9 +115,5 @@ def _content() -> bytes:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence NNCF's notes and its bars of progress."""
-    logging.disable(logging.WARNING)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        logging.disable(logging.NOTSET)
+    with without_log(), contextlib.redirect_stdout(io.StringIO()):
+        yield
