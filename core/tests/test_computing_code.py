@@ -143,6 +143,7 @@ def test_code_is_that_of_all_distributions_that_compute_and_libraries_have_their
         "lab-numbers",
         "numpy",
         "python",
+        "scipy",
     } == set(code)
     assert code["lab-numbers"] == "1.0"
     assert code["numpy"] == importlib.metadata.version("numpy")
