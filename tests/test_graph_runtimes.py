@@ -286,6 +286,7 @@ def test_what_cannot_be_traced_is_told_in_one_sentence(
     assert "\n" not in str(caught.value)
     assert str(caught.value).endswith("; use the runtime `cpu`")
     assert logging.getLogger().level == level
+    assert torch.is_autocast_cache_enabled()
 
 
 def test_an_error_of_the_library_is_told_in_one_sentence(

@@ -57,17 +57,20 @@ def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[torch.Tensor, torch.Tensor]
 def quiet_tracing() -> Iterator[None]:
     """Silence what tracing warns of: that it is deprecated, and that sizes may be constants.
 
-    Sizes that were taken for constants are found by `require_same_vectors`. The level of the root logger stays
-    as it was: OpenVINO leaves it at ERROR where a conversion fails.
+    Sizes that were taken for constants are found by `require_same_vectors`. What a trace that fails leaves behind
+    in the process is put back: OpenVINO sets the root logger to ERROR, and torch's exporter to ONNX switches off
+    the cache of autocast, without which training in bf16 keeps a copy of the weights for each pass.
     """
     root_logger = logging.getLogger()
     level = root_logger.level
+    caches_casts = torch.is_autocast_cache_enabled()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         root_logger.setLevel(level)
+        torch.set_autocast_cache_enabled(caches_casts)
 
 
 @contextlib.contextmanager
