@@ -148,7 +148,7 @@ LOSSES = [
     ),
     (
         "writes into vectors",
-        {"order", "gradient", "stateless", "save"},
+        {"gradient", "stateless", "save"},
         "a call writes into its arguments",
     ),
     ("knows its row", {"order"}, "in another order of the rows the loss is"),
