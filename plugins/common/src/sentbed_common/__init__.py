@@ -68,6 +68,8 @@ if TYPE_CHECKING:
         Tell,
     )
     from sentbed_common.text_pair_similarities import (
+        Encoded,
+        array_of,
         cosines,
         dots,
         encoded,
