@@ -230,8 +230,14 @@ def test_code_of_a_model_is_not_run_unasked_within_another_backbone() -> None:
 def test_what_an_inner_pooler_needs_the_backbone_must_have(
     module: ModuleType, recipe: Path
 ) -> None:
-    with pytest.raises(RecipeError, match="the pooler `dense` needs a decoder that"):
-        load_recipe(recipe, ["encoder.pooler.inner.use=decoder"])
+    text = recipe.read_text().replace('use = "mean"', 'use = "decoder"')
+    recipe.write_text(text)
+    with pytest.raises(RecipeError) as error:
+        load_recipe(recipe)
+    (problem,) = error.value.problems
+    start = "the pooler `decoder` within `dense` needs a decoder that reads"
+    assert problem.message.startswith(start)
+    assert str(problem).endswith("composed.toml:8 encoder.pooler.inner")
 
 
 @pytest.mark.parametrize("backbone", ["bert", "t5"])
@@ -247,11 +253,13 @@ def test_a_pooler_that_hides_what_its_inner_one_needs_is_refused_by_name(
     ]
     with pytest.raises(RecipeError) as error:
         load_recipe(recipe, overrides)
-    assert [problem.message for problem in error.value.problems] == [
+    (problem,) = error.value.problems
+    assert problem.path == "encoder.pooler.inner"
+    assert problem.message == (
         "the pooler `decoder` within `branch` needs a decoder that reads the encoded text, and `branch` of "
         "`branching` 1.0 does not say so; choose another, or let its plugin write `traits` as "
         "`PoolerTraits.of(...)` of the poolers in its fields"
-    ]
+    )
 
 
 def test_traits_of_parts_are_joined_with_those_of_the_whole() -> None:

@@ -743,6 +743,16 @@ def test_an_overridden_value_is_checked_like_a_written_one(recipe_of: Load):
     )
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "0.5"])
+def test_a_number_from_the_command_line_is_not_placed_in_the_file(
+    recipe_of: Load, value: str
+):
+    with pytest.raises(RecipeError) as caught:
+        recipe_of(RECIPE, f"stage.pull.batch_size={value}")
+    (found,) = caught.value.problems
+    assert str(found).endswith("@ --set stage.pull.batch_size")
+
+
 def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(
     recipe_of: Load,
 ):
@@ -753,6 +763,16 @@ def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(
     ]
     assert [one.name for one in found] == ["gap", "across", "gap"]
     assert [one.target for one in found if one.name == "gap"] == [3.5, 3.5]
+
+
+def test_an_override_of_every_evaluation_sets_keys_of_the_table_and_below_a_key(
+    recipe_of: Load,
+):
+    text = f'{RECIPE}[[evaluate]]\nuse = "across"\n'
+    recipe = recipe_of(text, 'evaluate.*.at=["start"]')
+    assert [evaluate.at for evaluate in recipe.evaluate] == [("start",), ("start",)]
+    below = problem(recipe_of, text, "evaluate.*.target.nothing=3")
+    assert below[1] == "evaluate.0.target"
 
 
 def test_an_override_of_every_evaluation_that_none_has_is_a_problem(recipe_of: Load):

@@ -7,13 +7,11 @@ there breaks a plugin: it raises the first number of `sentbed.API_VERSION`; a ne
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import sentbed
-from sentbed_workbench.protocol_docs import entries
+from sentbed_workbench.protocol_docs import entries, public_names
 
 FILE = Path(__file__).parent.parent / "public_surface.txt"
 
@@ -38,32 +36,10 @@ def surface() -> str:
 
 
 def _lines(module_name: str) -> Iterator[str]:
-    module = importlib.import_module(module_name)
-    for name in sorted(set(dir(module))):
-        value = getattr(module, name)
-        if (
-            name.startswith("_")
-            or inspect.ismodule(value)
-            or _is_of_others(value, module_name)
-        ):
-            continue
+    names = public_names(importlib.import_module(module_name))
+    for name, value in names.items():
         for number, entry in enumerate(entries(name, value)):
             yield entry.signature if number == 0 else f"    {entry.signature}"
-
-
-def _is_of_others(value: Any, module_name: str) -> bool:
-    """Whether a value is only imported there, from another library or into a module that is no facade."""
-    home = getattr(value, "__module__", None)
-    if not (inspect.isclass(value) or inspect.isroutine(value)) or home is None:
-        return False
-    is_face = module_name in (
-        "sentbed",
-        "sentbed.protocols",
-        "sentbed.helpers",
-        "sentbed.statistics",
-        "sentbed.tools",
-    )
-    return not home.startswith("sentbed") or (not is_face and home != module_name)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def test_both_passes_are_trained(
         )
 
 
-def test_a_saved_backbone_denoises_again(
+def test_a_saved_or_merged_backbone_denoises_again(
     save_model: SaveModel, sentences: tuple[str, ...], tmp_path: Path
 ) -> None:
     backbone = Bert(model=str(save_model("roberta", max_position_embeddings=80)))
@@ -149,10 +149,11 @@ def test_a_saved_backbone_denoises_again(
     ids = torch.from_numpy(
         built.tokenizer.encode(prompted(sentences[:1], built), 60).ids
     ).long()[None]
+    _, merged = built.merged()
     with torch.no_grad():
-        assert torch.equal(
-            built.module(ids, None).mask_state, again.module(ids, None).mask_state
-        )
+        expected = built.module.eval()(ids, None).mask_state
+        for other in (again, merged):
+            assert torch.equal(other.module.eval()(ids, None).mask_state, expected)
 
 
 def test_a_model_without_given_positions_is_refused(save_model: SaveModel) -> None:

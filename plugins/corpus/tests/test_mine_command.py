@@ -520,6 +520,27 @@ def test_options_have_the_defaults_of_the_rules():
     }
 
 
+@pytest.mark.parametrize(
+    ("similarity", "is_remarked"), [("", False), ('similarity = "shared"', True)]
+)
+def test_an_encoder_of_another_similarity_is_remarked(
+    mine: Mine,
+    put: Put,
+    recipe_of: Callable[..., Recipe],
+    similarity: str,
+    is_remarked: bool,
+) -> None:
+    recipe = toy_plugin.RECIPE.replace("pooler", f"{similarity}\npooler", 1)
+    shutil.rmtree("encoder")
+    build_encoder(recipe_of(recipe)).save("encoder")
+    texts = words(20)
+    pairs_file(put, list(zip(texts[:10], texts[10:], strict=True)))
+    result = mine()
+    assert result.exit_code == 0, result.stderr
+    remark = "mined by the cosine, and the encoder names the similarity `shared`"
+    assert (remark in result.stderr) == is_remarked
+
+
 def test_anchors_and_candidates_have_the_prompts_that_are_asked_for(
     mine: Mine, put: Put, recipe_of: Callable[..., Recipe]
 ) -> None:

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from sentbed import DataError, RunError
+from sentbed_common import cosines, require_finite
 from sentbed_evaluators.cosine_correlation import (
     correlate,
-    cosines,
-    require_finite,
     require_varied,
     zero_vectors,
 )

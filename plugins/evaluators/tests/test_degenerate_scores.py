@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import FilePath
 from sentbed.protocols import Score
-from sentbed_evaluators.cosine_correlation import cosines
+from sentbed_common import cosines
 from sentbed_evaluators.degenerate_scores import (
     collapsed,
     equal_cosines,

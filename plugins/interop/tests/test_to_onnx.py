@@ -296,6 +296,7 @@ def test_what_cannot_be_traced_is_refused(
     encoder.placed.module.pooler = pooler
     with pytest.raises(ModelError, match=message):
         ToONNX().write(encoder, tmp_path)
+    assert torch.is_autocast_cache_enabled()
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,29 @@ def test_two_runs_are_compared_score_by_score(write_run: Write) -> None:
     assert f"+{right(b) - right(a):.2f}, {low:.2f} to {high:.2f}" in line
 
 
+def test_one_run_has_nothing_to_be_compared_with(write_run: Write) -> None:
+    one = write_run("one", score("MR", 80.0))
+    result = invoke(one, one.parent / "x" / ".." / "one")
+    assert result.exit_code == 2
+    assert "is given twice, and there is nothing to compare" in result.output
+
+
+@pytest.mark.parametrize(
+    ("seed", "difference"),
+    [
+        (1, "nothing: recipe and seed are the same"),
+        (2, "nothing but the seed"),
+    ],
+)
+def test_runs_of_one_recipe_differ_in_the_seed_at_most(
+    write_run: Write, seed: int, difference: str
+) -> None:
+    one = write_run("one", score("MR", 80.0), seed=1)
+    two = write_run("two", score("MR", 81.0), seed=seed)
+    lines = invoke(one, two).output.splitlines()
+    assert f"  {difference}" in lines
+
+
 def test_a_difference_has_its_interval_and_both_p_values(write_run: Write) -> None:
     a, b = items_with(1), items_with(2, 0.6)
     one, two = (

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Literal
@@ -56,6 +57,36 @@ def test_show_without_a_name_explains_a_table_of_a_recipe():
 def test_every_table_can_be_shown():
     for name in tables(load_plugins()):
         assert invoke("show", name).exit_code == 0
+
+
+CONTESTED = """
+import attrs
+import sentbed
+from sentbed.protocols import RecipeTable
+
+sentbed_api = "3.0"
+
+
+@attrs.frozen
+class Contested(RecipeTable):
+    pass
+
+
+@sentbed.hookimpl
+def recipe_tables():
+    return {"contested": Contested}
+"""
+
+
+def test_show_of_a_table_that_two_claim_names_both(
+    distribute: Callable[..., object],
+) -> None:
+    for name in ("one", "two"):
+        distribute(f"{name}-dist", {f"{name}_plugin": CONTESTED})
+    result = invoke("show", "contested")
+    assert result.exit_code == 1
+    assert "the recipe table `contested` is offered by `one-dist` 1.0" in result.stderr
+    assert "`two-dist` 1.0" in result.stderr
 
 
 def test_show_of_a_kind_lists_its_components(installed_toy: Path):
@@ -130,13 +161,28 @@ def test_show_of_a_protocol_prints_helpers() -> None:
 
 
 def test_every_name_of_the_protocols_can_be_shown() -> None:
-    listed = [name for name, _ in list_protocols()]
+    listed = [name for name, _, _ in list_protocols()]
     assert {"Backbone", "Tokenizer", "TokenIds", "derive"} <= set(listed)
-    assert not {"Tensor", "Module"} & set(listed)
+    assert {"Encoder", "Plugins", "RecipeError", "foreign"} <= set(listed)
+    assert not {"Tensor", "Module", "Counter", "contextmanager"} & set(listed)
     for name in protocol_names():
         assert invoke("show", "protocol", name).exit_code == 0
     printed = invoke("show", "protocol").output
     assert all(f"\n{name} " in f"\n{printed}" for name in listed)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("Encoder", "sentbed"),
+        ("Pooler", "sentbed.protocols"),
+        ("component_of", "sentbed.tools"),
+        ("suggest", "sentbed.errors"),
+    ],
+)
+def test_show_of_a_protocol_says_how_it_is_imported(name: str, module: str) -> None:
+    lines = invoke("show", "protocol", name).output.splitlines()
+    assert lines[-1] == f"from {module} import {name}"
 
 
 def test_a_name_that_is_none_of_the_protocols_has_a_suggestion() -> None:

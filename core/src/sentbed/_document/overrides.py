@@ -47,7 +47,9 @@ def apply_overrides(document: Document, overrides: Sequence[str]) -> Document:
         for path, value in direct_values.items():
             keys = document.key_path(path)
             # Where an element was removed before it, the number of another one is that of the file.
-            if value is not TAKEN_OUT and document.value(keys) == value:
+            current = document.value(keys)
+            # `nan` is the same, and equal to nothing.
+            if current is value or (value is not TAKEN_OUT and current == value):
                 document = document.set_from(keys, COMMAND_LINE)
     except RecipeError as error:
         problems += error.problems

@@ -78,8 +78,8 @@ def check(recipe: Recipe, plugins: Plugins, look: bool = True) -> None:
 def _check_encoder(
     recipe: Recipe, name: str, encoder: EncoderRecipe, plugins: Plugins, add: Add
 ) -> None:
-    for key, message in misfits(encoder, plugins):
-        add(message, "encoders", name, key, misfit=True)
+    for path, message in misfits(encoder, plugins):
+        add(message, "encoders", name, *path.split("."), misfit=True)
     for message in runtime_misfits(recipe.runtime, encoder):
         add(message, "runtime", misfit=True)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):

@@ -10,6 +10,7 @@ import attrs
 
 from sentbed._component_faults import release_of, sentences
 from sentbed._document.structuring import parts_in
+from sentbed._document.toml import KeyPath, dotted
 from sentbed._recipe.prompts import (
     INSTRUCTION,
     MASK,
@@ -81,20 +82,20 @@ class _Candidate:
 def misfits(
     encoder: EncoderRecipe, plugins: Plugins | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield (key of `[encoder]`, message) for each incompatibility.
+    """Yield (dotted path below `[encoder]`, message) for each incompatibility.
 
     Suggested alternatives come from `plugins`.
     """
     backbone, pooler = encoder.backbone, encoder.pooler
     needs, offers = pooler.traits.needs, backbone.traits.offers
     if undeclared := _undeclared_needs(pooler):
-        yield "pooler", undeclared
+        yield undeclared
         return
-    if offers is not None and (lacking := sorted(needs - offers - {TEMPLATE})):
-        reasons = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
+    if offers is not None and (lacking := needs - offers - {TEMPLATE}):
+        path, who = _pooler_with_needs(pooler, lacking)
         yield (
-            "pooler",
-            f"the pooler `{pooler.name}` needs {reasons}, and the backbone `{backbone.name}` has none; "
+            path,
+            f"the pooler {who} needs {_reasons(lacking)}, and the backbone `{backbone.name}` has none; "
             f"{_alternatives(encoder, plugins)}",
         )
         # Problems with the prompt do not matter if the pooler or backbone must change.
@@ -139,18 +140,35 @@ def misfits(
             yield "task_prompts", message
 
 
-def _undeclared_needs(pooler: Pooler) -> str | None:
-    """Return the message for a pooler that does not pass on what one within it needs, or None."""
-    for _, inner in parts_in(pooler):
+def _reasons(needs: frozenset[str]) -> str:
+    return " and ".join(REASONS.get(need, f"`{need}`") for need in sorted(needs))
+
+
+def _pooler_with_needs(pooler: Pooler, needs: frozenset[str]) -> tuple[str, str]:
+    """Return path and name of the innermost pooler in a pooler, or itself, that has all of the needs."""
+    path: KeyPath = ("pooler",)
+    who = f"`{pooler.name}`"
+    for inner_path, inner in parts_in(pooler, ("pooler",)):
+        if not isinstance(inner, Pooler) or not needs <= inner.traits.needs:
+            continue
+        if len(inner_path) > len(path):
+            path = inner_path
+            who = f"`{inner.name}` within `{pooler.name}`"
+    return dotted(path), who
+
+
+def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
+    """Return path and message for a need of a pooler within another that this does not pass on, or None."""
+    for path, inner in parts_in(pooler, ("pooler",)):
         if not isinstance(inner, Pooler):
             continue
-        if lacking := sorted(inner.traits.needs - pooler.traits.needs):
-            needs = " and ".join(REASONS.get(need, f"`{need}`") for need in lacking)
-            return (
-                f"the pooler `{inner.name}` within `{pooler.name}` needs {needs}, and `{pooler.name}` of "
-                f"{release_of(type(pooler).__module__)} does not say so; choose another, or let its plugin "
-                "write `traits` as `PoolerTraits.of(...)` of the poolers in its fields"
+        if lacking := inner.traits.needs - pooler.traits.needs:
+            message = (
+                f"the pooler `{inner.name}` within `{pooler.name}` needs {_reasons(lacking)}, and "
+                f"`{pooler.name}` of {release_of(type(pooler).__module__)} does not say so; choose another, or "
+                "let its plugin write `traits` as `PoolerTraits.of(...)` of the poolers in its fields"
             )
+            return dotted(path), message
     return None
 
 

@@ -14,7 +14,7 @@ from sentbed._document.structuring import fields_by_key, structure
 from sentbed._document.toml import Document, KeyPath
 from sentbed._files import read_file
 from sentbed._recipe.checks import check
-from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Recipe
+from sentbed._recipe.recipe import MAIN_ENCODER, SCHEMA, Evaluate, Recipe
 from sentbed._recipe.requirements import unmet_requirements
 from sentbed._registry.distribution_catalog import owner_of
 from sentbed._registry.plugin_offer_rules import TABLE
@@ -140,20 +140,15 @@ def structure_recipe(
 
 
 def _set_everywhere(document: Document, plugins: Plugins) -> Document:
-    """Apply the overrides `evaluate.*.KEY=VALUE` to each evaluation whose evaluator has the key."""
+    """Apply the overrides `evaluate.*.KEY=VALUE` to each evaluation that has the key."""
     for override in map(str.strip, document.overrides):
         if not override.startswith(EVERYWHERE):
             continue
-        key = override.removeprefix(EVERYWHERE).partition("=")[0].strip()
-        entries = [
-            entry
-            for entry in document.data.get("evaluate", ())
-            if isinstance(entry, dict)
-        ]
+        path = override.removeprefix(EVERYWHERE).partition("=")[0].strip()
+        key = path.partition(".")[0]
         overrides = []
-        for i, entry in enumerate(entries):
-            info = plugins.components.get(("evaluator", str(entry.get("use"))))
-            if info and key in attrs.fields_dict(info.cls):
+        for i, entry in enumerate(document.data.get("evaluate", ())):
+            if isinstance(entry, dict) and key in _evaluation_keys(entry, plugins):
                 overrides.append(override.replace("*", str(i), 1))
         if not overrides:
             raise RecipeError(
@@ -165,6 +160,15 @@ def _set_everywhere(document: Document, plugins: Plugins) -> Document:
             )
         document = apply_overrides(document, overrides)
     return document
+
+
+def _evaluation_keys(entry: Mapping[str, Any], plugins: Plugins) -> set[str]:
+    """Return the keys that an entry of `[[evaluate]]` may have: those of every one, and of its evaluator."""
+    keys = set(fields_by_key(Evaluate))
+    info = plugins.components.get(("evaluator", str(entry.get("use"))))
+    if info is not None:
+        keys.update(fields_by_key(info.cls))
+    return keys
 
 
 def _tables(

@@ -65,7 +65,7 @@ class Plugins:
     components: Mapping[tuple[str, str], ComponentInfo]
     """(Kind, name) -> component, without names that several plugins claim and none of which is preferred."""
     clashes: Mapping[tuple[str, str], Clash] = attrs.field(factory=dict)
-    """(Kind, name) -> claims of several plugins to a component, a command or a recipe table."""
+    """(Kind, name) -> claims of several plugins to a component, a `command` or a `recipe table`."""
     warnings: tuple[str, ...] = ()
     """Warnings about entries of the user's configuration that match no plugin or component."""
     commands: Mapping[str, Offer] = attrs.field(factory=dict)

@@ -67,6 +67,18 @@ if TYPE_CHECKING:
         TaskPool,
         Tell,
     )
+    from sentbed_common.text_pair_similarities import (
+        Encoded,
+        array_of,
+        cosines,
+        dots,
+        encoded,
+        pair_similarities,
+        pairwise_similarities,
+        require_finite,
+        short_text,
+        tensors_of,
+    )
     from sentbed_common.whitening import whitening_of
 
 if not TYPE_CHECKING:

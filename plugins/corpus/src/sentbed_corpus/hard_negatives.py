@@ -21,7 +21,14 @@ from sentbed import Encoder, __version__
 from sentbed.errors import DataError, RunError, listed
 from sentbed.helpers import cannot_write, returned, sha256
 from sentbed.protocols import Dataset, DataSource, Runtime
-from sentbed.tools import Plugins, load_plugins, locked, saved_recipe, unstructure
+from sentbed.tools import (
+    EncoderRecipe,
+    Plugins,
+    load_plugins,
+    locked,
+    saved_recipe,
+    unstructure,
+)
 from sentbed_common import fingerprint_of, nearest, unit_rows
 
 from sentbed_corpus.component_releases import component_releases
@@ -95,17 +102,25 @@ class Mined:
     """JSON file that describes how the negatives were mined."""
 
 
+def _say_nothing(text: str) -> None:
+    """Leave out a remark."""
+
+
 @contextmanager
 def _no_bar(total: int, what: str) -> Iterator[Callable[[int], Any]]:
     yield lambda done: None
 
 
-def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
+def mine_hard_negatives(
+    request: MiningRequest,
+    bar: Bar = _no_bar,
+    say: Callable[[str], object] = _say_nothing,
+) -> Mined:
     """Write each row of the data with hard negatives to `request.output`, and how they were mined beside it.
 
     A candidate is a distinct text among the positives and the corpus. Equal anchors share their positives
     and get the same negatives; neither a positive of the anchor nor the anchor's own text is a negative of
-    it. Both files appear when they are complete.
+    it. Both files appear when they are complete. `say` is called with what to know before anything is encoded.
 
     Raises:
         RunError: if the output exists or cannot be written, the rules contradict each other, or a vector is
@@ -121,6 +136,8 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
     recipe = saved_recipe(Path(request.encoder), plugins, request.trust_remote_code)
     for key in (request.anchor_prompt, request.candidate_prompt):
         require_prompt(recipe, key)
+    if (remark := _remark_on_similarity(recipe)) is not None:
+        say(remark)
     dataset = _open(request.data)
     with (
         _workplace(request.output) as place,
@@ -187,6 +204,17 @@ def mine_hard_negatives(request: MiningRequest, bar: Bar = _no_bar) -> Mined:
         _publish(place / "record", record, path, rows, request.output)
 
     return Mined(written, len(dataset) - written, columns, path)
+
+
+def _remark_on_similarity(recipe: EncoderRecipe) -> str | None:
+    """Return what to know of an encoder that has its texts compared in another way than mining does, or None."""
+    similarity = recipe.similarity
+    if similarity is None or similarity.traits.formula == "cosine":
+        return None
+    return (
+        f"negatives are mined by the cosine, and the encoder names the similarity `{similarity.name}`: what is "
+        "near by one may be far by the other; margins and scores of the rules are cosines"
+    )
 
 
 def _require_possible(request: MiningRequest) -> None:

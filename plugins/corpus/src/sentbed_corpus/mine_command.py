@@ -177,8 +177,9 @@ def mine(
         candidate_prompt=candidate_prompt,
         instruction=instruction,
     )
-    with Stop(partial(echo, err=True)).listening():
-        mined = mine_hard_negatives(request, bar)
+    say = partial(echo, err=True)
+    with Stop(say).listening():
+        mined = mine_hard_negatives(request, bar, say)
     rows = f"{mined.rows} rows"
     if mined.left_out:
         rows += f", {mined.left_out} left out for want of negatives"

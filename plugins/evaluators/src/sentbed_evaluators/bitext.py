@@ -19,14 +19,13 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
-from sentbed_common import Neighbours, in_blocks, nearest, unit_rows
+from sentbed_common import Neighbours, encoded, in_blocks, nearest, unit_rows
 
 from sentbed_evaluators.cosine_correlation import nonzero
 from sentbed_evaluators.degenerate_scores import equal_vectors
 from sentbed_evaluators.line_aligned_pairs import ParallelFiles
 from sentbed_evaluators.similarities import (
     ALL_OUTPUTS,
-    encoded,
     in_parts,
     is_cosine,
     most_similar,

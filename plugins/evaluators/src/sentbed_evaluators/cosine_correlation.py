@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from sentbed import DataError, RunError
 from sentbed.protocols import Items, Score, Vectors
+from sentbed_common import require_finite, short_text
 
 from sentbed_evaluators.degenerate_scores import equal_cosines
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_BLOCK = 4096
 _CONSTANT = 1e-9
 """Spread of cosines below which differences are rounding errors; that of a usable encoder exceeds 1e-3."""
 
@@ -44,29 +44,6 @@ def nonzero(vectors: Vectors, name: str) -> NDArray[np.float32]:
     return require_nonzero(vectors[name], vectors.lists[name].both)
 
 
-def require_finite(
-    vectors: NDArray[np.float32], texts: Sequence[str]
-) -> NDArray[np.float32]:
-    """Return the vectors of texts, one finite row per text; raises `RunError` otherwise."""
-    import numpy as np
-
-    vectors = np.asarray(vectors)
-    if vectors.ndim != 2 or len(vectors) != len(texts):
-        raise RunError(
-            f"the encoder gave an array of shape {vectors.shape} for {len(texts)} sentences, but one row a "
-            f"sentence was expected; check the pooler"
-        )
-    for start in range(0, len(vectors), _BLOCK):
-        is_finite = np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
-        if not is_finite.all():
-            text = texts[start + int(np.argmin(is_finite))]
-            raise RunError(
-                f"the embedding of {_shorten(text)!r} has NaN or infinite values; lower the learning rate, "
-                f"or run in fp32 where it was not trained here"
-            )
-    return vectors
-
-
 def require_nonzero(
     vectors: NDArray[np.float32], texts: Sequence[str]
 ) -> NDArray[np.float32]:
@@ -81,47 +58,10 @@ def require_nonzero(
     if not is_nonzero.all():
         text = texts[int(np.argmin(is_nonzero))]
         raise RunError(
-            f"the embedding of {_shorten(text)!r} is a zero vector, as are "
+            f"the embedding of {short_text(text)!r} is a zero vector, as are "
             f"{int((~is_nonzero).sum()) - 1} others of {len(vectors)}; check the pooler and the weights"
         )
     return vectors
-
-
-def cosines(
-    first: NDArray[np.float32], second: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Return the cosine of each row pair in float64, `(n,)`; 0 for a zero vector, as in SentEval."""
-    import numpy as np
-
-    result = np.zeros(len(first))
-    for rows, a, b in _blocks(first, second):
-        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-        products = (a * b).sum(axis=1)
-        np.divide(products, norms, out=result[rows], where=norms > 0)
-    return result
-
-
-def dots(
-    first: NDArray[np.float32], second: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    """Return the dot product of each row pair in float64, `(n,)`."""
-    import numpy as np
-
-    result = np.zeros(len(first))
-    for rows, a, b in _blocks(first, second):
-        result[rows] = (a * b).sum(axis=1)
-    return result
-
-
-def _blocks(
-    first: NDArray[np.float32], second: NDArray[np.float32]
-) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
-    """Yield the places of some rows, and these rows of both sides in float64."""
-    import numpy as np
-
-    for start in range(0, len(first), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        yield rows, first[rows].astype(np.float64), second[rows].astype(np.float64)
 
 
 def zero_vectors(vectors: NDArray[np.float32]) -> int:
@@ -136,7 +76,7 @@ def zero_notes(vectors: NDArray[np.float32], texts: Sequence[str]) -> list[str]:
     if not (zeros := zero_vectors(vectors)):
         return []
     first = texts[int(np.argmin(vectors.any(axis=1)))]
-    note = f"{zeros} zero vectors, whose cosine counts as 0, the first that of {_shorten(first)!r}"
+    note = f"{zeros} zero vectors, whose cosine counts as 0, the first that of {short_text(first)!r}"
     return [note]
 
 
@@ -206,7 +146,3 @@ def levelled(similarities: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _is_constant(similarities: NDArray[np.float64]) -> bool:
     return float(similarities.max() - similarities.min()) <= _CONSTANT
-
-
-def _shorten(text: str, length: int = 60) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"

@@ -20,8 +20,8 @@ from sentbed.protocols import (
     Score,
     TextEncoder,
 )
+from sentbed_common import require_finite
 
-from sentbed_evaluators.cosine_correlation import require_finite
 from sentbed_evaluators.text_lines import read_lines, text_file_problems, texts_digest
 
 if TYPE_CHECKING:

@@ -44,8 +44,7 @@ from sentbed_evaluators.text_pair_files import TextPairFile
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    from sentbed_evaluators.similarities import Encoded
+    from sentbed_common import Encoded
 
 _MAIN = 10
 """The cut of the nDCG that BEIR and MTEB print."""

@@ -22,6 +22,7 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
+from sentbed_common import pairwise_similarities
 
 from sentbed_evaluators.degenerate_scores import equal_cosines
 from sentbed_evaluators.pair_features import FORMULAS, PairFeatures
@@ -37,7 +38,6 @@ from sentbed_evaluators.sentbench_sets.task_text_vectors import (
     TextVectors,
     distinct_texts,
 )
-from sentbed_evaluators.similarities import pairwise
 from sentbed_evaluators.task_suites import (
     TaskSuite,
     accuracy,
@@ -381,8 +381,8 @@ def _contrast(
     import numpy as np
 
     texts, right, wrong = zip(*sets.triples, strict=True)
-    near = pairwise(similarity, vectors[texts], vectors[right])
-    far = pairwise(similarity, vectors[texts], vectors[wrong])
+    near = pairwise_similarities(similarity, vectors[texts], vectors[right])
+    far = pairwise_similarities(similarity, vectors[texts], vectors[wrong])
     correct = (near > far).astype(np.float64)
     protocol = {
         "id": "sentbench-contrast",

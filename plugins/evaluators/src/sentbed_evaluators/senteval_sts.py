@@ -19,6 +19,7 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
+from sentbed_common import encoded, pairwise_similarities
 
 from sentbed_evaluators.cosine_correlation import (
     correlate,
@@ -36,8 +37,6 @@ from sentbed_evaluators.senteval_sts_files import (
     read_task,
 )
 from sentbed_evaluators.similarities import (
-    encoded,
-    pairwise,
     similarity_name,
     zero_remarks,
 )
@@ -140,7 +139,9 @@ def _score(tasks: Sequence[Task], vectors: Vectors) -> Evaluation:
         for subset in task.subsets:
             middle, end = start + len(subset), start + 2 * len(subset)
             first, second = rows[start:middle], rows[middle:end]
-            similarities.append(pairwise(vectors.similarity, first, second))
+            similarities.append(
+                pairwise_similarities(vectors.similarity, first, second)
+            )
             start = end
         texts = vectors.lists[task.name].both
         zeros = zero_remarks(vectors.similarity, rows, texts)

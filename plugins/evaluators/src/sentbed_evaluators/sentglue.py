@@ -20,6 +20,7 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
+from sentbed_common import pairwise_similarities
 
 from sentbed_evaluators.classifier_dataclasses import Examples
 from sentbed_evaluators.classifier_training import Classifier
@@ -40,7 +41,6 @@ from sentbed_evaluators.glue_files import (
 )
 from sentbed_evaluators.pair_features import FORMULAS
 from sentbed_evaluators.relatedness import EncodedPairs, Relatedness
-from sentbed_evaluators.similarities import pairwise
 from sentbed_evaluators.task_suites import (
     FileSuite,
     average,
@@ -249,7 +249,7 @@ class SentGLUE(FileSuite):
                 "seed": self.seed,
             }
         else:
-            similarities = pairwise(vectors.similarity, *pairs[-1].vectors)
+            similarities = pairwise_similarities(vectors.similarity, *pairs[-1].vectors)
         correlation = correlate(test.scores, similarities)
         return correlation_score(name, correlation, test.scores, similarities, protocol)
 

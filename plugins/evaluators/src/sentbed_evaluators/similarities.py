@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 import attrs
-from sentbed import RunError
 from sentbed.protocols import Output, RaggedVectors, Similarity, Vectors
-from sentbed_common import in_blocks, nearest, unit_rows
+from sentbed_common import encoded, in_blocks, nearest, unit_rows
 
-from sentbed_evaluators.cosine_correlation import (
-    cosines,
-    dots,
-    finite,
-    nonzero,
-    zero_notes,
-)
+from sentbed_evaluators.cosine_correlation import nonzero, zero_notes
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-
-    Encoded: TypeAlias = NDArray[np.float32] | RaggedVectors
-    """What an encoder gives of some texts: a vector of each, or those of the tokens of each."""
+    from sentbed_common import Encoded
 
 ALL_OUTPUTS: frozenset[Output] = frozenset({"vector", "tokens", "sparse"})
 """What an evaluator reads that compares texts by their similarity alone."""
@@ -57,41 +48,6 @@ def zero_remarks(
     if not is_cosine(similarity) or isinstance(rows, RaggedVectors):
         return []
     return zero_notes(rows, texts)
-
-
-def encoded(vectors: Vectors, name: str) -> Encoded:
-    """Return what the encoder gives of the texts of a list; raises `RunError` if it is not finite."""
-    import numpy as np
-
-    if vectors.output != "tokens":
-        return finite(vectors, name)
-    tokens = vectors.tokens(name)
-    count = len(vectors.lists[name])
-    if len(tokens) != count:
-        raise RunError(
-            f"the encoder gave token vectors of {len(tokens)} texts for {count}; check the pooler"
-        )
-    if not np.isfinite(tokens.rows).all():
-        raise RunError(
-            f"token vectors of the list `{name}` have NaN or infinite values; lower the learning rate, or "
-            "run in fp32 where it was not trained here"
-        )
-    return tokens
-
-
-def pairwise(
-    similarity: Similarity | None, first: Encoded, second: Encoded
-) -> NDArray[np.float64]:
-    """Return the similarity of each text with that in the same place of the other side, `(n,)`."""
-    if not (isinstance(first, RaggedVectors) or isinstance(second, RaggedVectors)):
-        if similarity is None or similarity.traits.formula == "cosine":
-            return cosines(first, second)
-        if similarity.traits.formula == "dot":
-            return dots(first, second)
-    assert similarity is not None, "only a similarity compares token vectors"
-    from sentbed_evaluators._torch.similarities import pairwise_similarities
-
-    return pairwise_similarities(similarity, first, second)
 
 
 def most_similar(

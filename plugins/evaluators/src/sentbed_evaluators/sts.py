@@ -18,6 +18,7 @@ from sentbed.protocols import (
     Texts,
     Vectors,
 )
+from sentbed_common import encoded, pairwise_similarities
 
 from sentbed_evaluators.cosine_correlation import (
     correlate,
@@ -30,8 +31,6 @@ from sentbed_evaluators.scored_pair_files import (
     ScoredPairs,
 )
 from sentbed_evaluators.similarities import (
-    encoded,
-    pairwise,
     similarity_name,
     zero_remarks,
 )
@@ -129,7 +128,7 @@ class STS(Evaluator):
     def _score(self, pairs: ScoredPairs, data: str, vectors: Vectors) -> Evaluation:
         """Compute correlations; raises `RunError` for embeddings that are not finite or differ in width."""
         rows = encoded(vectors, "pairs")
-        similarities = pairwise(
+        similarities = pairwise_similarities(
             vectors.similarity, rows[: len(pairs)], rows[len(pairs) :]
         )
         result = correlate(pairs.scores, similarities)

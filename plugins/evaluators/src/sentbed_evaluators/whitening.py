@@ -10,9 +10,8 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import FilePath, RunError, locate
 from sentbed.protocols import Evaluation, Output, Prepared, Texts, Vectors
-from sentbed_common import whitening_of
+from sentbed_common import require_finite, whitening_of
 
-from sentbed_evaluators.cosine_correlation import require_finite
 from sentbed_evaluators.similarities import ALL_OUTPUTS
 from sentbed_evaluators.text_lines import (
     Hashes,

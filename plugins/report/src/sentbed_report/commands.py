@@ -10,7 +10,7 @@ import click
 from sentbed.tools import echo
 
 if TYPE_CHECKING:
-    from sentbed_report.study.study_data import StudyData
+    from sentbed_report.study.study_data import CellInfo, StudyData
     from sentbed_report.study.summary_tables import Summary
 
 
@@ -71,6 +71,11 @@ def compare(
         raise click.UsageError(
             "`--encoder` is for runs: give it once for all of them, or once for each"
         )
+    if len(runs) > 1 and not encoders and _is_one_place(directories):
+        raise click.UsageError(
+            f"`{runs[0]}` is given twice, and there is nothing to compare; name another run, or two of its "
+            "encoders (`--encoder`, once for each)"
+        )
     if encoders:
         data = compared_encoders(directories, encoders, base)
     else:
@@ -91,6 +96,10 @@ def compare(
         echo(write_study_report(base, data, summaries), err=as_json)
 
 
+def _is_one_place(directories: Sequence[Path]) -> bool:
+    return len({directory.resolve() for directory in directories}) == 1
+
+
 def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
     """Print tables, what the cells of runs differ in, and remarks on their scores."""
     from sentbed_report.run_comparison import difference_table, scoring_remarks
@@ -106,10 +115,18 @@ def _print_comparison(data: StudyData, summaries: Sequence[Summary]) -> None:
     for cell in compared:
         if cell.name != data.baseline:
             echo(f"{cell.name} differs from {data.baseline} in:")
-            for difference in cell.differences or ["nothing but the seed"]:
+            for difference in cell.differences or [_without_difference(data, cell)]:
                 echo(f"  {difference}")
     for remark in scoring_remarks(data):
         echo(remark)
+
+
+def _without_difference(data: StudyData, cell: CellInfo) -> str:
+    """Return in what a cell differs from the baseline whose recipe it has: the seed, or nothing."""
+    for other in data.cells:
+        if other.name == data.baseline and other.seeds != cell.seeds:
+            return "nothing but the seed"
+    return "nothing: recipe and seed are the same"
 
 
 @click.command()

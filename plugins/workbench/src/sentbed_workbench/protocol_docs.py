@@ -1,4 +1,4 @@
-"""Documentation of what plugins implement and call: `sentbed.protocols`, `.helpers` and `.statistics`."""
+"""Documentation of what is public in sentbed: what plugins implement and call, and tools use."""
 
 from __future__ import annotations
 
@@ -8,41 +8,73 @@ import re
 import textwrap
 from collections.abc import Iterator
 from difflib import get_close_matches
+from types import ModuleType
 from typing import Any
 
 import attrs
-from sentbed import helpers, protocols, statistics
-from sentbed.errors import DataError
+import sentbed
+from sentbed import errors, helpers, protocols, statistics, tools
 from sentbed_common import field_docs
 
-MODULES = {"protocols": protocols, "helpers": helpers, "statistics": statistics}
-"""The modules whose names are shown."""
+MODULES = (sentbed, protocols, helpers, statistics, tools, errors)
+"""The modules whose names are shown; a name is that of the first one that has it."""
+
+FACADES = ("sentbed", "protocols", "helpers", "statistics", "tools")
+"""Modules that offer what others of sentbed define, by the last part of their names."""
 
 
-def protocol_names() -> dict[str, Any]:
+@attrs.frozen
+class Offered:
+    """A public name of a module."""
+
+    module: str
+    value: Any
+
+
+def public_names(module: ModuleType) -> dict[str, Any]:
+    """Return what a module offers, by name, without modules and what it only imports."""
+    names: dict[str, Any] = {}
+    for name in sorted(set(dir(module))):
+        value = getattr(module, name)
+        is_public = not name.startswith("_") and not inspect.ismodule(value)
+        if is_public and not _is_imported(value, module.__name__):
+            names[name] = value
+    return names
+
+
+def _is_imported(value: Any, module: str) -> bool:
+    """Whether a value is only imported there: from another library, or into a module that is no facade."""
+    home = getattr(value, "__module__", None)
+    if not (inspect.isclass(value) or inspect.isroutine(value)) or home is None:
+        return False
+    if module.rpartition(".")[2] in FACADES:
+        return not home.startswith("sentbed")
+    return bool(home != module)
+
+
+def protocol_names() -> dict[str, Offered]:
     """Return what the modules offer, by name."""
-    offered: dict[str, Any] = {}
-    for module in MODULES.values():
-        for name in sorted(set(dir(module))):
-            value = getattr(module, name)
+    offered: dict[str, Offered] = {}
+    for module in MODULES:
+        for name, value in public_names(module).items():
             # Core knows tensors and modules as `Any`.
-            if not name.startswith("_") and value is not Any:
-                offered.setdefault(name, value)
+            if value is not Any:
+                offered.setdefault(name, Offered(module.__name__, value))
     return offered
 
 
-def list_protocols() -> list[tuple[str, str]]:
-    """Return each name with the first sentence of its documentation, in the order of the alphabet."""
+def list_protocols() -> list[tuple[str, str, str]]:
+    """Return each name with its module and the first line of its documentation, in the order of the alphabet."""
     rows = []
-    for name, value in sorted(protocol_names().items()):
-        if inspect.isclass(value) or inspect.isroutine(value):
-            first_line, _, _ = (inspect.getdoc(value) or "").partition("\n")
-            rows.append((name, first_line))
+    for name, offer in sorted(protocol_names().items()):
+        if inspect.isclass(offer.value) or inspect.isroutine(offer.value):
+            first_line, _, _ = _documentation(offer.value).partition("\n")
+            rows.append((name, offer.module, first_line))
     return rows
 
 
 def describe_protocol(name: str) -> str:
-    """Return the documentation of a class or function: its signature, fields, methods, and what they are.
+    """Return the documentation of a class or function: signature, fields, methods, and how it is imported.
 
     Raises:
         DataError: if there is no such name.
@@ -51,17 +83,19 @@ def describe_protocol(name: str) -> str:
     if name not in offered:
         close = get_close_matches(name, offered, n=1)
         suggestion = f"did you mean `{close[0]}`? " if close else ""
-        raise DataError(
-            f"none of `sentbed.protocols`, `sentbed.helpers` and `sentbed.statistics` has `{name}`; {suggestion}"
-            "`sentbed show protocol` lists what they have"
+        modules = errors.listed(module.__name__ for module in MODULES)
+        raise errors.DataError(
+            f"none of {modules} has `{name}`; {suggestion}`sentbed show protocol` lists what they have"
         )
+    offer = offered[name]
     lines: list[str] = []
-    for number, entry in enumerate(entries(name, offered[name])):
+    for number, entry in enumerate(entries(name, offer.value)):
         indent = "    " if number else ""
         if number:
             lines.append("")
         lines.append(indent + entry.signature)
         lines += textwrap.indent(entry.documentation, f"{indent}    ").splitlines()
+    lines += ["", f"from {offer.module} import {name}"]
     return "\n".join(lines)
 
 

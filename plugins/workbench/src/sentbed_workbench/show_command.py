@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 HOOKS, PROTOCOL = "hooks", "protocol"
+RECIPE_TABLE = "recipe table"
+"""Kind of a table among `Plugins.clashes`."""
 
 
 @click.command()
@@ -23,9 +25,10 @@ def show(kind: str, name: str | None) -> None:
 
     Without a NAME, the components of a kind (`show loss`), or a table of a recipe: `show stage`,
     `show validate`, `show checkpoint` ... `show hooks` lists the lifecycle hooks with the plugins that hear
-    them. `show protocol Tokenizer` prints signatures and documentation of what plugins implement and call,
-    `show protocol` their names.
+    them. `show protocol Tokenizer` prints signatures and documentation of what plugins and tools may use,
+    `show protocol` the names.
     """
+    from sentbed.errors import PluginError
     from sentbed.kinds import KINDS
     from sentbed.tools import load_plugins
 
@@ -45,6 +48,8 @@ def show(kind: str, name: str | None) -> None:
     if name is None:
         choices += [*tables(plugins), HOOKS]
         described = "kind of component or table of a recipe"
+        if (clash := plugins.clashes.get((RECIPE_TABLE, kind))) is not None:
+            raise PluginError(clash.message)
     if kind not in choices:
         raise click.UsageError(
             f"there is no {described} `{kind}`; choose one of {', '.join(choices)}"
@@ -60,7 +65,7 @@ def show(kind: str, name: str | None) -> None:
 
 
 def _protocols() -> Iterator[str]:
-    """Yield a line for each name of the protocols, and how to show one in detail."""
+    """Yield a line for each public name, and how to show one in detail."""
     from sentbed.tools import columns
 
     from sentbed_workbench.protocol_docs import list_protocols

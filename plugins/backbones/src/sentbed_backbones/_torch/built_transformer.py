@@ -391,6 +391,7 @@ class BuiltTransformer(BuiltBackbone):
             model = merged_copy(model, DTYPES[plain.dtype])
         origin = {key: value for key, value in self.origin.items() if key != "sha256"}
         family = type(self.family)(plain, self.family.needs, self.family.readings[1:])
+        family.template = self.family.template
         family.require(model)
         return plain, BuiltTransformer(
             plain,

@@ -13,9 +13,9 @@ from mteb.models.model_meta import ScoringFunction
 from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 from sentbed import DataError, Encoder
 from sentbed.protocols import Similarity, TextEncoder, TextTask
-from sentbed_common import fingerprint_of
+from sentbed_common import fingerprint_of, require_finite
 
-from sentbed_evaluators.cosine_correlation import require_finite, require_nonzero
+from sentbed_evaluators.cosine_correlation import require_nonzero
 
 if TYPE_CHECKING:
     import numpy as np

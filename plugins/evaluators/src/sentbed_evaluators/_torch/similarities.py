@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sentbed.helpers import fault, returned
-from sentbed.protocols import RaggedVectors, Similarity, TokenVectors
+from sentbed.protocols import RaggedVectors, Similarity
+from sentbed_common import array_of, tensors_of
 
-Encoded: TypeAlias = NDArray[np.float32] | RaggedVectors
+if TYPE_CHECKING:
+    from sentbed_common import Encoded
+
 Places: TypeAlias = NDArray[np.int64]
 
-PAIRS = 64
-"""Pairs that are compared at a time."""
 QUERIES = 32
 """Queries that are compared at a time."""
 PRODUCTS = 1 << 24
 """Products of vectors that are held at a time: 64 MiB in float32."""
 DOCUMENTS = 4096
 """Documents that are compared at a time, at most."""
-
-
-def pairwise_similarities(
-    similarity: Similarity, first: Encoded, second: Encoded
-) -> NDArray[np.float64]:
-    """Return the similarity of each text with that in the same place of the other side, in float64, `(n,)`."""
-    result = np.empty(len(first))
-    for start in range(0, len(first), PAIRS):
-        part = slice(start, start + PAIRS)
-        sides = [
-            similarity.normalize(tensors(side[part], torch.float64))
-            for side in (first, second)
-        ]
-        with torch.no_grad():
-            values = similarity.pairwise(*sides)
-        result[part] = _array(values, (len(first[part]),), similarity, "pairwise")
-    return result
 
 
 def best_documents(
@@ -70,11 +53,14 @@ def _best_of_block(
     order = np.argsort(lengths, kind="stable")
     parts = np.split(order, _cuts(lengths[order], int(_lengths(queries).max())))
     compared = [
-        (part, similarity.normalize(tensors(documents[part]))) for part in parts
+        (part, similarity.normalize(tensors_of(documents[part], torch.float32)))
+        for part in parts
     ]
     rows = []
     for start in range(0, len(queries), QUERIES):
-        block = similarity.normalize(tensors(queries[start : start + QUERIES]))
+        block = similarity.normalize(
+            tensors_of(queries[start : start + QUERIES], torch.float32)
+        )
         count = min(QUERIES, len(queries) - start)
         places, values = (
             np.empty((count, 0), np.int64),
@@ -83,7 +69,7 @@ def _best_of_block(
         for part, ready in compared:
             with torch.no_grad():
                 scores = similarity.similarity(block, ready)
-            scores = _array(scores, (count, len(part)), similarity, "similarity")
+            scores = array_of(scores, (count, len(part)), similarity, "similarity")
             places = np.concatenate([places, np.tile(part, (count, 1))], axis=1)
             values = np.concatenate([values, scores], axis=1)
             places, values = _highest(places, values, k)
@@ -123,23 +109,3 @@ def _lengths(texts: Encoded) -> Places:
     if isinstance(texts, RaggedVectors):
         return np.maximum(texts.lengths, 1)
     return np.ones(len(texts), np.int64)
-
-
-def tensors(texts: Encoded, dtype: torch.dtype = torch.float32) -> Any:
-    """Return what an encoder gives of some texts as `Similarity.normalize` takes it."""
-    if isinstance(texts, RaggedVectors):
-        vectors, mask = texts.padded()
-        return TokenVectors(torch.from_numpy(vectors).to(dtype), torch.from_numpy(mask))
-    return torch.from_numpy(np.ascontiguousarray(texts)).to(dtype)
-
-
-def _array(
-    values: Any, shape: tuple[int, ...], similarity: Similarity, method: str
-) -> NDArray[Any]:
-    """Return a similarity's result in NumPy. Raises `PluginError` if it has another shape."""
-    returned(values, torch.Tensor, similarity, method)
-    if tuple(values.shape) != shape:
-        wrong = f"returned the shape {tuple(values.shape)}, expected {shape}"
-        raise fault(similarity, method, wrong)
-    array: NDArray[Any] = values.numpy()
-    return array

@@ -118,7 +118,12 @@ def _require_open_axes(program: Any, parts: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the warnings of torch and its exporter."""
+    """Silence the warnings of torch and its exporter, and put back what a trace that fails leaves behind.
+
+    That is the cache of autocast, which the exporter switches off, and without which training in bf16 keeps a
+    copy of the weights for each pass.
+    """
+    caches_casts = torch.is_autocast_cache_enabled()
     loggers = [logging.getLogger(name) for name in LOUD]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -133,5 +138,6 @@ def _quiet() -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        torch.set_autocast_cache_enabled(caches_casts)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

@@ -1,0 +1,180 @@
+"""Similarities of pairs of texts as their encoder has them compared: the cosine where it names none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sentbed import RunError
+from sentbed.helpers import fault, returned
+from sentbed.protocols import RaggedVectors, Similarity, TokenVectors, Vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from numpy.typing import NDArray
+
+Encoded: TypeAlias = "NDArray[np.float32] | RaggedVectors"
+"""What an encoder gives of some texts: a vector of each, or those of the tokens of each."""
+
+_BLOCK = 4096
+"""Rows that are looked at, or compared, at a time."""
+_PAIRS = 64
+"""Pairs that a component compares at a time."""
+
+
+def pair_similarities(vectors: Vectors, name: str) -> NDArray[np.float64]:
+    """Return the similarity of the two texts of each pair of a list, `(n,)`, as their encoder has them compared.
+
+    The list has the first sentences of the pairs on its first side, the second ones on its second. By the
+    cosine, which is that of an encoder that names none, a zero vector has 0.
+
+    Raises:
+        RunError: if a vector is not finite.
+    """
+    texts = encoded(vectors, name)
+    count = len(vectors.lists[name].first)
+    return pairwise_similarities(vectors.similarity, texts[:count], texts[count:])
+
+
+def encoded(vectors: Vectors, name: str) -> Encoded:
+    """Return what the encoder gives of the texts of a list; raises `RunError` if it is not finite."""
+    import numpy as np
+
+    if vectors.output != "tokens":
+        return require_finite(vectors[name], vectors.lists[name].both)
+    tokens = vectors.tokens(name)
+    count = len(vectors.lists[name])
+    if len(tokens) != count:
+        raise RunError(
+            f"the encoder gave token vectors of {len(tokens)} texts for {count}; check the pooler"
+        )
+    if not np.isfinite(tokens.rows).all():
+        raise RunError(
+            f"token vectors of the list `{name}` have NaN or infinite values; lower the learning rate, or "
+            "run in fp32 where it was not trained here"
+        )
+    return tokens
+
+
+def pairwise_similarities(
+    similarity: Similarity | None, first: Encoded, second: Encoded
+) -> NDArray[np.float64]:
+    """Return the similarity of each text with that in the same place of the other side, `(n,)`."""
+    if not (isinstance(first, RaggedVectors) or isinstance(second, RaggedVectors)):
+        if similarity is None or similarity.traits.formula == "cosine":
+            return cosines(first, second)
+        if similarity.traits.formula == "dot":
+            return dots(first, second)
+    assert similarity is not None, "only a similarity compares token vectors"
+    return _pairwise_of_tensors(similarity, first, second)
+
+
+def _pairwise_of_tensors(
+    similarity: Similarity, first: Encoded, second: Encoded
+) -> NDArray[np.float64]:
+    """Return what the component's own function gives, in blocks and in float64, `(n,)`."""
+    import numpy as np
+    import torch
+
+    result = np.empty(len(first))
+    for start in range(0, len(first), _PAIRS):
+        part = slice(start, start + _PAIRS)
+        sides = [
+            similarity.normalize(tensors_of(side[part], torch.float64))
+            for side in (first, second)
+        ]
+        with torch.no_grad():
+            values = similarity.pairwise(*sides)
+        result[part] = array_of(values, (len(first[part]),), similarity, "pairwise")
+    return result
+
+
+def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
+    """Return what an encoder gives of some texts as `Similarity.normalize` takes it."""
+    import numpy as np
+    import torch
+
+    if isinstance(texts, RaggedVectors):
+        vectors, mask = texts.padded()
+        return TokenVectors(torch.from_numpy(vectors).to(dtype), torch.from_numpy(mask))
+    return torch.from_numpy(np.ascontiguousarray(texts)).to(dtype)
+
+
+def array_of(
+    values: Any, shape: tuple[int, ...], similarity: Similarity, method: str
+) -> NDArray[Any]:
+    """Return a similarity's result in NumPy. Raises `PluginError` if it has another shape."""
+    import torch
+
+    returned(values, torch.Tensor, similarity, method)
+    if tuple(values.shape) != shape:
+        wrong = f"returned the shape {tuple(values.shape)}, expected {shape}"
+        raise fault(similarity, method, wrong)
+    array: NDArray[Any] = values.numpy()
+    return array
+
+
+def require_finite(
+    vectors: NDArray[np.float32], texts: Sequence[str]
+) -> NDArray[np.float32]:
+    """Return the vectors of texts, one finite row per text; raises `RunError` otherwise."""
+    import numpy as np
+
+    vectors = np.asarray(vectors)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
+        raise RunError(
+            f"the encoder gave an array of shape {vectors.shape} for {len(texts)} sentences, but one row a "
+            f"sentence was expected; check the pooler"
+        )
+    for start in range(0, len(vectors), _BLOCK):
+        is_finite = np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
+        if not is_finite.all():
+            text = texts[start + int(np.argmin(is_finite))]
+            raise RunError(
+                f"the embedding of {short_text(text)!r} has NaN or infinite values; lower the learning rate, "
+                f"or run in fp32 where it was not trained here"
+            )
+    return vectors
+
+
+def cosines(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Return the cosine of each row pair in float64, `(n,)`; 0 for a zero vector, as in SentEval."""
+    import numpy as np
+
+    result = np.zeros(len(first))
+    for rows, a, b in _blocks(first, second):
+        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+        products = (a * b).sum(axis=1)
+        np.divide(products, norms, out=result[rows], where=norms > 0)
+    return result
+
+
+def dots(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Return the dot product of each row pair in float64, `(n,)`."""
+    import numpy as np
+
+    result = np.zeros(len(first))
+    for rows, a, b in _blocks(first, second):
+        result[rows] = (a * b).sum(axis=1)
+    return result
+
+
+def _blocks(
+    first: NDArray[np.float32], second: NDArray[np.float32]
+) -> Iterator[tuple[slice, NDArray[np.float64], NDArray[np.float64]]]:
+    """Yield the places of some rows, and these rows of both sides in float64."""
+    import numpy as np
+
+    for start in range(0, len(first), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        yield rows, first[rows].astype(np.float64), second[rows].astype(np.float64)
+
+
+def short_text(text: str, length: int = 60) -> str:
+    """Return a text for a message: its beginning, if it is longer than `length`."""
+    return text if len(text) <= length else text[: length - 1] + "…"

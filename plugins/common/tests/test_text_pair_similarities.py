@@ -1,0 +1,131 @@
+"""Similarities of pairs of texts, as their encoder has them compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sentbed import RunError
+from sentbed.protocols import (
+    RaggedVectors,
+    Similarity,
+    SimilarityTraits,
+    TextEncoder,
+    Texts,
+    Vectors,
+)
+from sentbed_common import pair_similarities
+
+PAIRS = Texts(["a", "b", "zero"], ["A", "B", "a"])
+TABLE = {
+    "a": [1.0, 0.0],
+    "A": [3.0, 4.0],
+    "b": [0.0, 2.0],
+    "B": [1.0, 1.0],
+    "zero": [0.0, 0.0],
+}
+
+
+@attrs.frozen
+class Distance(Similarity):
+    """Minus the largest difference of two components."""
+
+    name: ClassVar[str] = "distance"
+
+    def similarity(self, first: Any, second: Any) -> Any:
+        """Return `(n, m)`."""
+        return -(first[:, None] - second[None]).abs().amax(-1)
+
+
+@attrs.frozen
+class Dot(Distance):
+    """The dot product, which is known by its formula."""
+
+    name: ClassVar[str] = "dot"
+    traits = SimilarityTraits(formula="dot")
+
+
+@attrs.frozen
+class FirstTokens(Similarity):
+    """The dot product of the vectors of the first tokens."""
+
+    name: ClassVar[str] = "first-tokens"
+    traits = SimilarityTraits(compares=frozenset({"tokens"}))
+
+    def similarity(self, first: Any, second: Any) -> Any:
+        """Return `(n, m)`."""
+        return first.vectors[:, 0] @ second.vectors[:, 0].T
+
+
+class Encoder(TextEncoder):
+    """An encoder that has a vector for each text, and names a similarity."""
+
+    def __init__(self, similarity: Similarity | None = None) -> None:
+        self.similarity = similarity
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.array([TABLE[text] for text in texts], np.float32)
+
+
+class TokenEncoder(Encoder):
+    """One with the vector of a text once or twice, by the length of the text."""
+
+    output = "tokens"
+
+    def encode_tokens(self, texts: Sequence[str]) -> RaggedVectors:
+        lengths = np.array([1 + len(text) % 2 for text in texts])
+        rows = np.repeat(self.encode(texts), lengths, axis=0)
+        return RaggedVectors(rows, np.concatenate([[0], lengths.cumsum()]))
+
+
+@pytest.mark.parametrize(
+    ("similarity", "expected"),
+    [
+        (None, [0.6, 0.5**0.5, 0.0]),
+        (Dot(), [3.0, 2.0, 0.0]),
+        (Distance(), [-4.0, -1.0, -1.0]),
+    ],
+)
+def test_pairs_are_compared_as_their_encoder_says(
+    similarity: Similarity | None, expected: list[float]
+) -> None:
+    vectors = Vectors({"pairs": PAIRS}, Encoder(similarity))
+    similarities = pair_similarities(vectors, "pairs")
+    assert similarities.dtype == np.float64
+    np.testing.assert_allclose(similarities, expected, atol=1e-12)
+
+
+def test_token_vectors_are_compared_by_their_similarity() -> None:
+    vectors = Vectors({"pairs": PAIRS}, TokenEncoder(FirstTokens()))
+    assert pair_similarities(vectors, "pairs").tolist() == [3.0, 2.0, 0.0]
+
+
+def test_many_pairs_are_compared_in_blocks() -> None:
+    class Random(Encoder):
+        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            seeds = [int(text) for text in texts]
+            rows = np.random.default_rng(0).normal(size=(400, 3))
+            return rows[seeds].astype(np.float32)
+
+    pairs = Texts([str(n) for n in range(200)], [str(n) for n in range(200, 400)])
+    vectors = Vectors({"pairs": pairs}, Random(Distance()))
+    first, second = np.split(vectors["pairs"].astype(float), 2)
+    expected = [
+        -max(abs(x - y) for x, y in zip(a, b, strict=True))
+        for a, b in zip(first, second, strict=True)
+    ]
+    np.testing.assert_allclose(
+        pair_similarities(vectors, "pairs"), expected, atol=1e-12
+    )
+
+
+def test_a_vector_that_is_not_finite_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(TABLE, "b", [float("nan"), 1.0])
+    with pytest.raises(RunError, match="the embedding of 'b' has NaN"):
+        pair_similarities(Vectors({"pairs": PAIRS}, Encoder()), "pairs")
