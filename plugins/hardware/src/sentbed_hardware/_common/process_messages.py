@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from sentbed import RunError
+from torch import Tensor, nn
 
 KEY_VARIABLE = "SENTBED_PROCESS_KEY"
 """Environment variable with the key: at least `SHORTEST_KEY` characters, alike on all machines of a run."""
@@ -95,7 +96,8 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
             if greeting is None:
                 other.close()
                 continue
-            by_rank[int.from_bytes(_verified(greeting), "big")] = _connection(other)
+            rank_of_other = int.from_bytes(_verified(greeting), "big")
+            by_rank[rank_of_other] = _connection(other)
     return [by_rank[other] for other in range(1, world)]
 
 
@@ -155,35 +157,32 @@ class _CallPickler(pickle.Pickler):
 
     def __init__(self, file: io.BytesIO, objects: Mapping[int, Any]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.numbers = {id(value): number for number, value in objects.items()}
-        self.tensors: list[torch.Tensor] = []
-        self.places: dict[int, int] = {}
+        self.tensors: list[Tensor] = []
+        self.places: dict[int, tuple[str, int]] = {}
+        for number, value in objects.items():
+            self.places[id(value)] = "object", number
 
     def persistent_id(self, value: Any) -> tuple[str, int] | None:
-        is_tensor = type(value) in (torch.Tensor, torch.nn.Parameter)
-        if is_tensor and not value.is_meta:
-            if id(value) not in self.places:
-                self.places[id(value)] = len(self.tensors)
-                self.tensors.append(value)
-            return "tensor", self.places[id(value)]
-        if id(value) in self.numbers:
-            return "object", self.numbers[id(value)]
-        return None
+        is_tensor = type(value) in (Tensor, nn.Parameter)
+        if is_tensor and not value.is_meta and id(value) not in self.places:
+            self.places[id(value)] = "tensor", len(self.tensors)
+            self.tensors.append(value)
+        return self.places.get(id(value))
 
 
 class _CallUnpickler(pickle.Unpickler):
     def __init__(
-        self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[torch.Tensor]
+        self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[Tensor]
     ) -> None:
         super().__init__(file)
-        self.values = {"object": objects, "tensor": dict(enumerate(tensors))}
+        self.values: dict[str, Any] = {"object": objects, "tensor": tensors}
 
     def persistent_load(self, place: tuple[str, int]) -> Any:
         kind, number = place
         return self.values[kind][number]
 
 
-def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[torch.Tensor]]:
+def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[Tensor]]:
     """Return a call as bytes and the tensors beside it.
 
     `objects` are those that every process has, by a number.
@@ -199,27 +198,26 @@ def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[torch.Ten
     return content, pickler.tensors
 
 
-def send_tensors(tensors: Sequence[torch.Tensor]) -> None:
+def send_tensors(tensors: Sequence[Tensor]) -> None:
     """Broadcast the tensors of a call from the first process."""
     for tensor in tensors:
-        if tensor.numel():
-            dist.broadcast(_bytes_of(tensor.detach().cpu().contiguous()), 0)
+        _broadcast(tensor.detach().cpu().contiguous())
 
 
 def unpacked(content: bytes, objects: Mapping[int, Any]) -> Any:
     """Return the call of `packed` in another process, with its tensors and this process's objects."""
     kinds, body = pickle.loads(content)
-    tensors: list[torch.Tensor] = []
+    tensors: list[Tensor] = []
     for kind, shape, dtype, requires_grad in kinds:
         tensor = torch.empty(shape, dtype=dtype)
-        if tensor.numel():
-            dist.broadcast(_bytes_of(tensor), 0)
-        if kind is torch.nn.Parameter:
-            tensors.append(torch.nn.Parameter(tensor, requires_grad))
-        else:
-            tensors.append(tensor.requires_grad_(requires_grad))
+        _broadcast(tensor)
+        if kind is nn.Parameter:
+            tensor = nn.Parameter(tensor, requires_grad)
+        tensors.append(tensor.requires_grad_(requires_grad))
     return _CallUnpickler(io.BytesIO(body), objects, tensors).load()
 
 
-def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.reshape(-1).view(torch.uint8)
+def _broadcast(tensor: Tensor) -> None:
+    """Send a tensor on the host from the first process to the others, in place."""
+    if tensor.numel():
+        dist.broadcast(tensor.reshape(-1).view(torch.uint8), 0)

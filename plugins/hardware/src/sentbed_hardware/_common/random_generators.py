@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 
-def draws() -> list[torch.Tensor]:
+def draws() -> list[Tensor]:
     """Return the states of torch's generators: the host's, then those of the CUDA devices in use.
 
     Of several processes, each uses one device.
@@ -20,7 +21,7 @@ def draws() -> list[torch.Tensor]:
     return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
 
 
-def rewind(states: Sequence[torch.Tensor]) -> None:
+def rewind(states: Sequence[Tensor]) -> None:
     """Restore torch's generators to the states that `draws` returned."""
     host, *devices = states
     torch.set_rng_state(host)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -36,7 +37,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._seeds: np.random.SeedSequence | None = None
-        self._bias: tuple[torch.Tensor | None, torch.Tensor | None] = None, None
+        self._bias: tuple[Tensor | None, Tensor | None] = None, None
         """The mask of the last call, and what it adds to scores: all layers get the same one."""
         self._pool: ThreadPoolExecutor | None = None
 
@@ -62,9 +63,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
             return self._attention(*args, **keywords)
         return func(*args, **keywords)
 
-    def mask(
-        self, shape: Sequence[int], rate: float, dtype: torch.dtype
-    ) -> torch.Tensor:
+    def mask(self, shape: Sequence[int], rate: float, dtype: torch.dtype) -> Tensor:
         """Return a mask of the shape: 0 with probability `rate`, else 1 / (1 - rate), in `dtype`."""
         if self._seeds is None:
             self._seeds = np.random.SeedSequence(int(torch.randint(2**63 - 1, ())))
@@ -89,26 +88,26 @@ class CpuDropoutAndAttention(TorchFunctionMode):
 
     def _dropout(
         self,
-        input: torch.Tensor,
+        input: Tensor,
         p: float = 0.5,
         training: bool = True,
         inplace: bool = False,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         if not training or inplace or not input.is_cpu or not _can_be_drawn(p):
             return functional.dropout(input, p, training, inplace)
         return input * self.mask(input.shape, p, input.dtype)
 
     def _attention(
         self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
         scale: float | None = None,
         enable_gqa: bool = False,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         dtype = (
             torch.get_autocast_dtype("cpu")
             if torch.is_autocast_enabled("cpu")
@@ -152,7 +151,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         mask = self.mask(shape, dropout_p, dtype).flatten(0, 1) if drops else None
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         with torch.autocast("cpu", enabled=False):
-            attended: torch.Tensor = Attention.apply(
+            attended: Tensor = Attention.apply(
                 query, key, value, self._bias[1], mask, scale
             )  # type: ignore[no-untyped-call]
         return attended
@@ -168,13 +167,13 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        bias: torch.Tensor | None,
-        mask: torch.Tensor | None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        bias: Tensor | None,
+        mask: Tensor | None,
         scale: float,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Return the averages of values, of the shape of the queries."""
         heads = query.shape[:2]
         query, key, value = (part.flatten(0, 1) for part in (query, key, value))
@@ -190,7 +189,7 @@ class Attention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of queries, keys and values."""
         query, key, value, bias, mask, weights = ctx.saved_tensors
         if weights is None:
@@ -215,12 +214,12 @@ class Attention(torch.autograd.Function):
 
 
 def _weights(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    bias: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    bias: Tensor | None,
     heads: Sequence[int],
     scale: float,
-) -> torch.Tensor:
+) -> Tensor:
     """Return the weights of values, `(batch x heads, length, length)`."""
     ignored = query.new_empty(()).expand(len(query), query.shape[1], key.shape[1])
     scores = torch.baddbmm(ignored, query, key.transpose(1, 2), beta=0, alpha=scale)
@@ -229,7 +228,7 @@ def _weights(
     return torch.softmax(scores, -1)
 
 
-def _bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
     """Return what is added to scores: finite, because some rows of padding may see nothing."""
     least = torch.finfo(dtype).min
     if mask.dtype == torch.bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import (
     BuiltBackbone,
@@ -19,6 +19,7 @@ from sentbed.protocols import (
     TokenBatch,
     TokenVectors,
 )
+from torch import Tensor, nn
 
 from sentbed_hardware._common.module_fingerprint import Hashed
 from sentbed_hardware._torch.placement import BatchSize, Placement
@@ -26,6 +27,7 @@ from sentbed_hardware._torch.sharding import gather_weights, in_place
 from sentbed_hardware._torch.streams import in_streams
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
+    Vectors,
     origin_of_nan,
     require_finite,
     require_finite_weights,
@@ -66,7 +68,7 @@ class TorchEncoder(ModuleEncoder):
         if processes.world > 1:
             self.asynchronous = False
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch: TokenBatch) -> Vectors:
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
         if not self.processes.leads:
             return self.checked(self.vectors(batch).cpu().numpy(), batch)
@@ -77,7 +79,7 @@ class TorchEncoder(ModuleEncoder):
             vectors[rank::world] = part
         return vectors
 
-    def _encode_share(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def _encode_share(self, batch: TokenBatch) -> Vectors:
         """Return the vectors of this process's rows of a batch."""
         rank, world = self.processes.rank, self.processes.world
         rows = len(batch.input_ids)
@@ -88,7 +90,7 @@ class TorchEncoder(ModuleEncoder):
             return self._encode_sharded(share)
         return self.encode(share)
 
-    def _encode_sharded(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def _encode_sharded(self, batch: TokenBatch) -> Vectors:
         """Encode with the trained weights, because there is no memory for a copy."""
         module = self.module.eval()
         # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
@@ -100,7 +102,7 @@ class TorchEncoder(ModuleEncoder):
                 with self.placement.autocast():
                     states = module.backbone(*tensors, **keywords)
                 finished = module.finish(states, cut=True)
-                vectors: NDArray[np.float32] = finished.cpu().numpy()
+                vectors: Vectors = finished.cpu().numpy()
                 return vectors
         except torch.OutOfMemoryError as error:
             raise RunError(
@@ -119,9 +121,7 @@ class TorchEncoder(ModuleEncoder):
             self.checked(np.array([[text.sum()] for text in texts]), batch)
         return tokens
 
-    def encode_batches(
-        self, batches: Iterable[TokenBatch]
-    ) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
         """Yield the vectors of each batch; with several streams, as many batches are encoded at a time."""
         streams = self.batch_size.streams
         alone = streams == 1 or self.processes.world > 1
@@ -129,9 +129,7 @@ class TorchEncoder(ModuleEncoder):
             return super().encode_batches(batches)
         return in_streams(self.encode, batches, streams)
 
-    def checked(
-        self, vectors: NDArray[np.float32], batch: TokenBatch
-    ) -> NDArray[np.float32]:
+    def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
         """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity."""
         return require_finite(vectors, batch, self._origin_of_nan)
 
@@ -139,30 +137,25 @@ class TorchEncoder(ModuleEncoder):
         tensors, keywords = self.placement.arguments(batch)
         return origin_of_nan(self.module, self.replica().backbone, tensors, keywords)
 
-    def vectors(self, batch: TokenBatch) -> torch.Tensor:
+    def vectors(self, batch: TokenBatch) -> Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
         return torch.cat(self._parts(batch))
 
     def _parts(self, batch: TokenBatch) -> list[Any]:
         """Return what the module gives of the parts of a batch that fit, in order."""
-        replica = self.replica()
-        waiting, done = [batch], []
-        while waiting:
-            part = waiting.pop()
-            rows, tokens = len(part.input_ids), part.input_ids.size
-            most = self.batch_size.most_tokens
-            if most is None or rows == 1 or tokens <= most:
-                try:
-                    done.append(self._forward(replica, part))
-                    continue
-                except torch.OutOfMemoryError:
-                    # While the error is handled, it keeps the tensors that did not fit alive.
-                    pass
-                self._halve(part)
-            middle = (rows + 1) // 2
-            waiting.append(part.select(slice(middle, None)))
-            waiting.append(part.select(slice(middle)))
-        return done
+        rows, tokens = len(batch.input_ids), batch.input_ids.size
+        most = self.batch_size.most_tokens
+        if most is None or rows == 1 or tokens <= most:
+            try:
+                return [self._forward(self.replica(), batch)]
+            except torch.OutOfMemoryError:
+                # While the error is handled, it keeps the tensors that did not fit alive.
+                pass
+            self._halve(batch)
+
+        middle = (rows + 1) // 2
+        first_half = self._parts(batch.select(slice(middle)))
+        return first_half + self._parts(batch.select(slice(middle, None)))
 
     def replica(self) -> Module:
         """Return the copy of the weights that encoding uses."""
@@ -207,12 +200,11 @@ class TorchEncoder(ModuleEncoder):
                 'hold these in bf16 (`dtype = "bf16"` of the backbone), and none is made'
             ) from error
 
-    def _forward(self, replica: Module, batch: TokenBatch) -> Any:
+    def _forward(self, replica: Any, batch: TokenBatch) -> Any:
         rows = len(batch.input_ids)
         if self.placement.compile:
-            batch = _bucketed(
-                batch, self.backbone.tokenizer.pad_id, self.backbone.max_length
-            )
+            pad_id = self.backbone.tokenizer.pad_id
+            batch = _bucketed(batch, pad_id, self.backbone.max_length)
         with torch.inference_mode():
             tensors, keywords = self.placement.arguments(batch)
             vectors = replica(*tensors, **keywords)
@@ -273,7 +265,7 @@ class TorchEncoder(ModuleEncoder):
         with in_place(self.module, weights):
             return super().save(directory)
 
-    def _whole_weights(self) -> dict[int, torch.nn.Parameter]:
+    def _whole_weights(self) -> dict[int, nn.Parameter]:
         return gather_weights(self.module, self.processes)
 
     @in_all_processes
@@ -283,21 +275,11 @@ class TorchEncoder(ModuleEncoder):
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
         module = self.module.transformed(fit, on)
         module.transform.to(self.placement.device)
-        other = self._with(module)
+        other = self._of(module)
+        other._replica = None
         if isinstance(self._replica, InferenceModule):
             other._replica = InferenceModule(module.eval(), self._replica.backbone)
         return other
-
-    def _with(self, module: EncoderModule) -> TorchEncoder:
-        """Return an encoder of another module in the same place."""
-        return type(self)(
-            self.placement,
-            self.batch_size,
-            self.processes,
-            self.say,
-            self.backbone,
-            module,
-        )
 
     def weights_changed(self) -> None:
         """Drop the copy of the weights that encoding uses."""
@@ -327,17 +309,11 @@ class SeveralEncoders(TorchEncoder):
             if encoder.module.training:
                 encoder.module.eval()
             replica = encoder._replica
-            stale = (
-                not isinstance(replica, InferenceModule)
-                or replica.backbone is not first.backbone
-            )
-            if stale and isinstance(first, InferenceModule):
+            if getattr(replica, "backbone", None) is not first.backbone:
                 encoder._replica = InferenceModule(encoder.module, first.backbone)
         return first
 
-    def checked(
-        self, vectors: NDArray[np.float32], batch: TokenBatch
-    ) -> NDArray[np.float32]:
+    def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
         """Return the vectors as they are: those of one encoder must not cost the others theirs."""
         return vectors
 
@@ -348,12 +324,9 @@ class SeveralEncoders(TorchEncoder):
             f"{len(self.encoders)} encoders at once; encode with one at a time"
         )
 
-    def _forward(self, replica: Any, batch: TokenBatch) -> torch.Tensor:
-        modules = [encoder.module for encoder in self.encoders]
-        with torch.inference_mode():
-            tensors, keywords = self.placement.arguments(batch)
-            vectors: torch.Tensor = replica.several(modules, *tensors, **keywords)
-            return vectors.to(torch.float32)
+    def _forward(self, replica: Any, batch: TokenBatch) -> Any:
+        others = [encoder.module for encoder in self.encoders[1:]]
+        return super()._forward(partial(replica, beside=others), batch)
 
     def fingerprints(self) -> list[str | None]:
         """Return the fingerprint of each; the weights of the backbone are hashed once."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from sentbed import RunError
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
@@ -17,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from sentbed_hardware.engine_parts.process_group import Processes
 
 
-def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -> None:
+def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None:
     """Shard the weights of a backbone; each block of layers is gathered only while it computes.
 
     With a `dtype` other than fp32, blocks are gathered in it, and gradients are summed in fp32.
@@ -54,10 +55,10 @@ def mesh_of(processes: Processes) -> DeviceMesh:
     return DeviceMesh.from_group(processes.data, processes.device.type)
 
 
-def _blocks(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+def _blocks(module: nn.Module) -> Iterator[nn.Module]:
     """Yield the members of the outermost lists of modules: the layers of a transformer."""
     for child in module.children():
-        if isinstance(child, torch.nn.ModuleList):
+        if isinstance(child, nn.ModuleList):
             yield from (
                 block for block in child if any(True for _ in block.parameters())
             )
@@ -65,12 +66,12 @@ def _blocks(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
             yield from _blocks(child)
 
 
-def whole(value: torch.Tensor) -> torch.Tensor:
+def whole(value: Tensor) -> Tensor:
     """Return the whole tensor in every process; called by all of them."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def share_of(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def share_of(value: Tensor, like: Tensor) -> Tensor:
     """Return this process's shard of a whole tensor, sharded like `like`."""
     if not isinstance(like, DTensor):
         return value
@@ -80,30 +81,26 @@ def share_of(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     )
 
 
-def replicated(value: torch.Tensor, mesh: DeviceMesh) -> DTensor:
+def replicated(value: Tensor, mesh: DeviceMesh) -> DTensor:
     """Return a tensor that every process holds, as a DTensor over the same memory."""
     return DTensor.from_local(value.detach(), mesh, [Replicate()], run_check=False)
 
 
-def gather_weights(
-    module: torch.nn.Module, processes: Processes
-) -> dict[int, torch.nn.Parameter]:
+def gather_weights(module: nn.Module, processes: Processes) -> dict[int, nn.Parameter]:
     """Return each sharded weight, gathered on the host of the first process, by its `id`."""
     weights = {}
     for parameter in module.parameters():
         if isinstance(parameter, DTensor):
             full = parameter.full_tensor().detach()
             if processes.first:
-                weights[id(parameter)] = torch.nn.Parameter(
+                weights[id(parameter)] = nn.Parameter(
                     full.cpu(), parameter.requires_grad
                 )
     return weights
 
 
 @contextmanager
-def in_place(
-    module: torch.nn.Module, weights: Mapping[int, torch.nn.Parameter]
-) -> Iterator[None]:
+def in_place(module: nn.Module, weights: Mapping[int, nn.Parameter]) -> Iterator[None]:
     """Put whole weights into the module for saving; see `gather_weights`."""
     replaced = [
         (part, name, parameter)

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from sentbed.helpers import fault, returned
 from sentbed.protocols import Loss, TokenIds
+from torch import Tensor
 
 from sentbed_hardware._torch.tower import BatchVectors, Chunk, Tower
 
@@ -27,8 +28,8 @@ class Corrupted:
         ids = torch.from_numpy(tokens.ids).long()
         special = torch.isin(ids, torch.tensor(head.special_ids, dtype=torch.long))
         read, chosen = loss.corrupt(ids, special, head)
-        returned(read, torch.Tensor, component, "build")
-        returned(chosen, torch.Tensor, component, "build")
+        returned(read, Tensor, component, "build")
+        returned(chosen, Tensor, component, "build")
         alike = read.shape == chosen.shape == ids.shape
         if not alike or chosen.dtype != torch.bool:
             wrong = f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}"
@@ -56,7 +57,7 @@ class PredictingStates(BatchVectors):
         self.corrupted = corrupted
         super().__init__(tower, corrupted.read, chunks, recompute)
 
-    def forward(self, rows: Chunk) -> torch.Tensor:
+    def forward(self, rows: Chunk) -> Tensor:
         """Return the predicting states of these texts from one pass, fp32."""
         states = self.tower.states(self.tokens, rows).last_hidden_state
         row = np.full(len(self.tokens), -1)
@@ -64,7 +65,7 @@ class PredictingStates(BatchVectors):
         positions = self.positions(rows)
         put = self.tower.placement.put
         rows_of_states = put(row[self.corrupted.texts[positions]])
-        predicting: torch.Tensor = states[
+        predicting: Tensor = states[
             rows_of_states, put(self.corrupted.places[positions])
         ]
         return predicting.float()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sentbed.protocols import TokenIds, TokenVectors
+from torch import Tensor
 
 from sentbed_hardware._torch.tower import BatchVectors, Chunk
 from sentbed_hardware.engine_parts.component_output_checks import tensor_of
@@ -22,7 +22,7 @@ class BatchTokenVectors(BatchVectors):
         """Vectors of each text, which the passes fill in."""
         return np.zeros(len(self.tokens), np.int64)
 
-    def forward(self, rows: Chunk) -> torch.Tensor:
+    def forward(self, rows: Chunk) -> Tensor:
         """Return the vectors of these texts from one pass."""
         output: TokenVectors = self.tower.forward(self.tokens, rows)
         self.counts[rows] = output.mask.sum(dim=1).cpu().numpy()

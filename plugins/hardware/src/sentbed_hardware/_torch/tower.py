@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
@@ -12,9 +12,11 @@ import torch
 from numpy.typing import NDArray
 from sentbed.helpers import fault, pad, plan_batches
 from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.random_generators import draws, rewind
+from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.placement import ModuleArguments, Placement
 from sentbed_hardware.engine_parts.component_output_checks import (
@@ -54,19 +56,19 @@ class Tower:
         self.processes = processes
         self.pad_id = backbone.tokenizer.pad_id
         self.pass_cost = backbone.training_pass_cost
-        self.parameters: dict[str, torch.nn.Parameter] = {}
+        self.parameters: dict[str, nn.Parameter] = {}
+        self.trains_backbone = False
         for key, parameter in module.named_parameters():
-            if parameter.requires_grad and (pools or key.startswith("backbone.")):
+            of_backbone = key.startswith("backbone.")
+            if parameter.requires_grad and (pools or of_backbone):
                 self.parameters[f"{name}.{key}"] = parameter
-        self.trains_backbone = any(
-            key.startswith(f"{name}.backbone.") for key in self.parameters
-        )
+                self.trains_backbone |= of_backbone
         self.backbone = module.backbone
         if placement.compile:
             self.backbone = torch.compile(module.backbone, dynamic=True)
 
     @property
-    def buffers(self) -> dict[str, torch.Tensor]:
+    def buffers(self) -> dict[str, Tensor]:
         """The module's persistent buffers."""
         saved = self.module.state_dict().keys()
         buffers = self.module.named_buffers()
@@ -74,7 +76,7 @@ class Tower:
 
     def average(self, momentum: float) -> MovingAverage:
         """Return a moving average of the trained weights, and of the buffers of pooler and head."""
-        followed: dict[str, torch.Tensor] = dict(self.parameters)
+        followed: dict[str, Tensor] = dict(self.parameters)
         for name, value in self.buffers.items():
             if not name.startswith(f"{self.name}.backbone."):
                 followed[name] = value
@@ -115,7 +117,7 @@ class Tower:
 
     def encode_keys(
         self, average: MovingAverage, tokens: TokenIds, chunks: Sequence[Chunk]
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Encode keys by the moving average, without gradient (He et al., 2020, section 3.2).
 
         The backbone is in eval mode, pooler and head are in training mode. The average is put into the
@@ -186,28 +188,29 @@ class BatchVectors:
         rank, world = tower.processes.rank, tower.processes.world
         self.passes = [rows[rank % len(rows) :: world] for rows in chunks]
         """The texts of each pass of this process."""
-        self.generator_states: list[list[torch.Tensor]] = []
+        self.generator_states: list[list[Tensor]] = []
         """Those before each pass, if it is repeated."""
-        self.with_activations: list[torch.Tensor] = []
+        self.with_activations: list[Tensor] = []
         """The vectors of each pass with its activations, if it is not."""
+        # Without gradient, a compiler makes another graph, whose dropout may differ.
+        records = not recompute or tower.placement.compile
+        casts: AbstractContextManager[Any] = nullcontext()
+        if not recompute:
+            casts = tower.shared_casts()
         parts = []
-        if recompute:
-            # Without gradient, a compiler makes another graph, whose dropout may differ.
-            same_graph = tower.placement.compile and torch.is_grad_enabled()
+        with casts, torch.set_grad_enabled(records and torch.is_grad_enabled()):
             for rows in self.passes:
-                self.generator_states.append(draws())
-                with torch.set_grad_enabled(same_graph):
-                    parts.append(self.forward(rows).detach())
-        else:
-            with tower.shared_casts():
-                for rows in self.passes:
-                    self.with_activations.append(self.forward(rows))
-            parts = [vectors.detach() for vectors in self.with_activations]
+                if recompute:
+                    self.generator_states.append(draws())
+                vectors = self.forward(rows)
+                if not recompute:
+                    self.with_activations.append(vectors)
+                parts.append(vectors.detach())
         self.vectors = self._gather(parts).requires_grad_()
 
-    def forward(self, rows: Chunk) -> torch.Tensor:
+    def forward(self, rows: Chunk) -> Tensor:
         """Return the vectors of these texts from one pass."""
-        vectors: torch.Tensor = self.tower.forward(self.tokens, rows)
+        vectors: Tensor = self.tower.forward(self.tokens, rows)
         return vectors
 
     def positions(self, rows: Chunk) -> Chunk:
@@ -218,21 +221,20 @@ class BatchVectors:
         """Return the texts that these vectors are of."""
         return vectors
 
-    def _gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _gather(self, parts: Sequence[Tensor]) -> Tensor:
         """Return all vectors, in order, given those of this process's passes."""
         processes = self.tower.processes
         counts, places = [], []
         for rank in range(processes.world):
-            shares = [
-                self.positions(rows[rank :: processes.world]) for rows in self.chunks
-            ]
-            places.append(np.concatenate(shares))
-            counts.append(len(places[-1]))
-        used = []
+            for rows in self.chunks:
+                places.append(self.positions(rows[rank :: processes.world]))
+            counts.append(sum(map(len, places)) - sum(counts))
+        used = [parts[0][:0]]
         for rows, part in zip(self.chunks, parts, strict=True):
             if processes.rank < len(rows):
                 used.append(part)
-        vectors = processes.gather(torch.cat([parts[0][:0], *used]), counts)
+
+        vectors = processes.gather(torch.cat(used), counts)
         order = np.argsort(np.concatenate(places))
         return vectors[self.tower.placement.put(order)]
 
@@ -260,7 +262,7 @@ class BatchVectors:
 class MovingAverage:
     """An exponential moving average of weights: of those that encode keys, or that a stage evaluates."""
 
-    def __init__(self, followed: Mapping[str, torch.Tensor], momentum: float) -> None:
+    def __init__(self, followed: Tensors, momentum: float) -> None:
         self.followed = followed
         self.momentum = momentum
         self.tensors = {

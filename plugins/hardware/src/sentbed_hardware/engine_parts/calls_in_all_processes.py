@@ -98,6 +98,7 @@ def _deferred_signals() -> Iterator[None]:
         for number, handler in handlers.items():
             if signal.getsignal(number) is defer:
                 signal.signal(number, handler)
+
     for late in arrived:
         signal.raise_signal(late)
 
@@ -159,11 +160,12 @@ class Lead:
             raise
         finally:
             self.calling = False
-        for reply in replies:
+        for rank, reply in enumerate(replies, 1):
             if reply.failure is not None:
                 raise self._break(reply.failure)
-        if isinstance(result, StepResult):
-            result = attrs.evolve(result, interrupted=_interruption(replies))
+            if reply.signal and isinstance(result, StepResult):
+                name = signal.Signals(reply.signal).name
+                result = attrs.evolve(result, interrupted=f"{name} to process {rank}")
         if is_kept(result):
             self._objects[self._calls] = result
         return [result, *(reply.result for reply in replies)]
@@ -225,13 +227,6 @@ class Lead:
 def is_kept(result: object) -> bool:
     """Whether the result of a call is an encoder or a trainer, to which later calls will refer."""
     return isinstance(result, PlacedEncoder | Trainer)
-
-
-def _interruption(replies: list[Reply]) -> str | None:
-    for rank, reply in enumerate(replies, 1):
-        if reply.signal:
-            return f"{signal.Signals(reply.signal).name} to process {rank}"
-    return None
 
 
 def serve(runtime: Any) -> None:

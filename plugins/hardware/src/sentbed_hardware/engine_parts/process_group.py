@@ -12,6 +12,7 @@ import attrs
 import torch
 import torch.distributed as dist
 from sentbed import RuntimeUnavailableError
+from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from sentbed_hardware._common.process_messages import LOOPBACK, connect, require_key
@@ -72,7 +73,7 @@ class Processes:
             return results
         return [operation(*arguments)]
 
-    def gather(self, rows: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
+    def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
         """Return the rows of all processes, in rank order; `counts` are their numbers of rows."""
         if self.world == 1:
             return rows
@@ -83,7 +84,7 @@ class Processes:
         filled = [part[:count] for part, count in zip(parts, counts, strict=True)]
         return torch.cat(filled)
 
-    def sum(self, tensors: Sequence[torch.Tensor]) -> None:
+    def sum(self, tensors: Sequence[Tensor]) -> None:
         """Sum each tensor over the processes, in place."""
         if self.world == 1:
             return
@@ -95,19 +96,11 @@ class Processes:
         for under_way in sums:
             under_way.wait()
 
-    def same(self, tensors: Sequence[torch.Tensor]) -> None:
+    def same(self, tensors: Sequence[Tensor]) -> None:
         """Broadcast the tensors of the first process, in place."""
         if self.world > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, 0, group=self.data)
-
-    def highest(self, numbers: Sequence[int]) -> list[int]:
-        """Return the maximum of each number over the processes."""
-        if self.world == 1:
-            return list(numbers)
-        highest = torch.tensor(numbers, dtype=torch.int32)
-        dist.all_reduce(highest, dist.ReduceOp.MAX)
-        return [int(number) for number in highest]
 
 
 def join(

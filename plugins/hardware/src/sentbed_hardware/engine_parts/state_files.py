@@ -11,6 +11,8 @@ from safetensors import SafetensorError
 from sentbed import ModelError
 from sentbed.helpers import read_json
 
+from sentbed_hardware._common.tensor_files import write_tensors
+
 TENSORS_FILE = "state.safetensors"
 VALUES_FILE = "state.json"
 REMEDY = "go on from another state, or start again"
@@ -29,11 +31,7 @@ def write_state(
         OSError: if the system refuses.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    try:
-        save_file(dict(tensors), directory / TENSORS_FILE)
-    except SafetensorError as error:
-        # It wraps the system's error: a full disk must be distinguished from a bug of ours.
-        raise OSError(str(error)) from error
+    write_tensors(tensors, directory / TENSORS_FILE, save_file=save_file)
     content = json.dumps({**values, "tensors": sorted(tensors)})
     (directory / VALUES_FILE).write_text(content, "utf-8")
 

@@ -9,7 +9,9 @@ import torch
 from sentbed import RunError
 from sentbed.helpers import fault, returned
 from sentbed.protocols import Loss, Optimizer, ParameterSettings, Training
+from torch import nn
 
+from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 
@@ -64,7 +66,7 @@ def require_trainable(
     name: str,
     alone: bool,
     module: EncoderModule,
-    parameters: Mapping[str, torch.Tensor],
+    parameters: Tensors,
     bf16: bool,
 ) -> None:
     """Raise `RunError` if an encoder has no trainable weights, or has them in an untrainable type.
@@ -126,7 +128,7 @@ def widths(training: Training, encoders: Mapping[str, Any]) -> dict[str, int]:
 
 
 def settings_of(
-    module: torch.nn.Module, loss: Loss, prefix: str
+    module: nn.Module, loss: Loss, prefix: str
 ) -> dict[str, ParameterSettings]:
     """Return the settings of those parameters of a loss's module that have some.
 
