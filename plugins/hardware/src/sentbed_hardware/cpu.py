@@ -77,6 +77,7 @@ class Cpu(Distributed, Runtime):
         """
         if self.precision == "int8":
             raise RuntimeUnavailableError(NO_INT8)
+
         # Both are read when their library is loaded. Threads that wait by spinning make two
         # processes on the same cores up to twenty times slower; this little spinning costs 3 % of a lone one.
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")

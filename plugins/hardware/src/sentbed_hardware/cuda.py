@@ -66,6 +66,7 @@ class Cuda(Distributed, Runtime):
         if self.deterministic:
             # Read when cuBLAS is first used; without it PyTorch refuses every product of matrices.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
         import_heavy("sentbed_hardware._torch.cuda")
         import torch
 
@@ -84,6 +85,7 @@ class Cuda(Distributed, Runtime):
                 f"this GPU ({about.name}, compute capability {capability}) has no bf16 instructions, which came "
                 'with 8.0; use `precision = "fp32"` or "fp16", or "auto" to take bf16 only where it is present'
             )
+
         # The older of two APIs: after the newer one, PyTorch 2.13 raises when its own compiler reads the older.
         torch.backends.cuda.matmul.allow_tf32 = self.tf32
         torch.use_deterministic_algorithms(self.deterministic)

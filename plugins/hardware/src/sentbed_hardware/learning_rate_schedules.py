@@ -22,6 +22,7 @@ def _left(step: int, start: float, total_steps: int) -> float:
     """Return the share of the steps from `start` to the end that is left at `step`."""
     if step <= start:
         return 1.0
+
     return max(0.0, (total_steps - step) / max(1e-12, total_steps - start))
 
 
@@ -37,6 +38,7 @@ class WarmedUp(Schedule):
         span = _span(self.warmup, total_steps)
         if span == 0:
             return 1.0
+
         return min(1.0, step / span)
 
     def left(self, step: int, total_steps: int) -> float:

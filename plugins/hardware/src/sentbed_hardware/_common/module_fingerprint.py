@@ -57,6 +57,7 @@ def fingerprint(
             unversioned.append(of_class)
         else:
             versions[package] = version
+
     code = code_of(*unversioned)
     if code is None:
         return None
@@ -92,6 +93,7 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield parameters and buffers, and the scales of 4-bit weights."""
     yield from weights_of(module)
     yield from module.named_buffers()
+
     for place, part in module.named_modules():
         for name, value in vars(part).items():
             if isinstance(value, Tensor):
@@ -113,6 +115,7 @@ def _settings(module: nn.Module) -> list[Any]:
         # transformers gives loaded models some empty attributes that models with random weights lack.
         if not (key.startswith("_") and _is_empty(value)):
             attributes[key] = value
+
     return [f"{type(module).__module__}.{type(module).__qualname__}", attributes]
 
 
@@ -143,12 +146,15 @@ def _plain(value: object) -> object:
             return str(value)
         case functools.partial():
             return [_plain(value.func), _plain(value.args), _plain(value.keywords)]
+
     to_dict = getattr(value, "to_dict", None)
     if to_dict is not None and not isinstance(value, type):
         # transformers' settings.
         return _plain({k: v for k, v in to_dict().items() if k not in NOT_THE_MODEL})
+
     attributes = getattr(value, "__dict__", None)
     if attributes and not callable(value):
         inner = {key: item for key, item in attributes.items() if item is not value}
         return [type(value).__qualname__, _plain(inner)]
+
     return getattr(value, "__qualname__", type(value).__qualname__)

@@ -54,6 +54,7 @@ def require_key() -> bytes:
             "messages between processes, alike on all machines; make one with "
             f"`openssl rand -hex {SHORTEST_KEY}`"
         )
+
     return key.encode()
 
 
@@ -73,16 +74,20 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
                 f"the first process does not answer at `{host}`: {error}; if it left a message, that stands "
                 "above"
             ) from error
+
         to_first.sendall(_signed(rank.to_bytes(RANK_BYTES, "big")))
         return [_connection(to_first)]
+
     by_rank: dict[int, Connection] = {}
     interface = LOOPBACK
     if host != LOOPBACK:
         # Every interface of this machine.
         interface = ""
+
     with socket.create_server((interface, 0)) as server:
         server.settimeout(MEETING)
         store.set(PORT, str(server.getsockname()[1]))
+
         while len(by_rank) < world - 1:
             try:
                 other, _ = server.accept()
@@ -91,13 +96,16 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
                     f"of {world} processes, {len(by_rank) + 1} have come within {MEETING:.0f} seconds; start "
                     "them again, and look for the message of the others"
                 ) from error
+
             greeting = _greeting(other)
             # What closes or keeps silent is no process of a run, such as a scanner of ports.
             if greeting is None:
                 other.close()
                 continue
+
             rank_of_other = int.from_bytes(_verified(greeting), "big")
             by_rank[rank_of_other] = _connection(other)
+
     return [by_rank[other] for other in range(1, world)]
 
 
@@ -109,6 +117,7 @@ def _greeting(other: socket.socket) -> bytes | None:
         message = file.read(size)
         if len(message) == size:
             return message
+
     return None
 
 
@@ -149,6 +158,7 @@ def _verified(message: bytes) -> memoryview:
             "a process has sent a message without the key of this run, and it was not read; if all "
             f"machines are yours, set `{KEY_VARIABLE}` alike on all"
         )
+
     return content
 
 
@@ -167,6 +177,7 @@ class _CallPickler(pickle.Pickler):
         if is_tensor and not value.is_meta and id(value) not in self.places:
             self.places[id(value)] = "tensor", len(self.tensors)
             self.tensors.append(value)
+
         return self.places.get(id(value))
 
 
@@ -194,6 +205,7 @@ def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[Tensor]]:
     for tensor in pickler.tensors:
         kind = type(tensor), tuple(tensor.shape), tensor.dtype, tensor.requires_grad
         kinds.append(kind)
+
     content = pickle.dumps((kinds, body.getvalue()), pickle.HIGHEST_PROTOCOL)
     return content, pickler.tensors
 
@@ -214,6 +226,7 @@ def unpacked(content: bytes, objects: Mapping[int, Any]) -> Any:
         if kind is nn.Parameter:
             tensor = nn.Parameter(tensor, requires_grad)
         tensors.append(tensor.requires_grad_(requires_grad))
+
     return _CallUnpickler(io.BytesIO(body), objects, tensors).load()
 
 

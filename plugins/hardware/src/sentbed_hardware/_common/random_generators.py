@@ -18,6 +18,7 @@ def draws() -> list[Tensor]:
         return [torch.get_rng_state()]
     if _among_others():
         return [torch.get_rng_state(), torch.cuda.get_rng_state()]
+
     return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
 
 
@@ -25,10 +26,12 @@ def rewind(states: Sequence[Tensor]) -> None:
     """Restore torch's generators to the states that `draws` returned."""
     host, *devices = states
     torch.set_rng_state(host)
+
     if _among_others():
         for state in devices:
             torch.cuda.set_rng_state(state)
         return
+
     for device, state in enumerate(devices):
         torch.cuda.set_rng_state(state, device)
 

@@ -54,11 +54,13 @@ class CudaEncoder(TorchEncoder):
         if self.processes.world > 1:
             yield from map(self.encode, batches)
             return
+
         under_way: deque[tuple[Tensor, Any, TokenBatch]] = deque()
         for batch in batches:
             under_way.append((*self._sent(batch), batch))
             if len(under_way) > AHEAD:
                 yield self._arrived(*under_way.popleft())
+
         while under_way:
             yield self._arrived(*under_way.popleft())
 
@@ -67,6 +69,7 @@ class CudaEncoder(TorchEncoder):
         vectors = self.vectors(batch)
         if vectors.device.type != "cuda":
             return vectors, None
+
         # A copy into memory that is not pinned would wait for the device.
         host = torch.empty(vectors.shape, dtype=vectors.dtype, pin_memory=True)
         host.copy_(vectors, non_blocking=True)
@@ -107,12 +110,14 @@ class CudaEngine(TorchEngine):
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         """Put an encoder on the device, and set the size of its batches."""
         encoder = super().place(backbone, module)
+
         if self.finds_budget:
             size = torch.cuda.get_device_properties(self.device).total_memory
             tokens = budget(backbone.width, self.placement.dtype.itemsize, size)
             if self.processes.first:
                 tokens *= self.processes.world
             self.token_budget = min(self.token_budget, tokens)
+
         return encoder
 
 
@@ -131,6 +136,7 @@ def claimed_gpu() -> torch.device:
     """Return the GPU of this process, after a first operation on it."""
     if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         raise RuntimeUnavailableError(built_without_cuda(torch.__version__))
+
     index = 0
     if is_member():
         index = int(os.environ.get("LOCAL_RANK", "0"))
@@ -151,9 +157,11 @@ def claimed_gpu() -> torch.device:
             f"no GPU can be used{limited}: {str(error).splitlines()[0].rstrip('.')}; see whether "
             '`nvidia-smi` lists one, with a driver that is new enough for this PyTorch, or take `use = "cpu"`'
         ) from error
+
     if index >= count:
         raise RuntimeUnavailableError(
             f"process {index} of this machine (counted from 0) has no GPU of its own, there are {count}; "
             f"set `devices = {count}`"
         )
+
     return torch.device("cuda", index)

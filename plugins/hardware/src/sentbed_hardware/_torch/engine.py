@@ -48,6 +48,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
         # As many for each process as its device has alone.
         engine.token_budget *= engine.processes.world
         Lead(engine)
+
     return engine
 
 
@@ -110,11 +111,13 @@ class TorchEngine(TrainingEngine):
         if self.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.device)
             counters["device_memory_gib"] = peak / 2**30
+
         if self.placement.compile:
             metrics = torch._dynamo.utils.compilation_time_metrics
             times = metrics.get("_compile.compile_inner", [])
             counters["compiled_shapes"] = len(times)
             counters["compile_seconds"] = sum(times)
+
         return counters
 
     @in_all_processes
@@ -135,6 +138,7 @@ class TorchEngine(TrainingEngine):
                 "the weights are spread over the devices of one process (`device_map`), and there are "
                 'several; take `device_map` out, and set `parallel = "fsdp"` to spread them over processes'
             )
+
         return self.place(backbone, assembled(backbone, pooler, head, saved))
 
     @in_all_processes
@@ -158,6 +162,7 @@ class TorchEngine(TrainingEngine):
                 '(`dtype = "bf16"` or `quantization = "nf4"` of the backbone), or spread them over several '
                 'GPUs (`device_map = "auto"`)'
             ) from error
+
         return self.encoder_class(
             placement, self.batch_size, self.processes, self.say, backbone, module
         )

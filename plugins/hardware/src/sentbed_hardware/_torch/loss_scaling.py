@@ -36,6 +36,7 @@ class ScalingTrainer(FittingTrainer):
                 "several processes do not train in fp16: none sees that another's gradient has overflowed; "
                 'set `precision = "bf16"` or "fp32"'
             )
+
         super().__init__(placement, processes, *others)
         self.scale = FIRST
         self.good_steps = 0
@@ -51,6 +52,7 @@ class ScalingTrainer(FittingTrainer):
         if self.good_steps >= STEPS_TO_DOUBLE:
             self.scale = min(2 * self.scale, LARGEST)
             self.good_steps = 0
+
         return result
 
     def _scale(self, _: Any, __: Any, output: object) -> None:
@@ -67,6 +69,7 @@ class ScalingTrainer(FittingTrainer):
             if self.scale == 1 or not overflowed:
                 torch._foreach_mul_(gradients, 1 / self.scale)
                 return output
+
             start_again()
             self.scale /= 2
 

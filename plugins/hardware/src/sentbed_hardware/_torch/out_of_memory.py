@@ -61,11 +61,13 @@ class FittingTrainer(TorchTrainer):
         buffers = list(self.loss.buffers())
         for tower in self.towers.values():
             buffers += tower.buffers.values()
+
         before = [value.clone() for value in buffers]
 
         def start_again() -> None:
             for parameter in self.parameters.values():
                 parameter.grad = None
+
             self.batch_vectors = []
             rewind(drawn)
             for value, old in zip(buffers, before, strict=True):
@@ -80,12 +82,14 @@ class FittingTrainer(TorchTrainer):
         rows = math.ceil(max(map(len, texts)) / processes)
         micro_batch = min(rows, self.training.micro_batch or rows)
         half = max(1, micro_batch // 2)
+
         if processes > 1:
             # The other processes are in the middle of the step, waiting for this one.
             raise RunError(
                 f"a step of {micro_batch} rows at a time does not fit into {memory} of one of the processes; "
                 f"set `micro_batch = {half}` in the stage"
             )
+
         if micro_batch == 1:
             raise RunError(
                 f"the activations of a single row do not fit into {memory} beside weights and gradients; "

@@ -32,6 +32,7 @@ def separate(
             kept = [other for other in former["params"] if other is not parameter]
             if len(kept) == len(former["params"]):
                 continue
+
             former["params"] = kept
             # Not the optimiser's defaults: a component may give its groups other settings.
             group = {**former, "params": [parameter]}
@@ -43,4 +44,5 @@ def separate(
     factors = [1.0] * (len(groups) - len(settings))
     for special in settings.values():
         factors.append(rate_factor(special, component))
+
     return factors

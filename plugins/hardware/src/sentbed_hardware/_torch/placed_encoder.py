@@ -72,11 +72,13 @@ class TorchEncoder(ModuleEncoder):
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
         if not self.processes.leads:
             return self.checked(self.vectors(batch).cpu().numpy(), batch)
+
         parts = self.processes.results(type(self)._encode_share, self, batch)
         rows, world = len(batch.input_ids), self.processes.world
         vectors = np.empty((rows, self.width), np.float32)
         for rank, part in enumerate(parts[:rows]):
             vectors[rank::world] = part
+
         return vectors
 
     def _encode_share(self, batch: TokenBatch) -> Vectors:
@@ -88,6 +90,7 @@ class TorchEncoder(ModuleEncoder):
         share = batch.select(np.arange(first, rows, world))
         if self.processes.sharded:
             return self._encode_sharded(share)
+
         return self.encode(share)
 
     def _encode_sharded(self, batch: TokenBatch) -> Vectors:
@@ -116,6 +119,7 @@ class TorchEncoder(ModuleEncoder):
         for part in self._parts(batch):
             for vectors, mask in zip(part.vectors.cpu(), part.mask.cpu(), strict=True):
                 texts.append(vectors[mask].numpy())
+
         tokens = RaggedVectors.of(texts, self.width)
         if not np.isfinite(tokens.rows).all():
             self.checked(np.array([[text.sum()] for text in texts]), batch)
@@ -127,6 +131,7 @@ class TorchEncoder(ModuleEncoder):
         alone = streams == 1 or self.processes.world > 1
         if alone or not getattr(self.replica(), "reentrant", False):
             return super().encode_batches(batches)
+
         return in_streams(self.encode, batches, streams)
 
     def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
@@ -171,12 +176,14 @@ class TorchEncoder(ModuleEncoder):
         """
         rows, length = batch.input_ids.shape
         memory = self.placement.memory
+
         if rows == 1:
             raise RunError(
                 f"a single text of {length} tokens does not fit into {memory} beside the weights; set a "
                 'smaller `max_length`, encode in bf16 (`precision = "bf16"`), or free the device of other '
                 "programs"
             )
+
         torch.cuda.empty_cache()
         size = self.batch_size
         size.most_tokens = (rows + 1) // 2 * length
@@ -205,6 +212,7 @@ class TorchEncoder(ModuleEncoder):
         if self.placement.compile:
             pad_id = self.backbone.tokenizer.pad_id
             batch = _bucketed(batch, pad_id, self.backbone.max_length)
+
         with torch.inference_mode():
             tensors, keywords = self.placement.arguments(batch)
             vectors = replica(*tensors, **keywords)
@@ -220,6 +228,7 @@ class TorchEncoder(ModuleEncoder):
         """
         if self.processes.sharded:
             return None
+
         return self._fingerprint({})
 
     def _fingerprint(self, hashed: Hashed) -> str | None:
@@ -234,6 +243,7 @@ class TorchEncoder(ModuleEncoder):
         # A cache may be in a home directory shared by different machines.
         for name, value in sorted(torch.cpu.get_capabilities().items()):
             how.append(f"{name} {value}")
+
         return self.module.fingerprint(how, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
@@ -250,6 +260,7 @@ class TorchEncoder(ModuleEncoder):
         )
         if not shared or self.placement.compile or self.processes.world > 1:
             return None
+
         return SeveralEncoders((self, *others))
 
     def broken_weight(self) -> str | None:
@@ -261,6 +272,7 @@ class TorchEncoder(ModuleEncoder):
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
         if not self.processes.sharded:
             return super().save(directory)
+
         weights = self.processes.together(type(self)._whole_weights, self)
         with in_place(self.module, weights):
             return super().save(directory)
@@ -311,6 +323,7 @@ class SeveralEncoders(TorchEncoder):
             replica = encoder._replica
             if getattr(replica, "backbone", None) is not first.backbone:
                 encoder._replica = InferenceModule(encoder.module, first.backbone)
+
         return first
 
     def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:

@@ -38,6 +38,7 @@ class Placement:
         tensor = torch.from_numpy(array)
         if self.device.type != "cuda":
             return tensor.to(self.device)
+
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def tensors(self, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
@@ -45,6 +46,7 @@ class Placement:
         ids = self.put(batch.input_ids)
         if batch.attention_mask is None:
             return ids, None
+
         return ids, self.put(batch.attention_mask)
 
     def arguments(self, batch: TokenBatch) -> ModuleArguments:
@@ -56,6 +58,7 @@ class Placement:
         keywords: dict[str, Any] = {}
         for name, values in batch.keywords.items():
             keywords[name] = self.put(values)
+
         if batch.auxiliary is not None:
             keywords["auxiliary"] = self.tensors(batch.auxiliary)
         return positional, keywords
@@ -65,6 +68,7 @@ class Placement:
         """Return a description of the device's memory."""
         if self.device.type != "cuda":
             return "the memory"
+
         share = torch.cuda.get_per_process_memory_fraction(self.device)
         size = torch.cuda.get_device_properties(self.device).total_memory
         return f"{share * size / 2**30:.1f} GiB"

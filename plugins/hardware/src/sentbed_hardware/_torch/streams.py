@@ -40,6 +40,7 @@ def keep_freed_memory() -> bool:
     """
     if os.name != "posix" or not os.environ.keys().isdisjoint(MALLOC_VARIABLES):
         return False
+
     libc = ctypes.CDLL(None)
     return hasattr(libc, "mallopt") and all(
         libc.mallopt(*option) for option in KEPT.items()

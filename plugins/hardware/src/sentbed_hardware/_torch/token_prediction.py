@@ -35,6 +35,7 @@ class Corrupted:
             wrong = f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}"
             expected = f"expected ids and booleans {tuple(ids.shape)}"
             raise fault(component, "build", f"{wrong}, {expected}")
+
         self.read = attrs.evolve(tokens, ids=read.numpy().astype(np.int32))
         texts = np.repeat(np.arange(len(tokens)), tokens.lengths)
         places = np.arange(len(tokens.ids)) - tokens.offsets[texts] - head.shift

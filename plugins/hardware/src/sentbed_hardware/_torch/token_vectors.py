@@ -54,4 +54,5 @@ class BatchTokenVectors(BatchVectors):
             vectors = self.vectors[put(places)]
             result[name] = TokenVectors(vectors, put(mask))
             first += len(tokens)
+
         return result

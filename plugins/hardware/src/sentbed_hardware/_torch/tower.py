@@ -63,6 +63,7 @@ class Tower:
             if parameter.requires_grad and (pools or of_backbone):
                 self.parameters[f"{name}.{key}"] = parameter
                 self.trains_backbone |= of_backbone
+
         self.backbone = module.backbone
         if placement.compile:
             self.backbone = torch.compile(module.backbone, dynamic=True)
@@ -80,6 +81,7 @@ class Tower:
         for name, value in self.buffers.items():
             if not name.startswith(f"{self.name}.backbone."):
                 followed[name] = value
+
         return MovingAverage(followed, momentum)
 
     def shared_casts(self) -> AbstractContextManager[Any]:
@@ -90,6 +92,7 @@ class Tower:
         # Autocast forgets them at the end of its outermost context, which may be one that casts nothing.
         if self.processes.sharded:
             return nullcontext()
+
         return torch.autocast(self.placement.device.type, enabled=False)
 
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
@@ -101,18 +104,21 @@ class Tower:
             replaced = CpuDropoutAndAttention()
         with self.placement.autocast(), replaced:
             states: TokenStates = self.backbone(*tensors, **keywords)
+
         return states
 
     def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
         """Encode these texts in one pass; fp32 `(texts, width)`, or `TokenVectors`."""
         states = self.states(tokens, rows)
         finished = self.module.finish(states, len(rows), cut=False)
+
         if torch.is_grad_enabled():
             cls, pooler = self.module.owners
             require_recorded(states, self.trains_backbone, cls)
             if not tensor_of(finished).requires_grad:
                 wrong = "built a module whose vectors have no gradient; do not detach what it reads or returns"
                 raise fault(pooler, "build", wrong)
+
         return finished
 
     def encode_keys(
@@ -125,6 +131,7 @@ class Tower:
         """
         average.swap()
         self.module.backbone.eval()
+
         try:
             with torch.no_grad():
                 return BatchVectors(self, tokens, chunks).vectors.detach()
@@ -158,6 +165,7 @@ def plan_chunks(
     if micro_batch is None:
         yield from plan_batches(lengths, NO_LIMIT, pass_cost)
         return
+
     texts = micro_batch * columns
     budget = max(math.ceil(lengths.sum() * texts / len(lengths)), lengths.max())
     for rows in plan_batches(lengths, budget, pass_cost):
@@ -206,6 +214,7 @@ class BatchVectors:
                 if not recompute:
                     self.with_activations.append(vectors)
                 parts.append(vectors.detach())
+
         self.vectors = self._gather(parts).requires_grad_()
 
     def forward(self, rows: Chunk) -> Tensor:
@@ -229,6 +238,7 @@ class BatchVectors:
             for rows in self.chunks:
                 places.append(self.positions(rows[rank :: processes.world]))
             counts.append(sum(map(len, places)) - sum(counts))
+
         used = [parts[0][:0]]
         for rows, part in zip(self.chunks, parts, strict=True):
             if processes.rank < len(rows):
@@ -243,7 +253,9 @@ class BatchVectors:
         gradient = self.vectors.grad
         if gradient is None:
             return
+
         states_after = draws()
+
         for number, rows in enumerate(self.passes):
             if self.recompute:
                 rewind(self.generator_states[number])
@@ -251,11 +263,13 @@ class BatchVectors:
             else:
                 # This frees its activations.
                 vectors = self.with_activations.pop(0)
+
             part = gradient[self.tower.placement.put(self.positions(rows))]
             if self.tower.processes.rank >= len(self.chunks[number]):
                 part = torch.zeros_like(part)
             torch.autograd.backward(vectors, part)
             del vectors
+
         rewind(states_after)
 
 
@@ -281,6 +295,7 @@ class MovingAverage:
         """Exchange the weights with the average."""
         for name, value in self.followed.items():
             average = self.tensors[name]
+
             if isinstance(value, DTensor):
                 # FSDP gathers the shards from their addresses in memory, so they are changed in place.
                 shard = value.detach().to_local()  # type: ignore[attr-defined]

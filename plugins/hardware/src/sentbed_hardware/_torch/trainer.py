@@ -117,6 +117,7 @@ class TorchTrainer(Trainer):
         self.averages: dict[str, MovingAverage] = {}
         for name in keyed_towers(training):
             self.averages[name] = self.towers[name].average(momentum)
+
         self.ema: dict[str, MovingAverage] = {}
         if training.ema is not None:
             for name, tower in self.towers.items():
@@ -135,6 +136,7 @@ class TorchTrainer(Trainer):
         self.optimized = dict(self.parameters)
         """What the optimiser changes: the parameters, or copies of them over the mesh."""
         self.mesh = None
+
         if processes.sharded:
             self.mesh = mesh_of(processes)
             # An optimiser cannot mix both kinds of tensor.
@@ -142,6 +144,7 @@ class TorchTrainer(Trainer):
                 if not isinstance(value, DTensor):
                     replica = replicated(value, self.mesh)
                     self.optimized[name] = nn.Parameter(replica)
+
         component = training.optimizer
         optimizer = component.build(list(self.optimized.items()))
         self.optimizer = returned(optimizer, torch.optim.Optimizer, component, "build")
@@ -187,6 +190,7 @@ class TorchTrainer(Trainer):
         if component.traits.stateful:
             initial = built.initial_state()
             self.state = {name: value.to(device) for name, value in initial.items()}
+
         return built
 
     @in_all_processes
@@ -200,12 +204,14 @@ class TorchTrainer(Trainer):
         groups = self.optimizer.param_groups
         for group, factor in zip(groups, self.rate_factors, strict=True):
             group["lr"] = rate * factor
+
         output = self._backward(columns)
         self._add_up_gradients()
         if self.steps == 0:
             self._require_gradients()
         norm = self._clip_gradients()
         origin = ""
+
         if torch.isfinite(norm) and torch.isfinite(output.loss):
             self._update()
             self.state = output.state
@@ -213,11 +219,13 @@ class TorchTrainer(Trainer):
                 average.update()
         else:
             origin = self._origin_of_fault(columns, output)
+
         self._finish()
         self.steps += 1
         metrics = {}
         for name, value in output.metrics.items():
             metrics[name] = number(value, self.training.loss, "build")
+
         return StepResult(output.loss.item(), rate, float(norm), metrics, fault=origin)
 
     @in_all_processes
@@ -233,6 +241,7 @@ class TorchTrainer(Trainer):
             if gradient is None:
                 gradient = torch.zeros_like(parameter)
             gradients[name] = whole(gradient).float().cpu().numpy()
+
         self._finish()
         return output.loss.item(), gradients
 
@@ -241,6 +250,7 @@ class TorchTrainer(Trainer):
         self.optimizer.zero_grad(set_to_none=True)
         for parameter in self.parameters.values():
             parameter.grad = None
+
         self.batch_vectors = []
         for name in self.towers:
             self.encoders[name].weights_changed()
@@ -257,6 +267,7 @@ class TorchTrainer(Trainer):
                 output: LossOutput = self.loss(inputs)
             else:
                 output = self.loss(inputs, self.state)
+
         require_output(
             output, self.training.loss, self.state is not None, recorded=True
         )
@@ -264,6 +275,7 @@ class TorchTrainer(Trainer):
         output.loss.backward()
         for vectors in self.batch_vectors:
             vectors.backward()
+
         return output
 
     def _inputs(self, columns: Columns) -> dict[str, Any]:
@@ -287,13 +299,16 @@ class TorchTrainer(Trainer):
                     keys[name] = tokens
                 else:
                     texts[name] = tokens
+
             if self.heads:
                 inputs |= self._predict(tower, texts | keys)
                 continue
+
             if texts:
                 inputs |= self._encode(tower, texts)
             if keys:
                 inputs |= self._encode_keys(tower, keys)
+
         return {name: inputs[name] for name in dict.fromkeys((*columns, *inputs))}
 
     @contextmanager
@@ -302,6 +317,7 @@ class TorchTrainer(Trainer):
         if self.common is None:
             yield
             return
+
         of_this_process = draws()
         rewind(self.common)
         yield
@@ -313,10 +329,12 @@ class TorchTrainer(Trainer):
     ) -> Mapping[str, Any]:
         """Return the vectors of columns, encoded together; their gradient goes to `batch_vectors`."""
         tokens, chunks, recompute = self._passes(tower, columns)
+
         if tower.module.output == "tokens":
             of_tokens = BatchTokenVectors(tower, tokens, chunks, recompute)
             self.batch_vectors.append(of_tokens)
             return of_tokens.by_column(columns)
+
         batch_vectors = BatchVectors(tower, tokens, chunks, recompute)
         self.batch_vectors.append(batch_vectors)
         return self._by_column(tower, columns, batch_vectors.vectors)
@@ -344,6 +362,7 @@ class TorchTrainer(Trainer):
             micro_batch *= self.processes.world
             if micro_batch * texts_of_a_row >= len(tokens):
                 micro_batch = None
+
         chunks = list(
             plan_chunks(tokens.lengths, texts_of_a_row, micro_batch, tower.pass_cost)
         )
@@ -370,6 +389,7 @@ class TorchTrainer(Trainer):
             self.batch_vectors.append(states)
             predictions[name] = head(states.vectors)
             predictions[f"{name}.id"] = self.placement.put(corrupted.ids)
+
         return predictions
 
     def _add_up_gradients(self) -> None:
@@ -405,6 +425,7 @@ class TorchTrainer(Trainer):
         if processes.local_gradient:
             for gradient in _gradients_of(of_towers):
                 gradient.div_(processes.world)
+
         processes.same(_gradients_of(self.of_loss.values()))
 
     def _require_gradients(self) -> None:
@@ -418,9 +439,11 @@ class TorchTrainer(Trainer):
             if name not in reached_towers:
                 wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
                 raise fault(self.training.loss, "build", wrong)
+
             reached = {}
             for key, parameter in tower.parameters.items():
                 reached[key.removeprefix(f"{name}.")] = parameter.grad is not None
+
             error = cut(name, tower.module, reached)
             if error is not None:
                 raise error
@@ -438,16 +461,19 @@ class TorchTrainer(Trainer):
                 origin = batch.tower.origin_of_nan(batch.tokens, texts)
                 rewind(before)
                 return came_from(origin or f"the encoder `{batch.tower.name}`")
+
         if frozen_nan(columns):
             return came_from("a frozen encoder")
 
         loss = named_loss(self.training.loss)
         if not torch.isfinite(output.loss):
             return came_from(f"{loss}: the vectors that it got have none")
+
         for batch in self.batch_vectors:
             gradient = batch.vectors.grad
             if gradient is not None and not torch.isfinite(gradient).all():
                 return came_from(f"the gradient of {loss}")
+
         first_tower = next(iter(self.towers.values()))
         return came_from(f"the gradient of {named_parts(first_tower.module)}")
 
@@ -458,6 +484,7 @@ class TorchTrainer(Trainer):
                 optimized = self.optimized[name]
                 if optimized is not parameter and parameter.grad is not None:
                     optimized.grad = replicated(parameter.grad, self.mesh)
+
         limit = self.training.max_grad_norm or math.inf
         norm = nn.utils.clip_grad_norm_(self.optimized.values(), limit)
         return whole(norm)
@@ -467,6 +494,7 @@ class TorchTrainer(Trainer):
         if self.mesh is None:
             self.optimizer.step()
             return
+
         with Replicas(self.mesh):
             self.optimizer.step()
 
@@ -482,6 +510,7 @@ class TorchTrainer(Trainer):
         processes = self.processes
         if processes.world == 1:
             return
+
         torch.manual_seed(derive(self.seed, "loss", self.steps))
         self.common = draws()
         torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
@@ -496,6 +525,7 @@ class TorchTrainer(Trainer):
         values, tensors = self.processes.together(type(self)._collect, self)
         for rank, states in enumerate(drawn):
             tensors |= prefixed(_random_of(rank), enumerate(states))
+
         tensors |= prefixed(f"{RANDOM}.loss", enumerate(self.common or []))
         plain = {name: value.detach().contiguous() for name, value in tensors.items()}
         write_state(directory, values, plain, safetensors.torch.save_file)
@@ -524,10 +554,12 @@ class TorchTrainer(Trainer):
         """
         tensors = self._held()
         values = optimizer_values(self.optimizer, self.optimized, tensors)
+
         for name, value in tensors.items():
             full = whole(value)
             if full is not value and self.processes.first:
                 tensors[name] = full.cpu()
+
         values["steps"] = self.steps
         values["random"] = host_draws()
         values["processes"] = self.processes.world
@@ -539,11 +571,13 @@ class TorchTrainer(Trainer):
         with torch.no_grad():
             for name, value in self._changed().items():
                 value.copy_(share_of(read(name), value))
+
         if self.state is not None:
             state = {}
             for name in self.state:
                 state[name] = read(f"state.{name}").clone().to(self.placement.device)
             self.state = state
+
         restore_optimizer(self.optimizer, self.optimized, values, read)
         self.steps = values["steps"]
         for name in self.towers:
@@ -555,6 +589,7 @@ class TorchTrainer(Trainer):
         for name in unread:
             if name.startswith(f"{RANDOM}."):
                 drawn[name] = read(name).cpu()
+
         self._rewind(drawn, values.get("processes", 1))
 
     def _rewind(self, drawn: Tensors, processes_before: int) -> None:
@@ -571,6 +606,7 @@ class TorchTrainer(Trainer):
         if world == 1:
             # Of more or fewer devices than now.
             rewind([*saved, *now[len(saved) :]][: len(now)])
+
         if self.processes.first:
             self.say(
                 f"the state's number of processes is {processes_before}, and this run's is {world}; dropout is "
@@ -588,10 +624,13 @@ class TorchTrainer(Trainer):
         changed |= prefixed("buffers.loss", self.loss.named_buffers())
         for tower in self.towers.values():
             changed |= prefixed("buffers", tower.buffers.items())
+
         for average in self.averages.values():
             changed |= prefixed("average", average.tensors.items())
+
         for average in self.ema.values():
             changed |= prefixed("ema", average.tensors.items())
+
         return {name: value.detach() for name, value in changed.items()}
 
 
@@ -605,4 +644,5 @@ def _random_of(rank: int) -> str:
     """Return how the names of the states of a process's generators begin."""
     if rank == 0:
         return RANDOM
+
     return f"{RANDOM}.process-{rank}"

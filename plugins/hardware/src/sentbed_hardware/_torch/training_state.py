@@ -42,6 +42,7 @@ def numbered(tensors: Mapping[str, T], start: str) -> list[T]:
     values: list[T] = []
     while (name := f"{start}.{len(values)}") in tensors:
         values.append(tensors[name])
+
     return values
 
 
@@ -68,6 +69,7 @@ def groups_of(optimizer: torch.optim.Optimizer, parameters: Tensors) -> list[lis
     groups = []
     for group in optimizer.param_groups:
         groups.append([names[id(parameter)] for parameter in group["params"]])
+
     return groups
 
 
@@ -108,6 +110,7 @@ def restore_optimizer(
 ) -> None:
     """Restore what `optimizer_values` returned."""
     optimizer.state.clear()
+
     for name, state in values["states"].items():
         parameter = parameters[name]
         placed = partial(_placed, read, parameter)
@@ -140,6 +143,7 @@ def require_fitting(
             of_optimizer.add(name)
         elif not name.startswith(f"{RANDOM}."):
             others[name] = value
+
     require_same_tensors(others, expected, directory)
 
     saved_name, saved_groups = values["optimizer"], values["groups"]
@@ -169,8 +173,10 @@ def _places(values: Mapping[str, Any]) -> list[str]:
 
     for name, state in values["states"].items():
         joined_value(state, f"optimizer.{name}", note)
+
     for number, settings in enumerate(values["settings"]):
         joined_value(settings, f"group.{number}", note)
+
     return places
 
 
@@ -194,6 +200,7 @@ def split_value(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
             return {"dict": children}
         case None | str() | int() | float():
             return value
+
     raise RunError(
         f"`{place}` of the optimiser is a {type(value).__name__}, which cannot be saved; "
         "choose an optimiser whose state is tensors and numbers"
@@ -217,6 +224,7 @@ def joined_value(value: Any, place: str, read: Read) -> Any:
             return joined
         case {"on_host": on_host}:
             return read(place, on_host)
+
     return value
 
 
@@ -232,6 +240,7 @@ def _placed(
     if on_host:
         device = torch.device("cpu")
     same_shape = saved.shape == parameter.shape
+
     if isinstance(parameter, DTensor):
         if same_shape:
             return share_of(saved, parameter.detach())

@@ -42,6 +42,7 @@ def learning_rate(training: Training, step: int) -> float:
     if not 0 <= factor < math.inf:
         wrong = f"returned {returned_factor!r} for step {step}, expected a number from 0 to 1"
         raise fault(schedule, "factor", wrong)
+
     return number(optimizer.lr, optimizer, "lr") * factor
 
 
@@ -57,6 +58,7 @@ def broken_weight(module: nn.Module) -> str | None:
         has_numbers = part.is_floating_point() and not part.is_meta
         if has_numbers and not is_finite_tensor(part):
             return name
+
     return None
 
 
@@ -100,6 +102,7 @@ def origin_of_nan(
             if broken_weight(module) is not None:
                 return f"{what}, whose weights have NaN or infinite values"
             return what
+
     return ""
 
 
@@ -107,6 +110,7 @@ def tensor_of(vectors: Tensor | TokenVectors) -> Tensor:
     """Return the vectors that an encoder or a pooler gives: of texts, or of the tokens that count."""
     if not isinstance(vectors, TokenVectors):
         return vectors
+
     counting: Tensor = vectors.vectors[vectors.mask]
     return counting
 
@@ -121,6 +125,7 @@ def host_arguments(
     keywords = {}
     for name, values in batch.keywords.items():
         keywords[name] = torch.from_numpy(values)
+
     return (torch.from_numpy(batch.input_ids), mask), keywords
 
 
@@ -155,6 +160,7 @@ def _real(states: TokenStates) -> Tensor:
     for state in (states.decoder_state, states.mask_state):
         if state is not None:
             real = torch.cat([real, state])
+
     return real
 
 
@@ -162,6 +168,7 @@ def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) ->
     """Raise `PluginError` if a backbone with trained weights has cut its states from them."""
     if not trained:
         return
+
     tensors = [states.last_hidden_state, states.decoder_state, states.mask_state]
     tensors += states.layers or ()
     if not any(tensor is not None and tensor.requires_grad for tensor in tensors):
@@ -181,12 +188,14 @@ def cut(
         for key, is_reached in reached.items():
             if key.startswith(f"{part}."):
                 of_part.append(is_reached)
+
         if of_part and not any(of_part):
             wrong = (
                 f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`; do "
                 "not detach what it reads or returns"
             )
             return fault(encoder.owners[1], "build", wrong)
+
     return None
 
 
@@ -256,4 +265,5 @@ def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -
         wrong = "has a state and returned none; put it into its `LossOutput`"
     else:
         return
+
     raise fault(loss, "build", f"built a module that {wrong}")

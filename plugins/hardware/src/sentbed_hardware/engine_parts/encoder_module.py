@@ -77,6 +77,7 @@ class EncoderModule(nn.Module):
         self.gives_input = False
         """Whether vectors are the transform's input."""
         self.transformed_width = self.untransformed_width
+
         if head.transform is not None:
             self.transformed_width = _width_of(
                 head.transform, "output_width", self.untransformed_width
@@ -98,6 +99,7 @@ class EncoderModule(nn.Module):
             return self.dimensions
         if self.fitted_on is None:
             return self.untransformed_width
+
         return self.transformed_width
 
     @property
@@ -111,6 +113,7 @@ class EncoderModule(nn.Module):
             count += size
             if parameter.requires_grad:
                 trained_count += size
+
         return count, trained_count
 
     def transformed(
@@ -123,12 +126,14 @@ class EncoderModule(nn.Module):
         other = copy.copy(self)
         other._modules = dict(self._modules)
         other.gives_input = fit is None
+
         if fit is None:
             other.fitted_on = None
             other.transform = nn.Identity()
         else:
             other.fitted_on = dict(on or {})
             other.transform = linear_transform(fit, self)
+
         return other
 
     def forward(
@@ -159,6 +164,7 @@ class EncoderModule(nn.Module):
         if self.output == "tokens":
             _require_token_vectors(pooled, count, width, pooler)
             return TokenVectors(self._head(pooled.vectors, cut), pooled.mask)
+
         _require_vectors(pooled, count, width, pooler, training)
         return self._head(pooled, cut)
 
@@ -167,6 +173,7 @@ class EncoderModule(nn.Module):
         vectors: Tensor = self.projection(pooled)
         if self.gives_input:
             return vectors
+
         if cut:
             vectors = self.transform(vectors)[..., : self.dimensions]
         return functional.normalize(vectors, dim=-1) if self.normalize else vectors
@@ -256,6 +263,7 @@ def _require_built(backbone: BuiltBackbone) -> None:
     for name in BuiltBackbone.__annotations__:
         if not hasattr(backbone, name):
             raise fault(owner, "__init__", f"leaves out the attribute `{name}`")
+
     returned(backbone.width, Integral, owner, "width")
     returned(backbone.module, nn.Module, owner, "module")
 
@@ -270,6 +278,7 @@ def _require_states(
 
     shape = tuple(states.last_hidden_state.shape)
     mask = states.attention_mask
+
     if len(shape) != 3 or shape[2] != width or rows not in (None, shape[0]):
         expected = f"({rows or 'batch'}, length, {width})"
         wrong = f"returned states of the shape {shape}, expected {expected}"
@@ -277,6 +286,7 @@ def _require_states(
         wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {shape}"
     else:
         return
+
     raise fault(backbone, "module", wrong)
 
 
@@ -288,6 +298,7 @@ def _require_vectors(
     `width` is what the pooler says of its vectors when encoding, or in `training`.
     """
     method = "build"
+
     if not isinstance(vectors, Tensor):
         wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
     elif vectors.ndim == 2 and len(vectors) == rows and vectors.shape[1] != width:
@@ -296,10 +307,12 @@ def _require_vectors(
             f"built a module that returned vectors of {actual_width} numbers, expected {width}; a pooler "
             "whose vectors have another width than the states says so in `output_width`"
         )
+
         if training and type(pooler).trained_width is not Pooler.trained_width:
             method = "trained_width"
         elif type(pooler).output_width is not Pooler.output_width:
             method = "output_width"
+
         if method != "build":
             wrong = f"returned {width}, its module returned vectors of {actual_width} numbers"
     elif tuple(vectors.shape) != (rows, width):
@@ -308,6 +321,7 @@ def _require_vectors(
         wrong = f"built a module that returned {vectors.dtype}, expected floating-point numbers"
     else:
         return
+
     raise fault(pooler, method, wrong)
 
 
@@ -316,6 +330,7 @@ def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -
     returned(output, TokenVectors, pooler, "build")
     shape = tuple(output.vectors.shape)
     mask = output.mask
+
     if len(shape) != 3 or (shape[0], shape[2]) != (rows, width):
         expected = f"({rows}, length, {width})"
         wrong = f"built a module that returned token vectors of the shape {shape}, expected {expected}"
@@ -324,6 +339,7 @@ def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -
         wrong = f"built a module that returned a mask {actual}, expected {shape[:2]} of torch.bool"
     else:
         return
+
     raise fault(pooler, "build", wrong)
 
 
@@ -375,6 +391,7 @@ def assembled(
         ModelError: if the saved weights do not fit, or the model files lack the pooler's.
     """
     module = EncoderModule(backbone, pooler, head)
+
     if saved is not None:
         load_modules(module, saved / MODULES_FILE)
     elif pooler.traits.pretrained:
@@ -384,6 +401,7 @@ def assembled(
                 "names no files that it was loaded from; take `pretrained` out of the pooler"
             )
         pooler.load_pretrained(module.pooler, backbone.weights_directory)
+
     return module
 
 
@@ -398,11 +416,14 @@ def _projection(width: int, head: Head) -> nn.Module:
         if head.activation != "none":
             layers.append(ACTIVATIONS[head.activation]())
         width = hidden
+
     if head.projection is None:
         return nn.Identity()
+
     last = nn.Linear(width, head.projection, bias=head.bias)
     if not layers:
         return last
+
     return nn.Sequential(*layers, last)
 
 
@@ -412,11 +433,13 @@ def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
     Raises `PluginError` if the fit has other shapes than the transform says, or is not finite.
     """
     shape = module.untransformed_width, module.transformed_width
+
     try:
         mean, matrix = (np.asarray(part, np.float64) for part in fit)
     except (TypeError, ValueError) as error:
         wrong = f"returned no mean and matrix ({error})"
         raise fault(module.fits, "fit", wrong) from error
+
     if (mean.shape, matrix.shape) != (shape[:1], shape):
         wrong = f"returned a mean of the shape {mean.shape} and a matrix of the shape {matrix.shape}"
         raise fault(module.fits, "fit", f"{wrong}, expected {shape[:1]} and {shape}")
@@ -427,6 +450,7 @@ def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(matrix.T))
         layer.bias.copy_(torch.from_numpy(-mean @ matrix))
+
     return layer
 
 
@@ -459,12 +483,14 @@ def load_modules(module: EncoderModule, path: Path) -> None:
             f"`{path}` holds {shapes}, the pooler and head of its recipe have {expected}; "
             "the files of this encoder do not belong together, save it again"
         )
+
     for name, value in weights.items():
         if not (value.is_floating_point() and torch.isfinite(value).all()):
             raise ModelError(
                 f"`{name}` in `{path}` has NaN, infinite or whole numbers, expected finite floating point: "
                 "the file is damaged, or training diverged; take another checkpoint"
             )
+
     module.load_state_dict(weights, strict=False)
 
 

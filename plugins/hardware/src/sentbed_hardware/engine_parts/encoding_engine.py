@@ -132,6 +132,7 @@ class EncodingEncoder(ModuleEncoder):
             start = time.perf_counter()
             self.made.project = self.engine.compiled(self.backbone, self.module)
             self.engine.compile_seconds += time.perf_counter() - start
+
         return self.made.project
 
     def weights_changed(self) -> None:
@@ -187,10 +188,12 @@ class EncodingEncoder(ModuleEncoder):
         if isinstance(module.transform, nn.Linear):
             matrix = module.transform.weight.detach().numpy()
             vectors = vectors @ matrix.T + module.transform.bias.detach().numpy()
+
         vectors = vectors[:, : module.dimensions]
         if module.normalize:
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = vectors / np.maximum(norms, LEAST_NORM)
+
         return vectors
 
     def _require_plain(self, batch: TokenBatch) -> None:
@@ -221,6 +224,7 @@ class EncodingEncoder(ModuleEncoder):
         processor = {}
         for name, value in torch.cpu.get_capabilities().items():
             processor[name] = str(value)
+
         facts, protocol = dict(self.engine.describe()), dict(self.protocol)
         return self.module.fingerprint([facts, protocol, processor])
 

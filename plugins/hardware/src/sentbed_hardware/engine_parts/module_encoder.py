@@ -67,6 +67,7 @@ def _linked(twin: Path, directory: Path) -> dict[str, str]:
         # Another process is removing it.
         shutil.rmtree(directory / inside, ignore_errors=True)
         return {}
+
     return {name: digest for name, digest in sums.items() if name.startswith(inside)}
 
 

@@ -51,10 +51,12 @@ def read_state(
         tensors: dict[str, Any] = load_file(path)
     except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
+
     if values.get("tensors") != sorted(tensors):
         raise ModelError(
             f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}"
         )
+
     return values, tensors
 
 
@@ -75,4 +77,5 @@ def require_same_tensors(
 def _described(tensor: Any) -> str:
     if tensor is None:
         return "missing"
+
     return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"

@@ -79,6 +79,7 @@ def quiet_tracing() -> Iterator[None]:
 def without_log() -> Iterator[None]:
     """Silence what libraries log below ERROR."""
     logging.disable(logging.WARNING)
+
     try:
         yield
     finally:
@@ -101,6 +102,7 @@ def require_same_vectors(
     for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
         difference = np.abs(vectors - expected).max() / np.abs(expected).max()
         worst = float(np.maximum(worst, difference))
+
     # Also true if a vector has NaN.
     if not worst <= TOLERANCE:
         raise ModelError(
@@ -116,6 +118,7 @@ def least_cosine(
     least = 1.0
     for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
         least = float(np.minimum(least, cosines(vectors, expected).min()))
+
     return least
 
 
