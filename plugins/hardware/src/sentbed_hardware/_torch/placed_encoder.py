@@ -73,21 +73,22 @@ class TorchEncoder(ModuleEncoder):
         if not self.processes.leads:
             return self.checked(self.vectors(batch).cpu().numpy(), batch)
 
-        parts = self.processes.results(type(self)._encode_share, self, batch)
-        rows, world = len(batch.input_ids), self.processes.world
+        rows = len(batch.input_ids)
         vectors = np.empty((rows, self.width), np.float32)
+        parts = self.processes.results(type(self)._encode_share, self, batch)
         for rank, part in enumerate(parts[:rows]):
-            vectors[rank::world] = part
+            vectors[rank :: self.processes.world] = part
 
         return vectors
 
     def _encode_share(self, batch: TokenBatch) -> Vectors:
         """Return the vectors of this process's rows of a batch."""
-        rank, world = self.processes.rank, self.processes.world
         rows = len(batch.input_ids)
         # Every process has a pass, even if it repeats a row: the weights may be sharded.
-        first = rank if rank < rows else 0
-        share = batch.select(np.arange(first, rows, world))
+        first = self.processes.rank
+        if first >= rows:
+            first = 0
+        share = batch.select(np.arange(first, rows, self.processes.world))
         if self.processes.sharded:
             return self._encode_sharded(share)
 
@@ -99,18 +100,18 @@ class TorchEncoder(ModuleEncoder):
         # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
         plain = attrs.evolve(batch, auxiliary=None)
         tensors, keywords = self.placement.arguments(plain)
+        tokens = batch.input_ids.size
         try:
             # Weights gathered in inference mode could not be used in training again.
             with torch.no_grad():
                 with self.placement.autocast():
                     states = module.backbone(*tensors, **keywords)
-                finished = module.finish(states, cut=True)
-                vectors: Vectors = finished.cpu().numpy()
+                vectors: Vectors = module.finish(states, cut=True).cpu().numpy()
                 return vectors
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.placement.memory} of a "
-                f"process; set `token_budget = {max(1, batch.input_ids.size // 2)}` in the runtime"
+                f"a batch of {tokens:,} tokens does not fit into {self.placement.memory} of a process; set "
+                f"`token_budget = {max(1, tokens // 2)}` in the runtime"
             ) from error
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
@@ -251,22 +252,28 @@ class TorchEncoder(ModuleEncoder):
 
         With more to compute, a compiler may sum in another order.
         """
-        shared = all(
-            isinstance(other, TorchEncoder)
-            and other.placement is self.placement
-            and other.module.backbone is self.module.backbone
-            and other.module.output != "tokens"
-            for other in (self, *others)
-        )
-        if not shared or self.placement.compile or self.processes.world > 1:
+        if self.placement.compile or self.processes.world > 1:
             return None
+
+        for other in (self, *others):
+            shared = (
+                isinstance(other, TorchEncoder)
+                and other.placement is self.placement
+                and other.module.backbone is self.module.backbone
+                and other.module.output != "tokens"
+            )
+            if not shared:
+                return None
 
         return SeveralEncoders((self, *others))
 
     def broken_weight(self) -> str | None:
         """Return the name of a weight that is NaN or infinite in any process, or None if there is none."""
-        names = self.processes.results(ModuleEncoder.broken_weight, self)
-        return next(filter(None, names), None)
+        for name in self.processes.results(ModuleEncoder.broken_weight, self):
+            if name is not None:
+                return name
+
+        return None
 
     def save(self, directory: Path) -> Mapping[str, str]:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
@@ -350,9 +357,9 @@ class SeveralEncoders(TorchEncoder):
 def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     """Pad a batch to one of few shapes, always with a mask: every shape is compiled anew."""
     rows, length = batch.input_ids.shape
-    rows_of_bucket = ROWS_BUCKET * 2 ** math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
+    doublings = math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
+    rows_of_bucket = ROWS_BUCKET * 2**doublings
     length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
     # Auxiliary prompts have lengths of their own, and there would be as many shapes as pairs of lengths.
-    return attrs.evolve(batch, auxiliary=None).widened(
-        rows_of_bucket, length_of_bucket, pad_id
-    )
+    plain = attrs.evolve(batch, auxiliary=None)
+    return plain.widened(rows_of_bucket, length_of_bucket, pad_id)

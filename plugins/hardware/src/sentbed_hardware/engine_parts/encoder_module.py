@@ -158,9 +158,12 @@ class EncoderModule(nn.Module):
         cls, pooler = self.owners
         _require_states(states, rows, self.states_width, cls)
         pooled = self.pooler(self.in_fp32(states))
-        training = self.pooler.training
-        width = self.trained_pooled_width if training else self.pooled_width
         count = len(states.last_hidden_state)
+        training = self.pooler.training
+        width = self.pooled_width
+        if training:
+            width = self.trained_pooled_width
+
         if self.output == "tokens":
             _require_token_vectors(pooled, count, width, pooler)
             return TokenVectors(self._head(pooled.vectors, cut), pooled.mask)
@@ -176,7 +179,9 @@ class EncoderModule(nn.Module):
 
         if cut:
             vectors = self.transform(vectors)[..., : self.dimensions]
-        return functional.normalize(vectors, dim=-1) if self.normalize else vectors
+        if self.normalize:
+            vectors = functional.normalize(vectors, dim=-1)
+        return vectors
 
     @staticmethod
     def in_fp32(states: TokenStates) -> TokenStates:
@@ -211,8 +216,9 @@ class EncoderModule(nn.Module):
         self, backbone: BuiltBackbone, dtype: torch.dtype, compile: bool = False
     ) -> Module:
         """Return a form for encoding: the backbone in `dtype`, pooler and head in fp32."""
+        self.eval()
         copied = backbone.inference(self.backbone, dtype, traceable=compile)
-        module = InferenceModule(self.eval(), copied)
+        module = InferenceModule(self, copied)
         if not compile:
             return module
 
