@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from sentbed import RunError
 from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
 
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import HOST_BUDGET, BatchSize, Placement
+from sentbed_hardware._torch.placement import HOST_BUDGET, BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.distributed_base import Distributed
@@ -75,7 +75,7 @@ class TorchEngine(TrainingEngine):
         self.batch_size = BatchSize(token_budget, streams=streams)
         self.processes = Processes()
         self.facts = facts
-        self.report: Callable[[str], None] = logging.getLogger("sentbed").warning
+        self.report: Say = logging.getLogger("sentbed").warning
 
     @property
     def token_budget(self) -> int:
@@ -86,7 +86,7 @@ class TorchEngine(TrainingEngine):
     def token_budget(self, tokens: int) -> None:
         self.batch_size.token_budget = tokens
 
-    def report_to(self, say: Callable[[str], None]) -> None:
+    def report_to(self, say: Say) -> None:
         """Call `say` with messages for the user."""
         self.report = say
 

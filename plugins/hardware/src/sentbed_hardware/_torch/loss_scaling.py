@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from sentbed import RunError
 from sentbed.protocols import Columns, LossOutput, StepResult
-from torch import Tensor, nn
+from torch import nn
 
-from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware._torch.placement import Placement
 from sentbed_hardware.engine_parts.process_group import Processes
@@ -27,6 +25,8 @@ class ScalingTrainer(FittingTrainer):
     a gradient that is not finite at a scale of 1 means the same as in fp32. Scales are powers of 2, so that
     scaling is exact.
     """
+
+    kept = ("steps", "fits", "scale", "good_steps")
 
     def __init__(
         self, placement: Placement, processes: Processes, *others: Any
@@ -72,14 +72,3 @@ class ScalingTrainer(FittingTrainer):
 
             start_again()
             self.scale /= 2
-
-    def _collect(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        values, tensors = super()._collect()
-        values["scale"] = self.scale
-        values["good_steps"] = self.good_steps
-        return values, tensors
-
-    def _restore(self, values: Mapping[str, Any], unread: Tensors) -> None:
-        super()._restore(values, unread)
-        self.scale = values.get("scale", FIRST)
-        self.good_steps = values.get("good_steps", 0)

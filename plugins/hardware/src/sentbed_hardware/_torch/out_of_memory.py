@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-import attrs
 import torch
 from sentbed import RunError
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds
-from torch import Tensor
 
 from sentbed_hardware._common.random_generators import draws, rewind
-from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 
@@ -30,8 +26,18 @@ class FittingTrainer(TorchTrainer):
     fits is kept for the rest of the stage, and in its state.
     """
 
+    kept = ("steps", "fits")
     fits: int | None = None
     """`micro_batch` that was found to fit; None if nothing had to be halved."""
+
+    @property
+    def micro_batch(self) -> int | None:
+        """What the stage asks for, or fewer rows if these are what fits."""
+        asked = super().micro_batch
+        if self.fits is None or asked is None:
+            return asked or self.fits
+
+        return min(asked, self.fits)
 
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:
@@ -80,7 +86,7 @@ class FittingTrainer(TorchTrainer):
         memory = self.placement.memory
         texts = [tokens for tokens in columns.values() if isinstance(tokens, TokenIds)]
         rows = math.ceil(max(map(len, texts)) / processes)
-        micro_batch = min(rows, self.training.micro_batch or rows)
+        micro_batch = min(rows, self.micro_batch or rows)
         half = max(1, micro_batch // 2)
 
         if processes > 1:
@@ -98,21 +104,7 @@ class FittingTrainer(TorchTrainer):
 
         torch.cuda.empty_cache()
         self.fits = half
-        self.training = attrs.evolve(self.training, micro_batch=half)
         self.say(
             f"a step of {micro_batch} rows at a time did not fit into {memory}; going on with "
             f"`micro_batch = {half}`, which gives the gradient of the whole batch"
         )
-
-    def _collect(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        values, tensors = super()._collect()
-        values["fits"] = self.fits
-        return values, tensors
-
-    def _restore(self, values: Mapping[str, Any], unread: Tensors) -> None:
-        super()._restore(values, unread)
-        fits = values.get("fits")
-        if fits is not None:
-            self.fits = fits
-            micro_batch = min(fits, self.training.micro_batch or fits)
-            self.training = attrs.evolve(self.training, micro_batch=micro_batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from sentbed.protocols import (
 from torch import Tensor, nn
 
 from sentbed_hardware._common.module_fingerprint import Hashed
-from sentbed_hardware._torch.placement import BatchSize, Placement
+from sentbed_hardware._torch.placement import BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import gather_weights, in_place
 from sentbed_hardware._torch.streams import in_streams
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
@@ -51,7 +51,7 @@ class TorchEncoder(ModuleEncoder):
         placement: Placement,
         batch_size: BatchSize,
         processes: Processes,
-        say: Callable[[str], None],
+        say: Say,
         backbone: BuiltBackbone,
         module: EncoderModule,
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import attrs
@@ -13,6 +14,9 @@ from torch import Tensor
 HOST_BUDGET = 4096
 """Tokens per batch on a processor: matrix products are fastest from about 2,000 tokens on, and larger batches
 do not fit into its cache."""
+
+Say: TypeAlias = Callable[[str], None]
+"""Shows the user a message."""
 
 ModuleArguments: TypeAlias = tuple[tuple[Tensor | None, ...], dict[str, Any]]
 """Arguments of a backbone's module, in their order and by keyword."""

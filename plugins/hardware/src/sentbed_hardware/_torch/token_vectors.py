@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
-from sentbed.protocols import TokenIds, TokenVectors
+from sentbed.protocols import TokenVectors
 from torch import Tensor
 
-from sentbed_hardware._torch.tower import BatchVectors, Chunk
+from sentbed_hardware._torch.tower import BatchVectors, Chunk, Texts
 from sentbed_hardware.engine_parts.component_output_checks import tensor_of
 
 
@@ -42,7 +41,7 @@ class BatchTokenVectors(BatchVectors):
         of_each: Chunk = np.repeat(texts, self.counts)
         return of_each[vectors]
 
-    def by_column(self, columns: Mapping[str, TokenIds]) -> dict[str, TokenVectors]:
+    def by_column(self, columns: Texts) -> dict[str, TokenVectors]:
         """Return the vectors of each column, padded, given the columns whose texts these are."""
         starts = np.cumsum(self.counts) - self.counts
         put = self.tower.placement.put

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
@@ -29,6 +29,9 @@ from sentbed_hardware.engine_parts.process_group import Processes
 
 Chunk: TypeAlias = "NDArray[np.int64]"
 """Indices of the texts that share a forward pass."""
+
+Texts: TypeAlias = Mapping[str, TokenIds]
+"""Texts by column."""
 
 NO_LIMIT = 2**31
 """Micro-batch without limit: a batch whose activations are all kept is split by length only."""

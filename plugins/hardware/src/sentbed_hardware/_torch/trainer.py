@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import Placement
+from sentbed_hardware._torch.placement import Placement, Say
 from sentbed_hardware._torch.sharding import (
     Replicas,
     mesh_of,
@@ -44,6 +44,7 @@ from sentbed_hardware._torch.tower import (
     BatchVectors,
     Chunk,
     MovingAverage,
+    Texts,
     Tower,
     plan_chunks,
 )
@@ -88,11 +89,14 @@ class TorchTrainer(Trainer):
     loss in the next step. `say` shows the user a message.
     """
 
+    kept: tuple[str, ...] = ("steps",)
+    """Attributes that a state has beside tensors."""
+
     def __init__(
         self,
         placement: Placement,
         processes: Processes,
-        say: Callable[[str], None],
+        say: Say,
         encoders: Mapping[str, TorchEncoder],
         training: Training,
     ) -> None:
@@ -164,6 +168,11 @@ class TorchTrainer(Trainer):
         of_loss = [*self.loss.parameters(), *self.loss.buffers()]
         processes.same([value.detach() for value in of_loss])
         self.reseed()
+
+    @property
+    def micro_batch(self) -> int | None:
+        """Number of rows in each process whose activations are held at a time; None for the whole batch."""
+        return self.training.micro_batch
 
     def _add_towers(self) -> None:
         """Begin the training of each encoder of the stage."""
@@ -324,9 +333,7 @@ class TorchTrainer(Trainer):
         self.common = draws()
         rewind(of_this_process)
 
-    def _encode(
-        self, tower: Tower, columns: Mapping[str, TokenIds]
-    ) -> Mapping[str, Any]:
+    def _encode(self, tower: Tower, columns: Texts) -> Mapping[str, Any]:
         """Return the vectors of columns, encoded together; their gradient goes to `batch_vectors`."""
         tokens, chunks, recompute = self._passes(tower, columns)
 
@@ -339,16 +346,14 @@ class TorchTrainer(Trainer):
         self.batch_vectors.append(batch_vectors)
         return self._by_column(tower, columns, batch_vectors.vectors)
 
-    def _encode_keys(
-        self, tower: Tower, columns: Mapping[str, TokenIds]
-    ) -> dict[str, Tensor]:
+    def _encode_keys(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
         """Return the vectors of columns that a moving average encodes."""
         tokens, chunks, _ = self._passes(tower, columns)
         vectors = tower.encode_keys(self.averages[tower.name], tokens, chunks)
         return self._by_column(tower, columns, vectors)
 
     def _passes(
-        self, tower: Tower, columns: Mapping[str, TokenIds]
+        self, tower: Tower, columns: Texts
     ) -> tuple[TokenIds, list[Chunk], bool]:
         """Return the texts of columns together, those of each pass, and whether a pass is repeated.
 
@@ -356,29 +361,23 @@ class TorchTrainer(Trainer):
         """
         tokens = TokenIds.join(columns.values())
         texts_of_a_row = len(columns) * texts_a_row(self.training, tower.name)
-        micro_batch = self.training.micro_batch
-        if micro_batch is not None:
-            # Number of rows in each process.
-            micro_batch *= self.processes.world
-            if micro_batch * texts_of_a_row >= len(tokens):
-                micro_batch = None
-
-        chunks = list(
-            plan_chunks(tokens.lengths, texts_of_a_row, micro_batch, tower.pass_cost)
-        )
-        return tokens, chunks, micro_batch is not None
+        rows = self.micro_batch
+        if rows is not None:
+            rows *= self.processes.world
+            if rows * texts_of_a_row >= len(tokens):
+                rows = None
+        chunks = plan_chunks(tokens.lengths, texts_of_a_row, rows, tower.pass_cost)
+        return tokens, list(chunks), rows is not None
 
     def _by_column(
-        self, tower: Tower, columns: Mapping[str, TokenIds], vectors: Tensor
+        self, tower: Tower, columns: Texts, vectors: Tensor
     ) -> dict[str, Tensor]:
         """Return the vectors of each column, one a row, given those of all texts."""
         counts = [len(tokens) for tokens in columns.values()]
         parts = zip(columns, torch.split(vectors, counts), strict=True)
         return {name: joined(self.training, tower.name, part) for name, part in parts}
 
-    def _predict(
-        self, tower: Tower, columns: Mapping[str, TokenIds]
-    ) -> dict[str, Tensor]:
+    def _predict(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
         """Return the logits of the tokens that the loss has chosen in a tower's columns, and their ids."""
         head = self.heads[tower.name]
         predictions: dict[str, Tensor] = {}
@@ -560,7 +559,8 @@ class TorchTrainer(Trainer):
             if full is not value and self.processes.first:
                 tensors[name] = full.cpu()
 
-        values["steps"] = self.steps
+        for name in self.kept:
+            values[name] = getattr(self, name)
         values["random"] = host_draws()
         values["processes"] = self.processes.world
         return values, tensors
@@ -579,7 +579,8 @@ class TorchTrainer(Trainer):
             self.state = state
 
         restore_optimizer(self.optimizer, self.optimized, values, read)
-        self.steps = values["steps"]
+        for name in self.kept:
+            setattr(self, name, values.get(name, getattr(self, name)))
         for name in self.towers:
             self.encoders[name].weights_changed()
 
