@@ -236,11 +236,14 @@ class BatchVectors:
     def _gather(self, parts: Sequence[Tensor]) -> Tensor:
         """Return all vectors, in order, given those of this process's passes."""
         processes = self.tower.processes
-        counts, places = [], []
+        counts = []
+        places = []
         for rank in range(processes.world):
-            for rows in self.chunks:
-                places.append(self.positions(rows[rank :: processes.world]))
-            counts.append(sum(map(len, places)) - sum(counts))
+            of_rank = [
+                self.positions(rows[rank :: processes.world]) for rows in self.chunks
+            ]
+            places.append(np.concatenate(of_rank))
+            counts.append(len(places[-1]))
 
         used = [parts[0][:0]]
         for rows, part in zip(self.chunks, parts, strict=True):
