@@ -34,7 +34,7 @@ CHILD = """
 import json, sys
 from pathlib import Path
 import transformers.models.bert.modeling_bert
-import sentbed_hardware._torch.cpu, sentbed_backbones._torch.loading, sentbed_backbones._torch.bert
+import sentbed_hardware._torch.engine, sentbed_backbones._torch.loading, sentbed_backbones._torch.bert
 from sentbed import Encoder
 
 def memory(key):

@@ -136,6 +136,6 @@ def test_no_engine_imports_the_runtime_that_builds_it_annotations_included() -> 
     graph = grimp.build_graph("sentbed_hardware", cache_dir=None)
     assert not has_circle(graph)
     graph.add_import(
-        importer="sentbed_hardware._torch.cpu", imported="sentbed_hardware.cpu"
+        importer="sentbed_hardware._torch.engine", imported="sentbed_hardware.cpu"
     )
     assert has_circle(graph)

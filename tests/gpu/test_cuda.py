@@ -299,7 +299,7 @@ def test_a_step_that_does_not_fit_is_taken_in_parts() -> None:
     leave(0.5 * needed)
     other, found = trainer.gradients(columns)
     assert said
-    assert trainer.training.micro_batch < 256
+    assert trainer.micro_batch < 256
     assert other == pytest.approx(loss, rel=1e-4)
     whole = np.sqrt(sum(float((value**2).sum()) for value in expected.values()))
     apart = np.sqrt(

@@ -363,7 +363,9 @@ def fail(encoder: Any, rank: int) -> list[int]:
     """Fail in one process, where the other waits for it."""
     if encoder.processes.rank == rank:
         raise ValueError("this one does not work")
-    return list(encoder.processes.highest([rank]))
+    numbers = torch.tensor([rank])
+    encoder.processes.sum([numbers])
+    return list(numbers.tolist())
 
 
 def failing(engine: Any, rank: int) -> int:

@@ -67,7 +67,7 @@ def test_a_step_that_does_not_fit_is_that_of_a_smaller_micro_batch(
         for name, value in gradients(expected)[step].items():
             assert torch.equal(gradients(trainer)[step][name], value), name
         if step == 0:
-            assert trainer.training.micro_batch == 1
+            assert trainer.micro_batch == 1
             tried.clear()
     # The second step begins with what the first has found.
     assert max(tried) <= tokens_of(columns) // 4 + 2
@@ -110,7 +110,7 @@ def test_memory_that_ends_in_the_backward_pass_leaves_no_gradient_and_no_statist
 
     def fails_once(self: TorchTrainer, given: Any) -> Any:
         output = whole(self, given)
-        calls.append(self.training.micro_batch)
+        calls.append(self.micro_batch)
         if len(calls) == 1:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return output
@@ -154,7 +154,7 @@ def test_an_optimiser_that_does_not_fit_is_no_business_of_the_batch(
         RunError, match=r"^the optimiser's state does not fit .*`adafactor`"
     ):
         trainer.step(columns)
-    assert trainer.training.micro_batch is None
+    assert trainer.micro_batch is None
 
 
 def test_one_of_several_processes_does_not_take_a_step_again(
@@ -202,7 +202,7 @@ def test_a_recipe_that_asks_for_less_than_the_state_gets_it(
     before.save(tmp_path / "state")
     trainer = train(micro_batch=asked)
     trainer.load(tmp_path / "state")
-    assert trainer.training.micro_batch == found
+    assert trainer.micro_batch == found
 
 
 def test_the_state_of_another_runtime_says_nothing_of_memory(
@@ -211,7 +211,7 @@ def test_the_state_of_another_runtime_says_nothing_of_memory(
     trainer = train(micro_batch=3)
     TorchTrainer.save(trainer, tmp_path / "state")
     trainer.load(tmp_path / "state")
-    assert trainer.training.micro_batch == 3
+    assert trainer.micro_batch == 3
 
 
 def test_what_has_fitted_is_plain_json(
@@ -221,14 +221,12 @@ def test_what_has_fitted_is_plain_json(
     trainer.save(tmp_path / "asked")
     trainer.fits = 1
     trainer.save(tmp_path / "found")
-    texts = [
-        (tmp_path / name / "fitting.json").read_text() for name in ("asked", "found")
+    saved = [
+        json.loads((tmp_path / name / "state.json").read_text())["fits"]
+        for name in ("asked", "found")
     ]
     # What the recipe asks for it may ask otherwise when it is resumed.
-    assert [json.loads(text) for text in texts] == [
-        {"micro_batch": None},
-        {"micro_batch": 1},
-    ]
+    assert saved == [None, 1]
 
 
 def test_gradients_for_a_test_fit_as_well(

@@ -73,4 +73,5 @@ class Adafactor(Optimizer):
 def _second_moments(shape: tuple[int, ...]) -> int:
     if len(shape) < 2:
         return math.prod(shape)
+
     return math.prod(shape[:-1]) + math.prod(shape[:-2]) * shape[-1]

@@ -46,20 +46,15 @@ class AdamW(Optimizer):
         """Return a `torch.optim.AdamW`."""
         import torch
 
+        matrices = [parameter for _, parameter in parameters if parameter.ndim >= 2]
+        others = [parameter for _, parameter in parameters if parameter.ndim < 2]
         groups = [
-            {
-                "params": [p for _, p in parameters if p.ndim >= 2],
-                "weight_decay": self.weight_decay,
-            },
-            {"params": [p for _, p in parameters if p.ndim < 2], "weight_decay": 0.0},
+            {"params": matrices, "weight_decay": self.weight_decay},
+            {"params": others, "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(
-            [group for group in groups if group["params"]],
-            lr=self.lr,
-            betas=(self.beta1, self.beta2),
-            eps=self.eps,
-            fused=True,
-        )
+        used = [group for group in groups if group["params"]]
+        betas = self.beta1, self.beta2
+        return torch.optim.AdamW(used, self.lr, betas, self.eps, fused=True)
 
     def state_bytes(self, shapes: Mapping[str, tuple[int, ...]]) -> int:
         """Return the bytes of its state: two numbers per weight, and a counter per parameter."""

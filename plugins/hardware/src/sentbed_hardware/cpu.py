@@ -10,13 +10,21 @@ import attrs
 from attrs.validators import ge, optional
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Engine, Runtime
-from sentbed_common import import_heavy
+from sentbed_common import bf16_instructions, import_heavy
 
 from sentbed_hardware.distributed_base import Distributed
+from sentbed_hardware.engine_parts.processor import (
+    default_threads,
+    require_instructions,
+    streams_on,
+)
 
 NO_INT8 = (
     "the runtime `cpu` does not compute in int8; encode with "
     '`runtime = { use = "openvino", precision = "int8" }` of sentbed-openvino'
+)
+WITHOUT_BF16 = (
+    'use `precision = "fp32"`, or "auto" to take bf16 only where it is present'
 )
 
 
@@ -69,21 +77,39 @@ class Cpu(Distributed, Runtime):
         """
         if self.precision == "int8":
             raise RuntimeUnavailableError(NO_INT8)
+
         # Both are read when their library is loaded. Threads that wait by spinning make two
         # processes on the same cores up to twenty times slower; this little spinning costs 3 % of a lone one.
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
         if self.threads is not None:
             os.environ.setdefault("RAYON_NUM_THREADS", str(self.threads))
-        import_heavy("sentbed_hardware._torch.cpu")
-        from sentbed_hardware._torch.cpu import build_cpu_engine
-        from sentbed_hardware._torch.engine import spread
+        import_heavy("sentbed_hardware._torch.engine")
+        import torch
 
-        engine = build_cpu_engine(
-            runtime=self.name,
-            precision=self.precision,
-            threads=self.threads,
-            streams=self.streams,
-            compile=self.compile,
-            deterministic=self.deterministic,
-        )
+        from sentbed_hardware._torch.engine import TorchEngine, spread
+        from sentbed_hardware._torch.streams import keep_freed_memory
+
+        has_bf16 = bf16_instructions()
+        precision: str = self.precision
+        if precision == "auto":
+            precision = "bf16" if has_bf16 else "fp32"
+        require_instructions(precision, WITHOUT_BF16)
+        threads = self.threads or default_threads()
+        streams = min(self.streams or streams_on(threads), threads)
+        keep_freed_memory()
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(self.deterministic)
+
+        facts = {
+            "runtime": self.name,
+            "device": torch.cpu.get_capabilities().get("cpu_name", "unknown"),
+            "precision": precision,
+            "bf16_instructions": has_bf16,
+            "threads": threads,
+            "streams": streams,
+            "deterministic": self.deterministic,
+        }
+        device = torch.device("cpu")
+        dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+        engine = TorchEngine(device, dtype, self.compile, facts, streams=streams)
         return spread(engine, self)

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 import attrs
 from attrs.validators import ge, optional
+from sentbed import RuntimeUnavailableError
 from sentbed.protocols import Engine, Runtime
 from sentbed_common import import_heavy
 
@@ -65,16 +66,41 @@ class Cuda(Distributed, Runtime):
         if self.deterministic:
             # Read when cuBLAS is first used; without it PyTorch refuses every product of matrices.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
         import_heavy("sentbed_hardware._torch.cuda")
-        from sentbed_hardware._torch.cuda import build_cuda_engine
+        import torch
+
+        from sentbed_hardware._torch.cuda import CudaEngine, claimed_gpu
         from sentbed_hardware._torch.engine import spread
 
-        engine = build_cuda_engine(
-            runtime=self.name,
-            precision=self.precision,
-            tf32=self.tf32,
-            compile=self.compile,
-            deterministic=self.deterministic,
-            token_budget=self.token_budget,
-        )
+        device = claimed_gpu()
+        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+        about = torch.cuda.get_device_properties(device)
+        capability = f"{about.major}.{about.minor}"
+        precision: str = self.precision
+        if precision == "auto":
+            precision = "bf16" if has_bf16 else "fp32"
+        if precision == "bf16" and not has_bf16:
+            raise RuntimeUnavailableError(
+                f"this GPU ({about.name}, compute capability {capability}) has no bf16 instructions, which came "
+                'with 8.0; use `precision = "fp32"` or "fp16", or "auto" to take bf16 only where it is present'
+            )
+
+        # The older of two APIs: after the newer one, PyTorch 2.13 raises when its own compiler reads the older.
+        torch.backends.cuda.matmul.allow_tf32 = self.tf32
+        torch.use_deterministic_algorithms(self.deterministic)
+
+        facts = {
+            "runtime": self.name,
+            "device": about.name,
+            "precision": precision,
+            "capability": capability,
+            "memory_gib": round(about.total_memory / 2**30, 1),
+            "tf32": self.tf32,
+            "cuda": torch.version.cuda or torch.version.hip,
+            "deterministic": self.deterministic,
+        }
+        dtypes = {"bf16": torch.bfloat16, "fp16": torch.float16}
+        dtype = dtypes.get(precision, torch.float32)
+        engine = CudaEngine(device, dtype, self.compile, facts, self.token_budget)
         return spread(engine, self)

@@ -26,15 +26,18 @@ def reason_without_cuda() -> str | None:
         version = metadata.version("torch")
     except metadata.PackageNotFoundError:
         return f"the runtime `cuda` needs PyTorch, which is not installed; `pip install torch`, {OTHERWISE}"
+
     build = version.partition("+")[2]
     if build.startswith("rocm"):
         # AMD's builds serve the same devices, without NVIDIA's driver.
         return None
     if build == "cpu" or sys.platform not in DRIVERS:
         return built_without_cuda(version)
+
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.strip() in ("", "-1"):
         return f"`CUDA_VISIBLE_DEVICES` is {visible!r} and hides every GPU; take it out, {OTHERWISE}"
+
     try:
         ctypes.CDLL(DRIVERS[sys.platform])
     except OSError:
@@ -42,4 +45,5 @@ def reason_without_cuda() -> str | None:
             f"there is no driver of NVIDIA here (`{DRIVERS[sys.platform]}`), and so no GPU; see whether "
             f"`nvidia-smi` lists one, {OTHERWISE}"
         )
+
     return None

@@ -47,11 +47,13 @@ class Distributed:
                 f"`rendezvous` is {self.rendezvous!r}, expected HOST:PORT; "
                 'give the first machine, such as "node-1:29500"'
             )
+
         if self.nodes > 1 and self.rendezvous is None:
             yield (
                 f"`nodes` is {self.nodes}, and nothing says where they meet; "
                 'add `rendezvous = "HOST:PORT"` with the first machine and a port that is free there'
             )
+
         if self.parallel == "fsdp" and getattr(self, "compile", False):
             yield 'what `parallel = "fsdp"` spreads over processes is not compiled; set `compile = false`'
 
@@ -81,6 +83,7 @@ class Distributed:
         """
         if self.traits.processes == 1 or is_member():
             return None
+
         from sentbed_hardware.launching import launch
 
         return launch(command, self.devices, self.nodes, self.rendezvous)
@@ -89,6 +92,7 @@ class Distributed:
         """Work for the first process until it ends, if this is another one; return whether it is."""
         if is_first():
             return False
+
         from sentbed_hardware.engine_parts.calls_in_all_processes import serve
 
         serve(self)

@@ -31,6 +31,7 @@ def findings() -> Iterator[Finding]:
             "runtimes", "cpu", "no", detail, "`pip install --force-reinstall torch`"
         )
         return
+
     yield Finding("runtimes", "cpu", "yes", f"torch {torch.__version__}")
     yield from processor(torch.cpu.get_capabilities())
     yield from attention(torch, "cpu", torch.float32)
@@ -48,6 +49,7 @@ def compiling(torch: Any) -> Iterator[Finding]:
     else:
         compiler = shutil.which("g++") or shutil.which("clang++")
         missing = "neither g++ nor clang++ is there"
+
     version = compiler and first_line(compiler, "--version")
     install = "`apt install g++`, or name one: `export CXX=/path/to/clang++`"
     yield present("compile", "C++ compiler", bool(version), version or missing, install)
@@ -65,6 +67,7 @@ def compiling(torch: Any) -> Iterator[Finding]:
             triton or "not installed",
             "`pip install triton`",
         )
+
     if version and header.is_file():
         detail = "compiler and Python.h are there"
         yield Trial("compile", "torch.compile", "yes", detail, attempt=compiled)
@@ -85,6 +88,7 @@ def compiled() -> Finding:
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
         }
         outcome = elsewhere(compile_one, COMPILE_SECONDS, **variables)
+
     detail = f"a small function for {outcome['device']} in {outcome['seconds']:.0f} s"
     return Finding("compile", "torch.compile", "yes", detail)
 
@@ -107,6 +111,7 @@ def compile_one() -> dict[str, Any]:
         raise RunError(
             f"the compiled function returned {compiled_sum}, expected {expected}"
         )
+
     return {"device": device, "seconds": time.perf_counter() - start}
 
 
@@ -117,6 +122,7 @@ def processes(torch: Any) -> Iterator[Finding]:
     if not distributed.is_available():
         yield Finding("processes", "torch.distributed", "no", lacking)
         return
+
     has_torchrun = importlib.util.find_spec("torch.distributed.run") is not None
     yield present(
         "processes",
@@ -132,4 +138,5 @@ def processes(torch: Any) -> Iterator[Finding]:
     if nccl:
         version = ".".join(map(str, torch.cuda.nccl.version()))
         detail = f"{version}, between GPUs"
+
     yield present("processes", "nccl", nccl, detail, "as for the runtime `cuda`")

@@ -46,6 +46,7 @@ def build_of(torch: Any) -> str:
         return f"CUDA {torch.version.cuda}"
     if torch.version.hip:
         return f"ROCm {torch.version.hip}"
+
     return "processors only"
 
 
@@ -64,6 +65,7 @@ def processor(capabilities: Mapping[str, Any]) -> Iterator[Finding]:
     if bf16_sets:
         yield Finding("precisions", "cpu bf16", "yes", ", ".join(bf16_sets))
         return
+
     lacking = f"emulated, without {' and '.join(BF16_INSTRUCTIONS)}; the runtime `cpu` takes fp32"
     yield Finding("precisions", "cpu bf16", "limited", lacking)
 
@@ -73,9 +75,11 @@ def _processor_name() -> str | None:
     information = Path("/proc/cpuinfo")
     if not information.is_file():
         return None
+
     for line in information.read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
+
     return None
 
 
@@ -91,6 +95,7 @@ def attention(torch: Any, device: str, dtype: Any) -> Iterator[Finding]:
         label = f"{device} {name}"
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
+
             try:
                 with sdpa_kernel(getattr(SDPBackend, backend)):
                     torch.nn.functional.scaled_dot_product_attention(
@@ -135,9 +140,11 @@ def _cuda(torch: Any) -> Iterator[Finding]:
             remedy = f"on a machine with an NVIDIA GPU, {CUDA_BUILD}"
         yield Finding("runtimes", "cuda", "no", detail, remedy)
         return
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         available = torch.cuda.is_available()
+
     if not available:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         reasons = [str(warning.message) for warning in caught]
@@ -147,9 +154,12 @@ def _cuda(torch: Any) -> Iterator[Finding]:
         detail = f"torch is built for {build_of(torch)}; {driver}; {why}"
         yield Finding("runtimes", "cuda", "no", detail, _remedy(torch, detail, version))
         return
+
     count = torch.cuda.device_count()
-    detail = f"{count} device{'s' * (count != 1)}, {build_of(torch)}, {driver}"
+    devices = "1 device" if count == 1 else f"{count} devices"
+    detail = f"{devices}, {build_of(torch)}, {driver}"
     yield Finding("runtimes", "cuda", "yes", detail)
+
     kinds: dict[str, int] = {}
     for index in range(count):
         device = torch.cuda.get_device_properties(index)
@@ -159,6 +169,7 @@ def _cuda(torch: Any) -> Iterator[Finding]:
             "devices", f"cuda:{index}", "yes", f"{device.name}, {memory}, {capability}"
         )
         kinds.setdefault(device.name, index)
+
     for index in kinds.values():
         yield from _precisions(torch, index)
         dtype = torch.float16
@@ -172,10 +183,12 @@ def _remedy(torch: Any, detail: str, driver: str | None) -> str:
         return (
             f"update the NVIDIA driver, or take a torch for an older CUDA: {CUDA_BUILD}"
         )
+
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return "`unset CUDA_VISIBLE_DEVICES`"
     if driver or torch.version.hip:
         return ""
+
     return "install the NVIDIA driver; in a container, `docker run --gpus all`"
 
 
@@ -190,11 +203,13 @@ def _driver() -> str | None:
 def _precisions(torch: Any, index: int) -> Iterator[Finding]:
     """Yield the precisions of a GPU, by NVIDIA's table of compute capabilities; AMD has no such table."""
     capability = torch.cuda.get_device_capability(index)
+
     if torch.version.hip:
         detail = f"as {build_of(torch)} has it"
         for name in ("bf16", "fp16"):
             yield Finding("precisions", f"cuda:{index} {name}", "yes", detail)
         return
+
     for name, least in CAPABILITIES.items():
         detail = f"compute capability {capability[0]}.{capability[1]}"
         status: Literal["yes", "limited"] = "yes"
@@ -212,7 +227,9 @@ def first_line(*command: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
+
     lines = done.stdout.splitlines()
     if done.returncode != 0 or not lines:
         return None
+
     return lines[0].strip()

@@ -14,6 +14,7 @@ def misfits_of_graph(runtime: str, backbone: Backbone, pooler: Pooler) -> Iterat
             f"the runtime `{runtime}` has no interventions, which change states between a backbone's "
             "blocks; use the runtime `cpu`, or take the intervention out"
         )
+
     quantized = getattr(backbone, "quantization", None) is not None
     if quantized or getattr(backbone, "dtype", "fp32") != "fp32":
         yield (

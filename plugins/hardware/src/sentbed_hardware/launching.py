@@ -42,6 +42,7 @@ def launch(
         raise RuntimeUnavailableError(
             "this PyTorch is built without `torch.distributed`; set `devices` and `nodes` to 1"
         )
+
     from torch.distributed.elastic.multiprocessing import (
         DefaultLogsSpecs,
         SignalException,
@@ -59,14 +60,18 @@ def launch(
     for name in list(logging.root.manager.loggerDict):
         if name.startswith("torch.distributed.elastic"):
             logging.getLogger(name).disabled = True
+
     endpoint = rendezvous or "localhost:0"
+
     if nodes == 1:
         endpoint = "localhost:0"
         os.environ.setdefault(KEY_VARIABLE, new_key())
         if sys.platform == "linux":
             # Communication within a machine must not depend on a host name that resolves.
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+
     require_key()
+
     with tempfile.TemporaryDirectory(prefix="sentbed-") as logs:
         try:
             store, number = meet(endpoint, nodes)
@@ -94,6 +99,7 @@ def launch(
                 f"the processes could not meet at `{endpoint}`: {why}; "
                 "look whether the address and port are right and open, and all machines were started"
             ) from error
+
     return 0
 
 
@@ -121,15 +127,19 @@ def meet(endpoint: str, machines: int) -> tuple[Any, int]:
     )
     store = None
     number = 0
+
     if is_this_machine(host.strip("[]")):
         # It may be that of another launcher on this machine.
         with suppress(DistNetworkError):
             store = open_store(is_master=True)
+
     if store is None:
         store = open_store(is_master=False)
         number = int(store.add(MACHINES, 1))
+
     if number >= machines:
         raise ValueError(f"the run has {machines} machines, and this is another one")
+
     if number == machines - 1:
         store.set(COMPLETE, "")
     store.wait([COMPLETE], GATHERING)
@@ -142,6 +152,7 @@ def is_this_machine(host: str) -> bool:
         # Only an address of this machine can be bound.
         with suppress(OSError), socket.create_server((host, 0), family=family):
             return True
+
     return False
 
 
@@ -156,10 +167,13 @@ def _code_of(failures: dict[int, Any]) -> int:
         if name == "SIGKILL":
             memory = " (is the machine out of memory?)"
         print(f"process {rank} was ended by {name}{memory}", file=sys.stderr)
+
     first = failures.get(0)
     if first is None:
         return FAILED
+
     code = int(first.exitcode)
     if code < 0:
         return 128 - code
+
     return code

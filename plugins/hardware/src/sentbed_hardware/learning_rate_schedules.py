@@ -18,48 +18,54 @@ def _span(length: float, total_steps: int) -> float:
     return length * total_steps if length < 1 else length
 
 
-def _warm(step: int, warmup: float, total_steps: int) -> float:
-    """Return the multiplier of a linear warm-up: 0 at step 0 if there is one, 1 after its end."""
-    span = _span(warmup, total_steps)
-    return min(1.0, step / span) if span > 0 else 1.0
-
-
 def _left(step: int, start: float, total_steps: int) -> float:
     """Return the share of the steps from `start` to the end that is left at `step`."""
-    return (
-        max(0.0, (total_steps - step) / max(1e-12, total_steps - start))
-        if step > start
-        else 1.0
-    )
+    if step <= start:
+        return 1.0
+
+    return max(0.0, (total_steps - step) / max(1e-12, total_steps - start))
 
 
 @attrs.frozen
-class Constant(Schedule):
+class WarmedUp(Schedule):
+    """A schedule that begins with a linear warm-up."""
+
+    warmup: float = attrs.field(default=0.0, validator=ge(0))
+    """Linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
+
+    def warm(self, step: int, total_steps: int) -> float:
+        """Return the multiplier of the warm-up: 0 at step 0 if there is one, 1 after its end."""
+        span = _span(self.warmup, total_steps)
+        if span == 0:
+            return 1.0
+
+        return min(1.0, step / span)
+
+    def left(self, step: int, total_steps: int) -> float:
+        """Return the share of the steps after the warm-up that is left."""
+        return _left(step, _span(self.warmup, total_steps), total_steps)
+
+
+@attrs.frozen
+class Constant(WarmedUp):
     """The same learning rate throughout, after the warm-up."""
 
     name: ClassVar[str] = "constant"
 
-    warmup: float = attrs.field(default=0.0, validator=ge(0))
-    """Linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
-
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in [0, 1]."""
-        return _warm(step, self.warmup, total_steps)
+        return self.warm(step, total_steps)
 
 
 @attrs.frozen
-class Linear(Schedule):
+class Linear(WarmedUp):
     """Linear decay to 0 over the steps after the warm-up, as SimCSE trains."""
 
     name: ClassVar[str] = "linear"
 
-    warmup: float = attrs.field(default=0.0, validator=ge(0))
-    """Linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
-
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in [0, 1]."""
-        start = _span(self.warmup, total_steps)
-        return _warm(step, self.warmup, total_steps) * _left(step, start, total_steps)
+        return self.warm(step, total_steps) * self.left(step, total_steps)
 
 
 @attrs.frozen
@@ -80,23 +86,19 @@ class LinearAfterHold(Schedule):
 
 
 @attrs.frozen
-class Cosine(Schedule):
+class Cosine(WarmedUp):
     """Half a cosine from 1 to `floor` over the steps after the warm-up."""
 
     name: ClassVar[str] = "cosine"
 
-    warmup: float = attrs.field(default=0.0, validator=ge(0))
-    """Linear warm-up from 0: a share of all steps if below 1, else a number of steps."""
     floor: float = attrs.field(default=0.0, validator=and_(ge(0.0), le(1.0)))
     """The multiplier at the end, in [0, 1]."""
 
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in [0, 1]."""
-        left = _left(step, _span(self.warmup, total_steps), total_steps)
-        decayed = (
-            self.floor + (1 - self.floor) * (1 + math.cos(math.pi * (1 - left))) / 2
-        )
-        return _warm(step, self.warmup, total_steps) * decayed
+        passed = math.pi * (1 - self.left(step, total_steps))
+        decayed = self.floor + (1 - self.floor) * (1 + math.cos(passed)) / 2
+        return self.warm(step, total_steps) * decayed
 
 
 @attrs.frozen
@@ -115,5 +117,7 @@ class RelativeStep(Schedule):
     def factor(self, step: int, total_steps: int) -> float:
         """Return the multiplier, in (0, 0.01]."""
         number = step + 1
-        longest = 1e-6 * number if self.warmup_init else 1e-2
-        return min(longest, 1 / math.sqrt(number))
+        largest = 1e-2
+        if self.warmup_init:
+            largest = 1e-6 * number
+        return min(largest, 1 / math.sqrt(number))

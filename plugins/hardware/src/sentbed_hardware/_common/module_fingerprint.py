@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from sentbed_common import code_of
+from torch import Tensor, nn
 
 NOT_THE_MODEL = (
     "name_or_path",
@@ -32,12 +33,12 @@ NOT_THE_MODEL = (
 """Settings that only describe a model's origin, or follow from others."""
 
 
-Hashed: TypeAlias = dict[int, tuple[torch.Tensor, list[Any]]]
+Hashed: TypeAlias = dict[int, tuple[Tensor, list[Any]]]
 """`id` of a tensor -> the tensor, kept alive so that its id is not reused, and its hash."""
 
 
 def fingerprint(
-    module: torch.nn.Module, how: object, hashed: Hashed | None = None
+    module: nn.Module, how: object, hashed: Hashed | None = None
 ) -> str | None:
     """Return the hash of a module's weights, settings and code, and of `how`.
 
@@ -45,73 +46,76 @@ def fingerprint(
     weights shared by modules are hashed only once while they do not change.
     """
     tensors = dict(_tensors(module))
-    hashed = {} if hashed is None else hashed
     if any(tensor.is_meta for tensor in tensors.values()):
         return None
-    classes = {type(part) for part in module.modules()}
+
     versions, unversioned = {"torch": torch.__version__}, []
-    for of_class in classes:
+    for of_class in {type(part) for part in module.modules()}:
         package = of_class.__module__.partition(".")[0]
         version = getattr(sys.modules.get(package), "__version__", None)
         if version is None:
             unversioned.append(of_class)
         else:
             versions[package] = version
+
     code = code_of(*unversioned)
     if code is None:
         return None
-    new = {
-        id(tensor): tensor for tensor in tensors.values() if id(tensor) not in hashed
-    }
+
+    if hashed is None:
+        hashed = {}
+    # A tensor that has several names is hashed once.
+    new = {id(value): value for value in tensors.values() if id(value) not in hashed}
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # Hashing many bytes releases the GIL.
-        digests = zip(new.items(), pool.map(_digest, new.values()), strict=True)
-        hashed.update({key: (tensor, digest) for (key, tensor), digest in digests})
+        digests = pool.map(_digest, new.values())
+        for (key, tensor), digest in zip(new.items(), digests, strict=True):
+            hashed[key] = tensor, digest
+
     weights = {name: hashed[id(tensor)][1] for name, tensor in tensors.items()}
     settings = {name: _settings(part) for name, part in module.named_modules()}
     content = json.dumps([weights, settings, versions, code, how], sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def weights_of(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def weights_of(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield parameters, and the scales of 4-bit weights, by name."""
     for name, parameter in module.named_parameters():
         yield name, parameter
-        if (state := getattr(parameter, "quant_state", None)) is not None:
+        state = getattr(parameter, "quant_state", None)
+        if state is not None:
             for key, value in state.as_dict(packed=True).items():
-                if isinstance(value, torch.Tensor):
+                if isinstance(value, Tensor):
                     yield f"{name}.{key}", value
 
 
-def _tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield parameters and buffers, and the scales of 4-bit weights."""
     yield from weights_of(module)
     yield from module.named_buffers()
+
     for place, part in module.named_modules():
         for name, value in vars(part).items():
-            if isinstance(value, torch.Tensor):
+            if isinstance(value, Tensor):
                 yield f"{place}.{name}", value
 
 
-def _digest(tensor: torch.Tensor) -> list[Any]:
-    content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return [
-        str(tensor.dtype),
-        list(tensor.shape),
-        hashlib.sha256(content.data).hexdigest(),
-    ]
+def _digest(tensor: Tensor) -> list[Any]:
+    content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    digest = hashlib.sha256(content.numpy().data).hexdigest()
+    return [str(tensor.dtype), list(tensor.shape), digest]
 
 
-def _settings(module: torch.nn.Module) -> list[Any]:
+def _settings(module: nn.Module) -> list[Any]:
     """Return the class of a module and those of its attributes that are plain values."""
-    skipped = {*vars(torch.nn.Module()), *NOT_THE_MODEL}
-    attributes = {
-        key: _plain(value) for key, value in vars(module).items() if key not in skipped
-    }
-    # transformers gives loaded models some empty attributes that models with random weights lack.
-    attributes = {
-        k: v for k, v in attributes.items() if not (k.startswith("_") and _is_empty(v))
-    }
+    skipped = {*vars(nn.Module()), *NOT_THE_MODEL}
+    attributes = {}
+    for key in vars(module).keys() - skipped:
+        value = _plain(getattr(module, key))
+        # transformers gives loaded models some empty attributes that models with random weights lack.
+        if not (key.startswith("_") and _is_empty(value)):
+            attributes[key] = value
+
     return [f"{type(module).__module__}.{type(module).__qualname__}", attributes]
 
 
@@ -131,28 +135,26 @@ def _plain(value: object) -> object:
         case dict():
             return {str(key): _plain(item) for key, item in value.items()}
         case np.ndarray():
-            return [
-                str(value.dtype),
-                list(value.shape),
-                hashlib.sha256(value.tobytes()).hexdigest(),
-            ]
-        case torch.Tensor():
+            digest = hashlib.sha256(value.tobytes()).hexdigest()
+            return [str(value.dtype), list(value.shape), digest]
+        case Tensor():
             return _digest(value)
-        case torch.nn.Module():
+        case nn.Module():
             # Submodules have their own entries.
             return type(value).__qualname__
         case torch.dtype() | torch.device() | slice():
             return str(value)
         case functools.partial():
             return [_plain(value.func), _plain(value.args), _plain(value.keywords)]
-    if (to_dict := getattr(value, "to_dict", None)) is not None and not isinstance(
-        value, type
-    ):
+
+    to_dict = getattr(value, "to_dict", None)
+    if to_dict is not None and not isinstance(value, type):
         # transformers' settings.
         return _plain({k: v for k, v in to_dict().items() if k not in NOT_THE_MODEL})
-    if (attributes := getattr(value, "__dict__", None)) and not callable(value):
-        return [
-            type(value).__qualname__,
-            _plain({k: v for k, v in attributes.items() if v is not value}),
-        ]
+
+    attributes = getattr(value, "__dict__", None)
+    if attributes and not callable(value):
+        inner = {key: item for key, item in attributes.items() if item is not value}
+        return [type(value).__qualname__, _plain(inner)]
+
     return getattr(value, "__qualname__", type(value).__qualname__)

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from sentbed import RunError
+from torch import Tensor, nn
 
 KEY_VARIABLE = "SENTBED_PROCESS_KEY"
 """Environment variable with the key: at least `SHORTEST_KEY` characters, alike on all machines of a run."""
@@ -53,6 +54,7 @@ def require_key() -> bytes:
             "messages between processes, alike on all machines; make one with "
             f"`openssl rand -hex {SHORTEST_KEY}`"
         )
+
     return key.encode()
 
 
@@ -72,16 +74,20 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
                 f"the first process does not answer at `{host}`: {error}; if it left a message, that stands "
                 "above"
             ) from error
+
         to_first.sendall(_signed(rank.to_bytes(RANK_BYTES, "big")))
         return [_connection(to_first)]
+
     by_rank: dict[int, Connection] = {}
     interface = LOOPBACK
     if host != LOOPBACK:
         # Every interface of this machine.
         interface = ""
+
     with socket.create_server((interface, 0)) as server:
         server.settimeout(MEETING)
         store.set(PORT, str(server.getsockname()[1]))
+
         while len(by_rank) < world - 1:
             try:
                 other, _ = server.accept()
@@ -90,12 +96,16 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
                     f"of {world} processes, {len(by_rank) + 1} have come within {MEETING:.0f} seconds; start "
                     "them again, and look for the message of the others"
                 ) from error
+
             greeting = _greeting(other)
             # What closes or keeps silent is no process of a run, such as a scanner of ports.
             if greeting is None:
                 other.close()
                 continue
-            by_rank[int.from_bytes(_verified(greeting), "big")] = _connection(other)
+
+            rank_of_other = int.from_bytes(_verified(greeting), "big")
+            by_rank[rank_of_other] = _connection(other)
+
     return [by_rank[other] for other in range(1, world)]
 
 
@@ -107,6 +117,7 @@ def _greeting(other: socket.socket) -> bytes | None:
         message = file.read(size)
         if len(message) == size:
             return message
+
     return None
 
 
@@ -147,6 +158,7 @@ def _verified(message: bytes) -> memoryview:
             "a process has sent a message without the key of this run, and it was not read; if all "
             f"machines are yours, set `{KEY_VARIABLE}` alike on all"
         )
+
     return content
 
 
@@ -155,35 +167,33 @@ class _CallPickler(pickle.Pickler):
 
     def __init__(self, file: io.BytesIO, objects: Mapping[int, Any]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self.numbers = {id(value): number for number, value in objects.items()}
-        self.tensors: list[torch.Tensor] = []
-        self.places: dict[int, int] = {}
+        self.tensors: list[Tensor] = []
+        self.places: dict[int, tuple[str, int]] = {}
+        for number, value in objects.items():
+            self.places[id(value)] = "object", number
 
     def persistent_id(self, value: Any) -> tuple[str, int] | None:
-        is_tensor = type(value) in (torch.Tensor, torch.nn.Parameter)
-        if is_tensor and not value.is_meta:
-            if id(value) not in self.places:
-                self.places[id(value)] = len(self.tensors)
-                self.tensors.append(value)
-            return "tensor", self.places[id(value)]
-        if id(value) in self.numbers:
-            return "object", self.numbers[id(value)]
-        return None
+        is_tensor = type(value) in (Tensor, nn.Parameter)
+        if is_tensor and not value.is_meta and id(value) not in self.places:
+            self.places[id(value)] = "tensor", len(self.tensors)
+            self.tensors.append(value)
+
+        return self.places.get(id(value))
 
 
 class _CallUnpickler(pickle.Unpickler):
     def __init__(
-        self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[torch.Tensor]
+        self, file: io.BytesIO, objects: Mapping[int, Any], tensors: list[Tensor]
     ) -> None:
         super().__init__(file)
-        self.values = {"object": objects, "tensor": dict(enumerate(tensors))}
+        self.values: dict[str, Any] = {"object": objects, "tensor": tensors}
 
     def persistent_load(self, place: tuple[str, int]) -> Any:
         kind, number = place
         return self.values[kind][number]
 
 
-def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[torch.Tensor]]:
+def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[Tensor]]:
     """Return a call as bytes and the tensors beside it.
 
     `objects` are those that every process has, by a number.
@@ -195,31 +205,32 @@ def packed(call: Any, objects: Mapping[int, Any]) -> tuple[bytes, list[torch.Ten
     for tensor in pickler.tensors:
         kind = type(tensor), tuple(tensor.shape), tensor.dtype, tensor.requires_grad
         kinds.append(kind)
+
     content = pickle.dumps((kinds, body.getvalue()), pickle.HIGHEST_PROTOCOL)
     return content, pickler.tensors
 
 
-def send_tensors(tensors: Sequence[torch.Tensor]) -> None:
+def send_tensors(tensors: Sequence[Tensor]) -> None:
     """Broadcast the tensors of a call from the first process."""
     for tensor in tensors:
-        if tensor.numel():
-            dist.broadcast(_bytes_of(tensor.detach().cpu().contiguous()), 0)
+        _broadcast(tensor.detach().cpu().contiguous())
 
 
 def unpacked(content: bytes, objects: Mapping[int, Any]) -> Any:
     """Return the call of `packed` in another process, with its tensors and this process's objects."""
     kinds, body = pickle.loads(content)
-    tensors: list[torch.Tensor] = []
+    tensors: list[Tensor] = []
     for kind, shape, dtype, requires_grad in kinds:
         tensor = torch.empty(shape, dtype=dtype)
-        if tensor.numel():
-            dist.broadcast(_bytes_of(tensor), 0)
-        if kind is torch.nn.Parameter:
-            tensors.append(torch.nn.Parameter(tensor, requires_grad))
-        else:
-            tensors.append(tensor.requires_grad_(requires_grad))
+        _broadcast(tensor)
+        if kind is nn.Parameter:
+            tensor = nn.Parameter(tensor, requires_grad)
+        tensors.append(tensor.requires_grad_(requires_grad))
+
     return _CallUnpickler(io.BytesIO(body), objects, tensors).load()
 
 
-def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.reshape(-1).view(torch.uint8)
+def _broadcast(tensor: Tensor) -> None:
+    """Send a tensor on the host from the first process to the others, in place."""
+    if tensor.numel():
+        dist.broadcast(tensor.reshape(-1).view(torch.uint8), 0)

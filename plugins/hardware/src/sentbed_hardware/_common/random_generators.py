@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 
-def draws() -> list[torch.Tensor]:
+def draws() -> list[Tensor]:
     """Return the states of torch's generators: the host's, then those of the CUDA devices in use.
 
     Of several processes, each uses one device.
@@ -17,17 +18,20 @@ def draws() -> list[torch.Tensor]:
         return [torch.get_rng_state()]
     if _among_others():
         return [torch.get_rng_state(), torch.cuda.get_rng_state()]
+
     return [torch.get_rng_state(), *torch.cuda.get_rng_state_all()]
 
 
-def rewind(states: Sequence[torch.Tensor]) -> None:
+def rewind(states: Sequence[Tensor]) -> None:
     """Restore torch's generators to the states that `draws` returned."""
     host, *devices = states
     torch.set_rng_state(host)
+
     if _among_others():
         for state in devices:
             torch.cuda.set_rng_state(state)
         return
+
     for device, state in enumerate(devices):
         torch.cuda.set_rng_state(state, device)
 

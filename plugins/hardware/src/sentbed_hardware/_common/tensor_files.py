@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeAlias
 
-import torch
+import safetensors.torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
 from sentbed import ModelError
+from torch import Tensor
+
+Tensors: TypeAlias = Mapping[str, Tensor]
+"""Tensors by their names."""
 
 
 def write_tensors(
-    tensors: Mapping[str, torch.Tensor], path: Path, notes: dict[str, str] | None = None
+    tensors: Mapping[str, Any],
+    path: Path,
+    notes: dict[str, str] | None = None,
+    save_file: Callable[..., None] = safetensors.torch.save_file,
 ) -> None:
-    """Write a safetensors file, with `notes` as its metadata; raises `OSError` if the system refuses."""
+    """Write a safetensors file, with `notes` as its metadata; raises `OSError` if the system refuses.
+
+    `save_file` is that of safetensors for the tensors' library.
+    """
     try:
-        save_file(
-            {name: value.detach().contiguous() for name, value in tensors.items()},
-            path,
-            notes,
-        )
+        save_file(dict(tensors), path, notes)
     except SafetensorError as error:
         # It wraps the system's error: a full disk must be distinguished from a bug of ours.
         raise OSError(str(error)) from error
 
 
-def read_tensors(path: Path, remedy: str) -> dict[str, torch.Tensor]:
-    """Read a safetensors file onto the host; raises `ModelError`, whose message ends with `remedy`."""
-    return read_tensors_and_notes(path, remedy)[0]
+def read_tensors(path: Path, remedy: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read a safetensors file onto the host, with its metadata.
 
-
-def read_tensors_and_notes(
-    path: Path, remedy: str
-) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Read a safetensors file with its metadata, as `read_tensors` does."""
+    Raises `ModelError`, whose message ends with `remedy`.
+    """
     try:
         with safe_open(path, "pt") as file:
             notes = dict(file.metadata() or {})
-        return load_file(path), notes
+        return safetensors.torch.load_file(path), notes
     except (OSError, SafetensorError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {remedy}") from error

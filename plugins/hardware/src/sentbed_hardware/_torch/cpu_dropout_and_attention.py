@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -36,7 +37,7 @@ class CpuDropoutAndAttention(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._seeds: np.random.SeedSequence | None = None
-        self._bias: tuple[torch.Tensor | None, torch.Tensor | None] = None, None
+        self._masked: tuple[Tensor | None, Tensor | None] = None, None
         """The mask of the last call, and what it adds to scores: all layers get the same one."""
         self._pool: ThreadPoolExecutor | None = None
 
@@ -56,27 +57,32 @@ class CpuDropoutAndAttention(TorchFunctionMode):
     ) -> Any:
         """Compute one function of PyTorch."""
         keywords = kwargs or {}
+        computed = None
         if func is functional.dropout:
-            return self._dropout(*args, **keywords)
-        if func is functional.scaled_dot_product_attention:
-            return self._attention(*args, **keywords)
-        return func(*args, **keywords)
+            computed = self._dropout(*args, **keywords)
+        elif func is functional.scaled_dot_product_attention:
+            computed = self._attention(*args, **keywords)
 
-    def mask(
-        self, shape: Sequence[int], rate: float, dtype: torch.dtype
-    ) -> torch.Tensor:
+        if computed is None:
+            return func(*args, **keywords)
+
+        return computed
+
+    def mask(self, shape: Sequence[int], rate: float, dtype: torch.dtype) -> Tensor:
         """Return a mask of the shape: 0 with probability `rate`, else 1 / (1 - rate), in `dtype`."""
         if self._seeds is None:
             self._seeds = np.random.SeedSequence(int(torch.randint(2**63 - 1, ())))
-        count = math.prod(shape)
-        streams = self._seeds.spawn(-(-count // BLOCK))
-        sizes = [min(BLOCK, count - BLOCK * number) for number in range(len(streams))]
-        drawn = torch.empty(count, dtype=torch.int16)
-        parts = [part.numpy() for part in torch.split(drawn, sizes)]
-        if (threads := torch.get_num_threads()) > 1 and self._pool is None:
+        drawn = torch.empty(math.prod(shape), dtype=torch.int16)
+        parts = [part.numpy() for part in torch.split(drawn, BLOCK)]
+        streams = self._seeds.spawn(len(parts))
+        threads = torch.get_num_threads()
+        if threads > 1 and self._pool is None:
             self._pool = ThreadPoolExecutor(threads, "dropout")
-        for _ in (map if self._pool is None else self._pool.map)(_fill, parts, streams):
-            pass
+        if self._pool is None:
+            list(map(_fill, parts, streams))
+        else:
+            list(self._pool.map(_fill, parts, streams))
+
         dropped = round(rate * STEPS)
         last = dropped - STEPS // 2 - 1
         """The largest number whose element is dropped, of those from -STEPS / 2 on."""
@@ -85,76 +91,66 @@ class CpuDropoutAndAttention(TorchFunctionMode):
         scale = torch.tensor(STEPS / (STEPS - dropped), dtype=dtype)
         if dtype.itemsize == drawn.itemsize:
             return drawn.mul_(scale.view(torch.int16)).view(dtype).view(shape)
+
         return drawn.to(dtype).mul_(scale).view(shape)
 
     def _dropout(
         self,
-        input: torch.Tensor,
+        input: Tensor,
         p: float = 0.5,
         training: bool = True,
         inplace: bool = False,
-    ) -> torch.Tensor:
+    ) -> Tensor | None:
+        """Return what PyTorch's function returns, or None if that is to compute it."""
         if not training or inplace or not input.is_cpu or not _can_be_drawn(p):
-            return functional.dropout(input, p, training, inplace)
+            return None
+
         return input * self.mask(input.shape, p, input.dtype)
 
     def _attention(
         self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
         scale: float | None = None,
         enable_gqa: bool = False,
-    ) -> torch.Tensor:
-        dtype = (
-            torch.get_autocast_dtype("cpu")
-            if torch.is_autocast_enabled("cpu")
-            else query.dtype
-        )
+    ) -> Tensor | None:
+        """Return what PyTorch's function returns, or None if that is to compute it."""
+        dtype = query.dtype
+        if torch.is_autocast_enabled("cpu"):
+            dtype = torch.get_autocast_dtype("cpu")
         drops = _can_be_drawn(dropout_p)
-        plain = (
-            query.is_cpu
-            and query.ndim == key.ndim == 4
-            and query.shape[:2] == key.shape[:2]
-        )
-        unusual_mask = attn_mask is not None and (
-            is_causal or attn_mask.requires_grad or attn_mask.ndim != 4
-        )
         # In fp32, PyTorch's attention without dropout is the faster one.
-        if (
-            not plain
-            or unusual_mask
-            or enable_gqa
-            or not (drops or (dropout_p == 0 and dtype == torch.bfloat16))
+        if not drops and (dropout_p != 0 or dtype != torch.bfloat16):
+            return None
+        if not query.is_cpu or not query.ndim == key.ndim == 4 or enable_gqa:
+            return None
+        if query.shape[:2] != key.shape[:2]:
+            return None
+
+        if attn_mask is not None and (
+            is_causal or attn_mask.requires_grad or attn_mask.ndim != 4
         ):
-            return functional.scaled_dot_product_attention(
-                query,
-                key,
-                value,
-                attn_mask,
-                dropout_p,
-                is_causal,
-                scale=scale,
-                enable_gqa=enable_gqa,
-            )
-        query, key, value = (part.to(dtype) for part in (query, key, value))
+            return None
+
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
         shape = (*query.shape[:3], key.shape[2])
         if is_causal:
             attn_mask = torch.ones(shape[2:], dtype=torch.bool).tril()[None, None]
-        if attn_mask is not self._bias[0]:
-            self._bias = (
-                attn_mask,
-                None if attn_mask is None else _bias(attn_mask, dtype),
-            )
-        mask = self.mask(shape, dropout_p, dtype).flatten(0, 1) if drops else None
-        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        if attn_mask is not self._masked[0]:
+            self._masked = attn_mask, _bias(attn_mask, dtype)
+        mask = None
+        if drops:
+            mask = self.mask(shape, dropout_p, dtype).flatten(0, 1)
+        if scale is None:
+            scale = query.shape[-1] ** -0.5
+        bias = self._masked[1]
         with torch.autocast("cpu", enabled=False):
-            attended: torch.Tensor = Attention.apply(
-                query, key, value, self._bias[1], mask, scale
-            )  # type: ignore[no-untyped-call]
+            attended: Tensor = Attention.apply(query, key, value, bias, mask, scale)  # type: ignore[no-untyped-call]
+
         return attended
 
 
@@ -168,37 +164,37 @@ class Attention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        bias: torch.Tensor | None,
-        mask: torch.Tensor | None,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        bias: Tensor | None,
+        mask: Tensor | None,
         scale: float,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Return the averages of values, of the shape of the queries."""
         heads = query.shape[:2]
         query, key, value = (part.flatten(0, 1) for part in (query, key, value))
         weights = _weights(query, key, bias, heads, scale)
+        attended = torch.bmm(_dropped(weights, mask), value)
         # Without dropout no matrix of `(length, length)` is kept, as in PyTorch's own kernel.
-        ctx.save_for_backward(
-            query, key, value, bias, mask, None if mask is None else weights
-        )
-        ctx.heads, ctx.scale = heads, scale
-        return torch.bmm(weights if mask is None else weights * mask, value).view(
-            *heads, *query.shape[1:]
-        )
+        kept = None
+        if mask is not None:
+            kept = weights
+        ctx.save_for_backward(query, key, value, bias, mask, kept)
+        ctx.heads = heads
+        ctx.scale = scale
+        return attended.view(*heads, *query.shape[1:])
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of queries, keys and values."""
         query, key, value, bias, mask, weights = ctx.saved_tensors
         if weights is None:
             weights = _weights(query, key, bias, ctx.heads, ctx.scale)
+
         slope = slope.flatten(0, 1)
-        of_value = torch.bmm(
-            (weights if mask is None else weights * mask).transpose(1, 2), slope
-        )
+        of_value = torch.bmm(_dropped(weights, mask).transpose(1, 2), slope)
         of_weights = torch.bmm(slope, value.transpose(1, 2))
         if mask is not None:
             of_weights.mul_(mask)
@@ -207,20 +203,28 @@ class Attention(torch.autograd.Function):
         )
         of_query = torch.bmm(of_scores, key).mul_(ctx.scale)
         of_key = torch.bmm(of_scores.transpose(1, 2), query).mul_(ctx.scale)
-        gradients = (
-            part.view(*ctx.heads, *part.shape[1:])
-            for part in (of_query, of_key, of_value)
-        )
+
+        gradients = []
+        for part in (of_query, of_key, of_value):
+            gradients.append(part.view(*ctx.heads, *part.shape[1:]))
+
         return (*gradients, None, None, None)
 
 
+def _dropped(weights: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return weights
+
+    return weights * mask
+
+
 def _weights(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    bias: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    bias: Tensor | None,
     heads: Sequence[int],
     scale: float,
-) -> torch.Tensor:
+) -> Tensor:
     """Return the weights of values, `(batch x heads, length, length)`."""
     ignored = query.new_empty(()).expand(len(query), query.shape[1], key.shape[1])
     scores = torch.baddbmm(ignored, query, key.transpose(1, 2), beta=0, alpha=scale)
@@ -229,11 +233,15 @@ def _weights(
     return torch.softmax(scores, -1)
 
 
-def _bias(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """Return what is added to scores: finite, because some rows of padding may see nothing."""
+    if mask is None:
+        return None
+
     least = torch.finfo(dtype).min
     if mask.dtype == torch.bool:
         return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, least)
+
     return mask.clamp(min=least).to(dtype)
 
 
@@ -244,7 +252,6 @@ def _can_be_drawn(rate: float) -> bool:
 def _fill(part: np.ndarray[Any, Any], stream: np.random.SeedSequence) -> None:
     """Fill an array of int16 with random bytes."""
     generator = np.random.Generator(np.random.SFC64(stream))
-    words = generator.integers(
-        0, 2**64 - 1, -(-len(part) // 4), np.uint64, endpoint=True
-    )
+    count = math.ceil(len(part) / 4)
+    words = generator.integers(0, 2**64 - 1, count, np.uint64, endpoint=True)
     part[:] = words.view(np.int16)[: len(part)]

@@ -15,11 +15,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from sentbed import RuntimeUnavailableError
 from sentbed.protocols import BuiltBackbone, TokenBatch
+from torch import Tensor
 
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.loss_scaling import ScalingTrainer
@@ -28,10 +27,9 @@ from sentbed_hardware._torch.placed_encoder import TorchEncoder
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.cuda_presence import built_without_cuda
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
+from sentbed_hardware.engine_parts.component_output_checks import Vectors
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 from sentbed_hardware.torchrun_environment import is_member
-
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 AHEAD = 2
 """Batches in flight while the host prepares the next one."""
@@ -51,26 +49,27 @@ class CudaEncoder(TorchEncoder):
 
     asynchronous = True
 
-    def encode_batches(
-        self, batches: Iterable[TokenBatch]
-    ) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
         """Yield the vectors of each batch, while the device computes those of the next."""
         if self.processes.world > 1:
             yield from map(self.encode, batches)
             return
-        under_way: deque[tuple[torch.Tensor, Any, TokenBatch]] = deque()
+
+        under_way: deque[tuple[Tensor, Any, TokenBatch]] = deque()
         for batch in batches:
             under_way.append((*self._sent(batch), batch))
             if len(under_way) > AHEAD:
                 yield self._arrived(*under_way.popleft())
+
         while under_way:
             yield self._arrived(*under_way.popleft())
 
-    def _sent(self, batch: TokenBatch) -> tuple[torch.Tensor, Any]:
+    def _sent(self, batch: TokenBatch) -> tuple[Tensor, Any]:
         """Return the host tensor that will hold the vectors, and an event for their arrival."""
         vectors = self.vectors(batch)
         if vectors.device.type != "cuda":
             return vectors, None
+
         # A copy into memory that is not pinned would wait for the device.
         host = torch.empty(vectors.shape, dtype=vectors.dtype, pin_memory=True)
         host.copy_(vectors, non_blocking=True)
@@ -78,9 +77,7 @@ class CudaEncoder(TorchEncoder):
         event.record(torch.cuda.current_stream(vectors.device))
         return host, event
 
-    def _arrived(
-        self, vectors: torch.Tensor, event: Any, batch: TokenBatch
-    ) -> NDArray[np.float32]:
+    def _arrived(self, vectors: Tensor, event: Any, batch: TokenBatch) -> Vectors:
         if event is not None:
             event.synchronize()
         return self.checked(vectors.numpy(), batch)
@@ -113,12 +110,14 @@ class CudaEngine(TorchEngine):
     def place(self, backbone: BuiltBackbone, module: EncoderModule) -> TorchEncoder:
         """Put an encoder on the device, and set the size of its batches."""
         encoder = super().place(backbone, module)
+
         if self.finds_budget:
             size = torch.cuda.get_device_properties(self.device).total_memory
             tokens = budget(backbone.width, self.placement.dtype.itemsize, size)
             if self.processes.first:
                 tokens *= self.processes.world
             self.token_budget = min(self.token_budget, tokens)
+
         return encoder
 
 
@@ -133,52 +132,14 @@ def budget(width: int, bytes_a_number: int, memory: int) -> int:
     return min(LARGEST_BUDGET, max(SMALLEST_BUDGET, 1 << (tokens.bit_length() - 1)))
 
 
-def build_cuda_engine(
-    runtime: str,
-    precision: str,
-    tf32: bool,
-    compile: bool,
-    deterministic: bool,
-    token_budget: int | None,
-) -> CudaEngine:
-    """Return the engine of this process; see `Cuda.build`, whose name is `runtime`."""
-    device = _claimed()
-    native = torch.cuda.is_bf16_supported(including_emulation=False)
-    about = torch.cuda.get_device_properties(device)
-    capability = f"{about.major}.{about.minor}"
-    if precision == "bf16" and not native:
-        raise RuntimeUnavailableError(
-            f"this GPU ({about.name}, compute capability {capability}) has no bf16 instructions, which came "
-            'with 8.0; use `precision = "fp32"` or "fp16", or "auto" to take bf16 only where it is present'
-        )
-    if precision == "auto":
-        precision = "bf16" if native else "fp32"
-    # The older of two APIs: after the newer one, PyTorch 2.13 raises when its own compiler reads the older.
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    torch.use_deterministic_algorithms(deterministic)
-    return CudaEngine(
-        device,
-        DTYPES[precision],
-        compile,
-        {
-            "runtime": runtime,
-            "device": about.name,
-            "precision": precision,
-            "capability": capability,
-            "memory_gib": round(about.total_memory / 2**30, 1),
-            "tf32": tf32,
-            "cuda": torch.version.cuda or torch.version.hip,
-            "deterministic": deterministic,
-        },
-        token_budget,
-    )
-
-
-def _claimed() -> torch.device:
+def claimed_gpu() -> torch.device:
     """Return the GPU of this process, after a first operation on it."""
     if not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
         raise RuntimeUnavailableError(built_without_cuda(torch.__version__))
-    index = int(os.environ.get("LOCAL_RANK", "0")) if is_member() else 0
+
+    index = 0
+    if is_member():
+        index = int(os.environ.get("LOCAL_RANK", "0"))
     try:
         count = torch.cuda.device_count()
         torch.cuda.init()  # type: ignore[no-untyped-call]
@@ -189,14 +150,18 @@ def _claimed() -> torch.device:
             torch.zeros(1, device="cuda").add_(1).item()
     except RuntimeError as error:
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        limited = "" if visible is None else f" (`CUDA_VISIBLE_DEVICES` is {visible!r})"
+        limited = ""
+        if visible is not None:
+            limited = f" (`CUDA_VISIBLE_DEVICES` is {visible!r})"
         raise RuntimeUnavailableError(
             f"no GPU can be used{limited}: {str(error).splitlines()[0].rstrip('.')}; see whether "
             '`nvidia-smi` lists one, with a driver that is new enough for this PyTorch, or take `use = "cpu"`'
         ) from error
+
     if index >= count:
         raise RuntimeUnavailableError(
             f"process {index} of this machine (counted from 0) has no GPU of its own, there are {count}; "
             f"set `devices = {count}`"
         )
+
     return torch.device("cuda", index)

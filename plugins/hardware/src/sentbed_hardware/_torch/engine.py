@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from sentbed import RunError
 from sentbed.protocols import BuiltBackbone, Head, Pooler, Training, TrainingEngine
 
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import HOST_BUDGET, BatchSize, Placement
+from sentbed_hardware._torch.placement import HOST_BUDGET, BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import shard
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.distributed_base import Distributed
@@ -48,6 +48,7 @@ def spread(engine: TorchEngine, parameters: Distributed) -> TorchEngine:
         # As many for each process as its device has alone.
         engine.token_budget *= engine.processes.world
         Lead(engine)
+
     return engine
 
 
@@ -74,7 +75,7 @@ class TorchEngine(TrainingEngine):
         self.batch_size = BatchSize(token_budget, streams=streams)
         self.processes = Processes()
         self.facts = facts
-        self.report: Callable[[str], None] = logging.getLogger("sentbed").warning
+        self.report: Say = logging.getLogger("sentbed").warning
 
     @property
     def token_budget(self) -> int:
@@ -85,7 +86,7 @@ class TorchEngine(TrainingEngine):
     def token_budget(self, tokens: int) -> None:
         self.batch_size.token_budget = tokens
 
-    def report_to(self, say: Callable[[str], None]) -> None:
+    def report_to(self, say: Say) -> None:
         """Call `say` with messages for the user."""
         self.report = say
 
@@ -110,11 +111,13 @@ class TorchEngine(TrainingEngine):
         if self.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(self.device)
             counters["device_memory_gib"] = peak / 2**30
+
         if self.placement.compile:
             metrics = torch._dynamo.utils.compilation_time_metrics
             times = metrics.get("_compile.compile_inner", [])
             counters["compiled_shapes"] = len(times)
             counters["compile_seconds"] = sum(times)
+
         return counters
 
     @in_all_processes
@@ -135,6 +138,7 @@ class TorchEngine(TrainingEngine):
                 "the weights are spread over the devices of one process (`device_map`), and there are "
                 'several; take `device_map` out, and set `parallel = "fsdp"` to spread them over processes'
             )
+
         return self.place(backbone, assembled(backbone, pooler, head, saved))
 
     @in_all_processes
@@ -158,6 +162,7 @@ class TorchEngine(TrainingEngine):
                 '(`dtype = "bf16"` or `quantization = "nf4"` of the backbone), or spread them over several '
                 'GPUs (`device_map = "auto"`)'
             ) from error
+
         return self.encoder_class(
             placement, self.batch_size, self.processes, self.say, backbone, module
         )

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from sentbed import RunError
 from sentbed.protocols import Columns, LossOutput, StepResult
+from torch import nn
 
 from sentbed_hardware._torch.out_of_memory import FittingTrainer
 from sentbed_hardware._torch.placement import Placement
@@ -25,6 +26,8 @@ class ScalingTrainer(FittingTrainer):
     scaling is exact.
     """
 
+    kept = ("steps", "fits", "scale", "good_steps")
+
     def __init__(
         self, placement: Placement, processes: Processes, *others: Any
     ) -> None:
@@ -33,6 +36,7 @@ class ScalingTrainer(FittingTrainer):
                 "several processes do not train in fp16: none sees that another's gradient has overflowed; "
                 'set `precision = "bf16"` or "fp32"'
             )
+
         super().__init__(placement, processes, *others)
         self.scale = FIRST
         self.good_steps = 0
@@ -42,9 +46,13 @@ class ScalingTrainer(FittingTrainer):
         """Take a training step: forward, loss, gradient, update."""
         before = self.scale
         result = super().step(columns)
-        self.good_steps = self.good_steps + 1 if self.scale == before else 0
+        self.good_steps += 1
+        if self.scale != before:
+            self.good_steps = 0
         if self.good_steps >= STEPS_TO_DOUBLE:
-            self.scale, self.good_steps = min(2 * self.scale, LARGEST), 0
+            self.scale = min(2 * self.scale, LARGEST)
+            self.good_steps = 0
+
         return result
 
     def _scale(self, _: Any, __: Any, output: object) -> None:
@@ -56,25 +64,11 @@ class ScalingTrainer(FittingTrainer):
         while True:
             output = super()._backward(columns)
             gradients = [p.grad for p in self.parameters.values() if p.grad is not None]
-            norm = torch.nn.utils.get_total_norm(gradients)
-            if (
-                self.scale == 1
-                or torch.isfinite(norm)
-                or not torch.isfinite(output.loss)
-            ):
+            norm = nn.utils.get_total_norm(gradients)
+            overflowed = torch.isfinite(output.loss) and not torch.isfinite(norm)
+            if self.scale == 1 or not overflowed:
                 torch._foreach_mul_(gradients, 1 / self.scale)
                 return output
+
             start_again()
             self.scale /= 2
-
-    def _settings_of_steps(self) -> dict[str, float | None]:
-        return {
-            **super()._settings_of_steps(),
-            "scale": self.scale,
-            "good_steps": self.good_steps,
-        }
-
-    def _take_settings(self, settings: dict[str, float | None]) -> None:
-        super()._take_settings(settings)
-        self.scale = float(settings.get("scale") or FIRST)
-        self.good_steps = int(settings.get("good_steps") or 0)

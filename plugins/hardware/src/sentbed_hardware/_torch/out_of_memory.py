@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 
-import attrs
 import torch
 from sentbed import RunError
-from sentbed.helpers import read_json
 from sentbed.protocols import Columns, LossOutput, StepResult, TokenIds
 
 from sentbed_hardware._common.random_generators import draws, rewind
 from sentbed_hardware._torch.trainer import TorchTrainer
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 
-FILE = "fitting.json"
 LESS = (
     'train fewer weights (`lora` or `freeze` of the backbone), take `precision = "bf16"` or an optimiser '
     "that holds less (`adafactor`)"
@@ -31,8 +26,18 @@ class FittingTrainer(TorchTrainer):
     fits is kept for the rest of the stage, and in its state.
     """
 
+    kept = ("steps", "fits")
     fits: int | None = None
     """`micro_batch` that was found to fit; None if nothing had to be halved."""
+
+    @property
+    def micro_batch(self) -> int | None:
+        """What the stage asks for, or fewer rows if these are what fits."""
+        asked = super().micro_batch
+        if self.fits is None or asked is None:
+            return asked or self.fits
+
+        return min(asked, self.fits)
 
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:
@@ -59,15 +64,16 @@ class FittingTrainer(TorchTrainer):
     def _beginning(self) -> Callable[[], None]:
         """Return a function that undoes a forward and backward pass, for an identical repetition."""
         drawn = draws()
-        buffers = [
-            value for tower in self.towers.values() for value in tower.buffers.values()
-        ]
-        buffers += self.loss.buffers()
+        buffers = list(self.loss.buffers())
+        for tower in self.towers.values():
+            buffers += tower.buffers.values()
+
         before = [value.clone() for value in buffers]
 
         def start_again() -> None:
             for parameter in self.parameters.values():
                 parameter.grad = None
+
             self.batch_vectors = []
             rewind(drawn)
             for value, old in zip(buffers, before, strict=True):
@@ -77,51 +83,28 @@ class FittingTrainer(TorchTrainer):
 
     def _halve(self, columns: Columns) -> None:
         processes = self.processes.world
-        rows = max(
-            len(tokens) for tokens in columns.values() if isinstance(tokens, TokenIds)
-        )
-        rows = math.ceil(rows / processes)
-        micro_batch = min(rows, self.training.micro_batch or rows)
+        memory = self.placement.memory
+        texts = [tokens for tokens in columns.values() if isinstance(tokens, TokenIds)]
+        rows = math.ceil(max(map(len, texts)) / processes)
+        micro_batch = min(rows, self.micro_batch or rows)
         half = max(1, micro_batch // 2)
+
         if processes > 1:
             # The other processes are in the middle of the step, waiting for this one.
             raise RunError(
-                f"a step of {micro_batch} rows at a time does not fit into {self.placement.memory} of one of "
-                f"the processes; set `micro_batch = {half}` in the stage"
+                f"a step of {micro_batch} rows at a time does not fit into {memory} of one of the processes; "
+                f"set `micro_batch = {half}` in the stage"
             )
+
         if micro_batch == 1:
             raise RunError(
-                f"the activations of a single row do not fit into {self.placement.memory} beside weights and "
-                f"gradients; set a smaller `max_length`, or {LESS}"
+                f"the activations of a single row do not fit into {memory} beside weights and gradients; "
+                f"set a smaller `max_length`, or {LESS}"
             )
+
         torch.cuda.empty_cache()
         self.fits = half
-        self.training = attrs.evolve(self.training, micro_batch=self.fits)
         self.say(
-            f"a step of {micro_batch} rows at a time did not fit into {self.placement.memory}; going on with "
+            f"a step of {micro_batch} rows at a time did not fit into {memory}; going on with "
             f"`micro_batch = {half}`, which gives the gradient of the whole batch"
         )
-
-    def save(self, directory: Path) -> None:
-        """Write everything that determines later steps into the empty `directory`."""
-        super().save(directory)
-        (directory / FILE).write_text(json.dumps(self._settings_of_steps()), "utf-8")
-
-    def load(self, directory: Path) -> None:
-        """Restore what `save` wrote. Raises `ModelError` if it does not fit this trainer."""
-        super().load(directory)
-        if (directory / FILE).is_file():
-            self._take_settings(read_json(directory / FILE))
-
-    def _settings_of_steps(self) -> dict[str, float | None]:
-        """Return the settings that earlier steps have arrived at, for the state."""
-        return {"micro_batch": self.fits}
-
-    @in_all_processes
-    def _take_settings(self, settings: dict[str, float | None]) -> None:
-        """Go on with the settings of a state."""
-        fits = settings["micro_batch"]
-        if fits is not None:
-            self.fits = int(fits)
-            micro_batch = min(self.fits, self.training.micro_batch or self.fits)
-            self.training = attrs.evolve(self.training, micro_batch=micro_batch)

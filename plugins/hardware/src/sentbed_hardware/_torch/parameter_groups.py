@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import torch
 from sentbed.protocols import Optimizer, ParameterSettings
 
+from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware.engine_parts.training_settings import rate_factor, require_decay
 
 
 def separate(
     optimizer: torch.optim.Optimizer,
-    parameters: Mapping[str, torch.Tensor],
+    parameters: Tensors,
     settings: Mapping[str, ParameterSettings],
     component: Optimizer,
 ) -> list[float]:
@@ -24,30 +25,24 @@ def separate(
         RunError: if a parameter is to have a weight decay, and the optimiser has none.
     """
     require_decay(settings, component)
+    groups = optimizer.param_groups
     for name, special in settings.items():
         parameter = parameters[name]
-        former = next(
-            group
-            for group in optimizer.param_groups
-            if _has(group["params"], parameter)
-        )
-        former["params"] = [
-            other for other in former["params"] if other is not parameter
-        ]
-        # Not the optimiser's defaults: a component may give its groups other settings.
-        group = {**former, "params": [parameter]}
-        if special.weight_decay is not None:
-            group["weight_decay"] = special.weight_decay
-        optimizer.add_param_group(group)
-    optimizer.param_groups[:] = [
-        group for group in optimizer.param_groups if group["params"]
-    ]
-    shared = len(optimizer.param_groups) - len(settings)
-    factors = [1.0] * shared
+        for former in list(groups):
+            kept = [other for other in former["params"] if other is not parameter]
+            if len(kept) == len(former["params"]):
+                continue
+
+            former["params"] = kept
+            # Not the optimiser's defaults: a component may give its groups other settings.
+            group = {**former, "params": [parameter]}
+            if special.weight_decay is not None:
+                group["weight_decay"] = special.weight_decay
+            optimizer.add_param_group(group)
+
+    groups[:] = [group for group in groups if group["params"]]
+    factors = [1.0] * (len(groups) - len(settings))
     for special in settings.values():
         factors.append(rate_factor(special, component))
+
     return factors
-
-
-def _has(parameters: list[torch.Tensor], parameter: torch.Tensor) -> bool:
-    return any(other is parameter for other in parameters)

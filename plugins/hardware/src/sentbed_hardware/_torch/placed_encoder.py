@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import attrs
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.protocols import (
     BuiltBackbone,
@@ -19,13 +19,15 @@ from sentbed.protocols import (
     TokenBatch,
     TokenVectors,
 )
+from torch import Tensor, nn
 
 from sentbed_hardware._common.module_fingerprint import Hashed
-from sentbed_hardware._torch.placement import BatchSize, Placement
+from sentbed_hardware._torch.placement import BatchSize, Placement, Say
 from sentbed_hardware._torch.sharding import gather_weights, in_place
 from sentbed_hardware._torch.streams import in_streams
 from sentbed_hardware.engine_parts.calls_in_all_processes import in_all_processes
 from sentbed_hardware.engine_parts.component_output_checks import (
+    Vectors,
     origin_of_nan,
     require_finite,
     require_finite_weights,
@@ -49,7 +51,7 @@ class TorchEncoder(ModuleEncoder):
         placement: Placement,
         batch_size: BatchSize,
         processes: Processes,
-        say: Callable[[str], None],
+        say: Say,
         backbone: BuiltBackbone,
         module: EncoderModule,
     ) -> None:
@@ -66,46 +68,50 @@ class TorchEncoder(ModuleEncoder):
         if processes.world > 1:
             self.asynchronous = False
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch: TokenBatch) -> Vectors:
         """Return sentence vectors `(batch, width)`; a batch that does not fit is halved until it does."""
         if not self.processes.leads:
             return self.checked(self.vectors(batch).cpu().numpy(), batch)
-        parts = self.processes.results(type(self)._encode_share, self, batch)
-        rows, world = len(batch.input_ids), self.processes.world
+
+        rows = len(batch.input_ids)
         vectors = np.empty((rows, self.width), np.float32)
+        parts = self.processes.results(type(self)._encode_share, self, batch)
         for rank, part in enumerate(parts[:rows]):
-            vectors[rank::world] = part
+            vectors[rank :: self.processes.world] = part
+
         return vectors
 
-    def _encode_share(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def _encode_share(self, batch: TokenBatch) -> Vectors:
         """Return the vectors of this process's rows of a batch."""
-        rank, world = self.processes.rank, self.processes.world
         rows = len(batch.input_ids)
         # Every process has a pass, even if it repeats a row: the weights may be sharded.
-        first = rank if rank < rows else 0
-        share = batch.select(np.arange(first, rows, world))
+        first = self.processes.rank
+        if first >= rows:
+            first = 0
+        share = batch.select(np.arange(first, rows, self.processes.world))
         if self.processes.sharded:
             return self._encode_sharded(share)
+
         return self.encode(share)
 
-    def _encode_sharded(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def _encode_sharded(self, batch: TokenBatch) -> Vectors:
         """Encode with the trained weights, because there is no memory for a copy."""
         module = self.module.eval()
         # A pass over auxiliary prompts ends early, in the middle of the collective calls of a sharded module.
         plain = attrs.evolve(batch, auxiliary=None)
         tensors, keywords = self.placement.arguments(plain)
+        tokens = batch.input_ids.size
         try:
             # Weights gathered in inference mode could not be used in training again.
             with torch.no_grad():
                 with self.placement.autocast():
                     states = module.backbone(*tensors, **keywords)
-                finished = module.finish(states, cut=True)
-                vectors: NDArray[np.float32] = finished.cpu().numpy()
+                vectors: Vectors = module.finish(states, cut=True).cpu().numpy()
                 return vectors
         except torch.OutOfMemoryError as error:
             raise RunError(
-                f"a batch of {batch.input_ids.size:,} tokens does not fit into {self.placement.memory} of a "
-                f"process; set `token_budget = {max(1, batch.input_ids.size // 2)}` in the runtime"
+                f"a batch of {tokens:,} tokens does not fit into {self.placement.memory} of a process; set "
+                f"`token_budget = {max(1, tokens // 2)}` in the runtime"
             ) from error
 
     def encode_tokens(self, batch: TokenBatch) -> RaggedVectors:
@@ -114,24 +120,22 @@ class TorchEncoder(ModuleEncoder):
         for part in self._parts(batch):
             for vectors, mask in zip(part.vectors.cpu(), part.mask.cpu(), strict=True):
                 texts.append(vectors[mask].numpy())
+
         tokens = RaggedVectors.of(texts, self.width)
         if not np.isfinite(tokens.rows).all():
             self.checked(np.array([[text.sum()] for text in texts]), batch)
         return tokens
 
-    def encode_batches(
-        self, batches: Iterable[TokenBatch]
-    ) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
         """Yield the vectors of each batch; with several streams, as many batches are encoded at a time."""
         streams = self.batch_size.streams
         alone = streams == 1 or self.processes.world > 1
         if alone or not getattr(self.replica(), "reentrant", False):
             return super().encode_batches(batches)
+
         return in_streams(self.encode, batches, streams)
 
-    def checked(
-        self, vectors: NDArray[np.float32], batch: TokenBatch
-    ) -> NDArray[np.float32]:
+    def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
         """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity."""
         return require_finite(vectors, batch, self._origin_of_nan)
 
@@ -139,30 +143,25 @@ class TorchEncoder(ModuleEncoder):
         tensors, keywords = self.placement.arguments(batch)
         return origin_of_nan(self.module, self.replica().backbone, tensors, keywords)
 
-    def vectors(self, batch: TokenBatch) -> torch.Tensor:
+    def vectors(self, batch: TokenBatch) -> Tensor:
         """Return sentence vectors `(batch, width)` on the device, in fp32."""
         return torch.cat(self._parts(batch))
 
     def _parts(self, batch: TokenBatch) -> list[Any]:
         """Return what the module gives of the parts of a batch that fit, in order."""
-        replica = self.replica()
-        waiting, done = [batch], []
-        while waiting:
-            part = waiting.pop()
-            rows, tokens = len(part.input_ids), part.input_ids.size
-            most = self.batch_size.most_tokens
-            if most is None or rows == 1 or tokens <= most:
-                try:
-                    done.append(self._forward(replica, part))
-                    continue
-                except torch.OutOfMemoryError:
-                    # While the error is handled, it keeps the tensors that did not fit alive.
-                    pass
-                self._halve(part)
-            middle = (rows + 1) // 2
-            waiting.append(part.select(slice(middle, None)))
-            waiting.append(part.select(slice(middle)))
-        return done
+        rows, tokens = len(batch.input_ids), batch.input_ids.size
+        most = self.batch_size.most_tokens
+        if most is None or rows == 1 or tokens <= most:
+            try:
+                return [self._forward(self.replica(), batch)]
+            except torch.OutOfMemoryError:
+                # While the error is handled, it keeps the tensors that did not fit alive.
+                pass
+            self._halve(batch)
+
+        middle = (rows + 1) // 2
+        first_half = self._parts(batch.select(slice(middle)))
+        return first_half + self._parts(batch.select(slice(middle, None)))
 
     def replica(self) -> Module:
         """Return the copy of the weights that encoding uses."""
@@ -178,12 +177,14 @@ class TorchEncoder(ModuleEncoder):
         """
         rows, length = batch.input_ids.shape
         memory = self.placement.memory
+
         if rows == 1:
             raise RunError(
                 f"a single text of {length} tokens does not fit into {memory} beside the weights; set a "
                 'smaller `max_length`, encode in bf16 (`precision = "bf16"`), or free the device of other '
                 "programs"
             )
+
         torch.cuda.empty_cache()
         size = self.batch_size
         size.most_tokens = (rows + 1) // 2 * length
@@ -207,12 +208,12 @@ class TorchEncoder(ModuleEncoder):
                 'hold these in bf16 (`dtype = "bf16"` of the backbone), and none is made'
             ) from error
 
-    def _forward(self, replica: Module, batch: TokenBatch) -> Any:
+    def _forward(self, replica: Any, batch: TokenBatch) -> Any:
         rows = len(batch.input_ids)
         if self.placement.compile:
-            batch = _bucketed(
-                batch, self.backbone.tokenizer.pad_id, self.backbone.max_length
-            )
+            pad_id = self.backbone.tokenizer.pad_id
+            batch = _bucketed(batch, pad_id, self.backbone.max_length)
+
         with torch.inference_mode():
             tensors, keywords = self.placement.arguments(batch)
             vectors = replica(*tensors, **keywords)
@@ -228,6 +229,7 @@ class TorchEncoder(ModuleEncoder):
         """
         if self.processes.sharded:
             return None
+
         return self._fingerprint({})
 
     def _fingerprint(self, hashed: Hashed) -> str | None:
@@ -242,6 +244,7 @@ class TorchEncoder(ModuleEncoder):
         # A cache may be in a home directory shared by different machines.
         for name, value in sorted(torch.cpu.get_capabilities().items()):
             how.append(f"{name} {value}")
+
         return self.module.fingerprint(how, hashed)
 
     def beside(self, others: Sequence[Any]) -> TorchEncoder | None:
@@ -249,31 +252,39 @@ class TorchEncoder(ModuleEncoder):
 
         With more to compute, a compiler may sum in another order.
         """
-        shared = all(
-            isinstance(other, TorchEncoder)
-            and other.placement is self.placement
-            and other.module.backbone is self.module.backbone
-            and other.module.output != "tokens"
-            for other in (self, *others)
-        )
-        if not shared or self.placement.compile or self.processes.world > 1:
+        if self.placement.compile or self.processes.world > 1:
             return None
+
+        for other in (self, *others):
+            shared = (
+                isinstance(other, TorchEncoder)
+                and other.placement is self.placement
+                and other.module.backbone is self.module.backbone
+                and other.module.output != "tokens"
+            )
+            if not shared:
+                return None
+
         return SeveralEncoders((self, *others))
 
     def broken_weight(self) -> str | None:
         """Return the name of a weight that is NaN or infinite in any process, or None if there is none."""
-        names = self.processes.results(ModuleEncoder.broken_weight, self)
-        return next(filter(None, names), None)
+        for name in self.processes.results(ModuleEncoder.broken_weight, self):
+            if name is not None:
+                return name
+
+        return None
 
     def save(self, directory: Path) -> Mapping[str, str]:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""
         if not self.processes.sharded:
             return super().save(directory)
+
         weights = self.processes.together(type(self)._whole_weights, self)
         with in_place(self.module, weights):
             return super().save(directory)
 
-    def _whole_weights(self) -> dict[int, torch.nn.Parameter]:
+    def _whole_weights(self) -> dict[int, nn.Parameter]:
         return gather_weights(self.module, self.processes)
 
     @in_all_processes
@@ -283,21 +294,11 @@ class TorchEncoder(ModuleEncoder):
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
         module = self.module.transformed(fit, on)
         module.transform.to(self.placement.device)
-        other = self._with(module)
+        other = self._of(module)
+        other._replica = None
         if isinstance(self._replica, InferenceModule):
             other._replica = InferenceModule(module.eval(), self._replica.backbone)
         return other
-
-    def _with(self, module: EncoderModule) -> TorchEncoder:
-        """Return an encoder of another module in the same place."""
-        return type(self)(
-            self.placement,
-            self.batch_size,
-            self.processes,
-            self.say,
-            self.backbone,
-            module,
-        )
 
     def weights_changed(self) -> None:
         """Drop the copy of the weights that encoding uses."""
@@ -327,17 +328,12 @@ class SeveralEncoders(TorchEncoder):
             if encoder.module.training:
                 encoder.module.eval()
             replica = encoder._replica
-            stale = (
-                not isinstance(replica, InferenceModule)
-                or replica.backbone is not first.backbone
-            )
-            if stale and isinstance(first, InferenceModule):
+            if getattr(replica, "backbone", None) is not first.backbone:
                 encoder._replica = InferenceModule(encoder.module, first.backbone)
+
         return first
 
-    def checked(
-        self, vectors: NDArray[np.float32], batch: TokenBatch
-    ) -> NDArray[np.float32]:
+    def checked(self, vectors: Vectors, batch: TokenBatch) -> Vectors:
         """Return the vectors as they are: those of one encoder must not cost the others theirs."""
         return vectors
 
@@ -348,12 +344,9 @@ class SeveralEncoders(TorchEncoder):
             f"{len(self.encoders)} encoders at once; encode with one at a time"
         )
 
-    def _forward(self, replica: Any, batch: TokenBatch) -> torch.Tensor:
-        modules = [encoder.module for encoder in self.encoders]
-        with torch.inference_mode():
-            tensors, keywords = self.placement.arguments(batch)
-            vectors: torch.Tensor = replica.several(modules, *tensors, **keywords)
-            return vectors.to(torch.float32)
+    def _forward(self, replica: Any, batch: TokenBatch) -> Any:
+        others = [encoder.module for encoder in self.encoders[1:]]
+        return super()._forward(partial(replica, beside=others), batch)
 
     def fingerprints(self) -> list[str | None]:
         """Return the fingerprint of each; the weights of the backbone are hashed once."""
@@ -364,9 +357,9 @@ class SeveralEncoders(TorchEncoder):
 def _bucketed(batch: TokenBatch, pad_id: int, longest: int) -> TokenBatch:
     """Pad a batch to one of few shapes, always with a mask: every shape is compiled anew."""
     rows, length = batch.input_ids.shape
-    rows_of_bucket = ROWS_BUCKET * 2 ** math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
+    doublings = math.ceil(math.log2(max(1, rows / ROWS_BUCKET)))
+    rows_of_bucket = ROWS_BUCKET * 2**doublings
     length_of_bucket = length + min(-length % LENGTH_BUCKET, longest - length)
     # Auxiliary prompts have lengths of their own, and there would be as many shapes as pairs of lengths.
-    return attrs.evolve(batch, auxiliary=None).widened(
-        rows_of_bucket, length_of_bucket, pad_id
-    )
+    plain = attrs.evolve(batch, auxiliary=None)
+    return plain.widened(rows_of_bucket, length_of_bucket, pad_id)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import attrs
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentbed.protocols import TokenBatch
+from torch import Tensor
 
 HOST_BUDGET = 4096
 """Tokens per batch on a processor: matrix products are fastest from about 2,000 tokens on, and larger batches
 do not fit into its cache."""
 
-ModuleArguments: TypeAlias = tuple[tuple[torch.Tensor | None, ...], dict[str, Any]]
+Say: TypeAlias = Callable[[str], None]
+"""Shows the user a message."""
+
+ModuleArguments: TypeAlias = tuple[tuple[Tensor | None, ...], dict[str, Any]]
 """Arguments of a backbone's module, in their order and by keyword."""
 
 
@@ -27,52 +31,48 @@ class Placement:
     """The precision of backbones."""
     compile: bool = False
     """Whether `torch.compile` compiles them."""
-    _prefix: tuple[NDArray[np.int64], torch.Tensor] | None = attrs.field(
-        default=None, init=False
-    )
 
     def autocast(self) -> torch.autocast:
         """While active, a backbone whose weights are fp32 computes in this precision."""
         low_precision = self.dtype != torch.float32
         return torch.autocast(self.device.type, self.dtype, low_precision)
 
-    def put(self, array: NDArray[Any]) -> torch.Tensor:
+    def put(self, array: NDArray[Any]) -> Tensor:
         """Put an array on the device; on a GPU, without waiting for the copy."""
         tensor = torch.from_numpy(array)
         if self.device.type != "cuda":
             return tensor.to(self.device)
+
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
-    def tensors(self, batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def tensors(self, batch: TokenBatch) -> tuple[Tensor, Tensor | None]:
         """Put the ids and the mask of a batch on the device."""
         ids = self.put(batch.input_ids)
         if batch.attention_mask is None:
             return ids, None
+
         return ids, self.put(batch.attention_mask)
 
     def arguments(self, batch: TokenBatch) -> ModuleArguments:
         """Put all of a batch on the device, as a backbone's module takes it."""
-        positional: tuple[torch.Tensor | None, ...] = self.tensors(batch)
+        positional: tuple[Tensor | None, ...] = self.tensors(batch)
         if batch.prefix is not None:
-            positional = (*positional, self._prefix_tensor(batch.prefix))
+            positional = (*positional, self.put(batch.prefix))
+
         keywords: dict[str, Any] = {}
         for name, values in batch.keywords.items():
             keywords[name] = self.put(values)
+
         if batch.auxiliary is not None:
             keywords["auxiliary"] = self.tensors(batch.auxiliary)
         return positional, keywords
-
-    def _prefix_tensor(self, prefix: NDArray[np.int64]) -> torch.Tensor:
-        """Put a shared prefix on the device, once for all batches of one list of texts."""
-        if self._prefix is None or not np.array_equal(self._prefix[0], prefix):
-            self._prefix = prefix, self.put(prefix)
-        return self._prefix[1]
 
     @property
     def memory(self) -> str:
         """Return a description of the device's memory."""
         if self.device.type != "cuda":
             return "the memory"
+
         share = torch.cuda.get_per_process_memory_fraction(self.device)
         size = torch.cuda.get_device_properties(self.device).total_memory
         return f"{share * size / 2**30:.1f} GiB"

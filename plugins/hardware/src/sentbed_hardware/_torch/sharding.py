@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from sentbed import RunError
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
@@ -17,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from sentbed_hardware.engine_parts.process_group import Processes
 
 
-def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -> None:
+def shard(backbone: nn.Module, processes: Processes, dtype: torch.dtype) -> None:
     """Shard the weights of a backbone; each block of layers is gathered only while it computes.
 
     With a `dtype` other than fp32, blocks are gathered in it, and gradients are summed in fp32.
@@ -25,23 +26,27 @@ def shard(backbone: torch.nn.Module, processes: Processes, dtype: torch.dtype) -
     Raises:
         RunError: for weights packed in 4 bits.
     """
-    if packed := next(
-        (n for n, p in backbone.named_parameters() if not p.is_floating_point()), None
-    ):
-        raise RunError(
-            f'`{packed}` is held in 4 bits, which cannot be spread over processes; set `parallel = "ddp"`'
-        )
+    for name, parameter in backbone.named_parameters():
+        if not parameter.is_floating_point():
+            raise RunError(
+                f'`{name}` is held in 4 bits, which cannot be spread over processes; set `parallel = "ddp"`'
+            )
+
     # It warns of in-place operations on a block's output; transformers' blocks have none.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module", UserWarning)
     mesh = mesh_of(processes)
     # Inputs are not cast here: autocast does that, and a mask in bf16 would be a different mask.
+    gathered_in = None
+    if dtype != torch.float32:
+        gathered_in = dtype
     policy = MixedPrecisionPolicy(
-        param_dtype=None if dtype == torch.float32 else dtype,
+        param_dtype=gathered_in,
         reduce_dtype=torch.float32,
         cast_forward_inputs=False,
     )
     for module in (*_blocks(backbone), backbone):
         fully_shard(module, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
+
     for module in backbone.modules():
         if isinstance(module, FSDPModule):
             # Each process has the gradient of one loss for its own rows: they are summed.
@@ -54,70 +59,65 @@ def mesh_of(processes: Processes) -> DeviceMesh:
     return DeviceMesh.from_group(processes.data, processes.device.type)
 
 
-def _blocks(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+def _blocks(module: nn.Module) -> Iterator[nn.Module]:
     """Yield the members of the outermost lists of modules: the layers of a transformer."""
     for child in module.children():
-        if isinstance(child, torch.nn.ModuleList):
-            yield from (
-                block for block in child if any(True for _ in block.parameters())
-            )
-        else:
+        if not isinstance(child, nn.ModuleList):
             yield from _blocks(child)
+            continue
+        for block in child:
+            if any(True for _ in block.parameters()):
+                yield block
 
 
-def whole(value: torch.Tensor) -> torch.Tensor:
+def whole(value: Tensor) -> Tensor:
     """Return the whole tensor in every process; called by all of them."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def share_of(value: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def share_of(value: Tensor, like: Tensor) -> Tensor:
     """Return this process's shard of a whole tensor, sharded like `like`."""
     if not isinstance(like, DTensor):
         return value
+
     value = value.to(like.device)
     return distribute_tensor(
         value, like.device_mesh, like.placements, src_data_rank=None
     )
 
 
-def replicated(value: torch.Tensor, mesh: DeviceMesh) -> DTensor:
+def replicated(value: Tensor, mesh: DeviceMesh) -> DTensor:
     """Return a tensor that every process holds, as a DTensor over the same memory."""
     return DTensor.from_local(value.detach(), mesh, [Replicate()], run_check=False)
 
 
-def gather_weights(
-    module: torch.nn.Module, processes: Processes
-) -> dict[int, torch.nn.Parameter]:
+def gather_weights(module: nn.Module, processes: Processes) -> dict[int, nn.Parameter]:
     """Return each sharded weight, gathered on the host of the first process, by its `id`."""
     weights = {}
     for parameter in module.parameters():
         if isinstance(parameter, DTensor):
             full = parameter.full_tensor().detach()
             if processes.first:
-                weights[id(parameter)] = torch.nn.Parameter(
-                    full.cpu(), parameter.requires_grad
-                )
+                on_host = nn.Parameter(full.cpu(), parameter.requires_grad)
+                weights[id(parameter)] = on_host
+
     return weights
 
 
 @contextmanager
-def in_place(
-    module: torch.nn.Module, weights: Mapping[int, torch.nn.Parameter]
-) -> Iterator[None]:
+def in_place(module: nn.Module, weights: Mapping[int, nn.Parameter]) -> Iterator[None]:
     """Put whole weights into the module for saving; see `gather_weights`."""
-    replaced = [
-        (part, name, parameter)
-        for part in module.modules()
-        for name, parameter in part._parameters.items()
-        if id(parameter) in weights
-    ]
-    for part, name, parameter in replaced:
-        part._parameters[name] = weights[id(parameter)]
+    before = []
+    for part in module.modules():
+        before.append((part, dict(part._parameters)))
+        for name, parameter in part._parameters.items():
+            part._parameters[name] = weights.get(id(parameter), parameter)
+
     try:
         yield
     finally:
-        for part, name, parameter in replaced:
-            part._parameters[name] = parameter
+        for part, parameters in before:
+            part._parameters.update(parameters)
 
 
 class Replicas(TorchFunctionMode):
@@ -135,8 +135,7 @@ class Replicas(TorchFunctionMode):
     ) -> Any:
         """Wrap the result of `torch.zeros`, unless it is a step count."""
         result = func(*args, **(kwargs or {}))
-        return (
-            replicated(result, self.mesh)
-            if func is torch.zeros and result.ndim
-            else result
-        )
+        if func is torch.zeros and result.ndim:
+            return replicated(result, self.mesh)
+
+        return result

@@ -38,8 +38,9 @@ def keep_freed_memory() -> bool:
     the time in fp32. Other C libraries than glibc have other ways, and whoever has set up theirs
     by the environment keeps that.
     """
-    if os.name != "posix" or any(name in os.environ for name in MALLOC_VARIABLES):
+    if os.name != "posix" or not os.environ.keys().isdisjoint(MALLOC_VARIABLES):
         return False
+
     libc = ctypes.CDLL(None)
     return hasattr(libc, "mallopt") and all(
         libc.mallopt(*option) for option in KEPT.items()

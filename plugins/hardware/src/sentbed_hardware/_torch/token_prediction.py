@@ -8,9 +8,9 @@ from typing import Any
 import attrs
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sentbed.helpers import fault, returned
 from sentbed.protocols import Loss, TokenIds
+from torch import Tensor
 
 from sentbed_hardware._torch.tower import BatchVectors, Chunk, Tower
 
@@ -25,15 +25,18 @@ class Corrupted:
 
     def __init__(self, tokens: TokenIds, loss: Any, head: Any, component: Loss) -> None:
         ids = torch.from_numpy(tokens.ids).long()
-        special = torch.isin(ids, torch.tensor(head.special_ids, dtype=torch.long))
-        read, chosen = loss.corrupt(ids, special, head)
-        returned(read, torch.Tensor, component, "build")
-        returned(chosen, torch.Tensor, component, "build")
+        special_ids = torch.tensor(head.special_ids, dtype=torch.long)
+        read, chosen = loss.corrupt(ids, torch.isin(ids, special_ids), head)
+        returned(read, Tensor, component, "build")
+        returned(chosen, Tensor, component, "build")
         alike = read.shape == chosen.shape == ids.shape
         if not alike or chosen.dtype != torch.bool:
-            wrong = f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}"
-            expected = f"expected ids and booleans {tuple(ids.shape)}"
-            raise fault(component, "build", f"{wrong}, {expected}")
+            wrong = (
+                f"built a module whose `corrupt` gives {tuple(read.shape)} and {tuple(chosen.shape)}, expected "
+                f"ids and booleans {tuple(ids.shape)}"
+            )
+            raise fault(component, "build", wrong)
+
         self.read = attrs.evolve(tokens, ids=read.numpy().astype(np.int32))
         texts = np.repeat(np.arange(len(tokens)), tokens.lengths)
         places = np.arange(len(tokens.ids)) - tokens.offsets[texts] - head.shift
@@ -56,23 +59,23 @@ class PredictingStates(BatchVectors):
         self.corrupted = corrupted
         super().__init__(tower, corrupted.read, chunks, recompute)
 
-    def forward(self, rows: Chunk) -> torch.Tensor:
+    def forward(self, rows: Chunk) -> Tensor:
         """Return the predicting states of these texts from one pass, fp32."""
         states = self.tower.states(self.tokens, rows).last_hidden_state
-        row = np.full(len(self.tokens), -1)
-        row[rows] = np.arange(len(rows))
         positions = self.positions(rows)
+        row_of_text = np.full(len(self.tokens), -1)
+        row_of_text[rows] = np.arange(len(rows))
+        predicting_rows = row_of_text[self.corrupted.texts[positions]]
+        places = self.corrupted.places[positions]
+
         put = self.tower.placement.put
-        rows_of_states = put(row[self.corrupted.texts[positions]])
-        predicting: torch.Tensor = states[
-            rows_of_states, put(self.corrupted.places[positions])
-        ]
+        predicting: Tensor = states[put(predicting_rows), put(places)]
         return predicting.float()
 
-    def positions(self, rows: Chunk) -> NDArray[np.int64]:
+    def positions(self, rows: Chunk) -> Chunk:
         """Return which of all vectors are those of these texts, in the order of `forward`."""
         return np.flatnonzero(np.isin(self.corrupted.texts, rows))
 
-    def texts_of(self, vectors: NDArray[np.int64]) -> NDArray[np.int64]:
+    def texts_of(self, vectors: Chunk) -> Chunk:
         """Return the texts that these vectors are of."""
         return self.corrupted.texts[vectors]

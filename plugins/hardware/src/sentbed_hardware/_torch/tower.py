@@ -12,9 +12,11 @@ import torch
 from numpy.typing import NDArray
 from sentbed.helpers import fault, pad, plan_batches
 from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.random_generators import draws, rewind
+from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.cpu_dropout_and_attention import CpuDropoutAndAttention
 from sentbed_hardware._torch.placement import ModuleArguments, Placement
 from sentbed_hardware.engine_parts.component_output_checks import (
@@ -27,6 +29,9 @@ from sentbed_hardware.engine_parts.process_group import Processes
 
 Chunk: TypeAlias = "NDArray[np.int64]"
 """Indices of the texts that share a forward pass."""
+
+Texts: TypeAlias = Mapping[str, TokenIds]
+"""Texts by column."""
 
 NO_LIMIT = 2**31
 """Micro-batch without limit: a batch whose activations are all kept is split by length only."""
@@ -54,19 +59,20 @@ class Tower:
         self.processes = processes
         self.pad_id = backbone.tokenizer.pad_id
         self.pass_cost = backbone.training_pass_cost
-        self.parameters: dict[str, torch.nn.Parameter] = {}
+        self.parameters: dict[str, nn.Parameter] = {}
+        self.trains_backbone = False
         for key, parameter in module.named_parameters():
-            if parameter.requires_grad and (pools or key.startswith("backbone.")):
+            of_backbone = key.startswith("backbone.")
+            if parameter.requires_grad and (pools or of_backbone):
                 self.parameters[f"{name}.{key}"] = parameter
-        self.trains_backbone = any(
-            key.startswith(f"{name}.backbone.") for key in self.parameters
-        )
+                self.trains_backbone |= of_backbone
+
         self.backbone = module.backbone
         if placement.compile:
             self.backbone = torch.compile(module.backbone, dynamic=True)
 
     @property
-    def buffers(self) -> dict[str, torch.Tensor]:
+    def buffers(self) -> dict[str, Tensor]:
         """The module's persistent buffers."""
         saved = self.module.state_dict().keys()
         buffers = self.module.named_buffers()
@@ -74,10 +80,11 @@ class Tower:
 
     def average(self, momentum: float) -> MovingAverage:
         """Return a moving average of the trained weights, and of the buffers of pooler and head."""
-        followed: dict[str, torch.Tensor] = dict(self.parameters)
+        followed: dict[str, Tensor] = dict(self.parameters)
         for name, value in self.buffers.items():
             if not name.startswith(f"{self.name}.backbone."):
                 followed[name] = value
+
         return MovingAverage(followed, momentum)
 
     def shared_casts(self) -> AbstractContextManager[Any]:
@@ -88,6 +95,7 @@ class Tower:
         # Autocast forgets them at the end of its outermost context, which may be one that casts nothing.
         if self.processes.sharded:
             return nullcontext()
+
         return torch.autocast(self.placement.device.type, enabled=False)
 
     def states(self, tokens: TokenIds, rows: Chunk) -> TokenStates:
@@ -99,23 +107,26 @@ class Tower:
             replaced = CpuDropoutAndAttention()
         with self.placement.autocast(), replaced:
             states: TokenStates = self.backbone(*tensors, **keywords)
+
         return states
 
     def forward(self, tokens: TokenIds, rows: Chunk) -> Any:
         """Encode these texts in one pass; fp32 `(texts, width)`, or `TokenVectors`."""
         states = self.states(tokens, rows)
         finished = self.module.finish(states, len(rows), cut=False)
+
         if torch.is_grad_enabled():
             cls, pooler = self.module.owners
             require_recorded(states, self.trains_backbone, cls)
             if not tensor_of(finished).requires_grad:
                 wrong = "built a module whose vectors have no gradient; do not detach what it reads or returns"
                 raise fault(pooler, "build", wrong)
+
         return finished
 
     def encode_keys(
         self, average: MovingAverage, tokens: TokenIds, chunks: Sequence[Chunk]
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Encode keys by the moving average, without gradient (He et al., 2020, section 3.2).
 
         The backbone is in eval mode, pooler and head are in training mode. The average is put into the
@@ -123,6 +134,7 @@ class Tower:
         """
         average.swap()
         self.module.backbone.eval()
+
         try:
             with torch.no_grad():
                 return BatchVectors(self, tokens, chunks).vectors.detach()
@@ -156,6 +168,7 @@ def plan_chunks(
     if micro_batch is None:
         yield from plan_batches(lengths, NO_LIMIT, pass_cost)
         return
+
     texts = micro_batch * columns
     budget = max(math.ceil(lengths.sum() * texts / len(lengths)), lengths.max())
     for rows in plan_batches(lengths, budget, pass_cost):
@@ -186,28 +199,30 @@ class BatchVectors:
         rank, world = tower.processes.rank, tower.processes.world
         self.passes = [rows[rank % len(rows) :: world] for rows in chunks]
         """The texts of each pass of this process."""
-        self.generator_states: list[list[torch.Tensor]] = []
+        self.generator_states: list[list[Tensor]] = []
         """Those before each pass, if it is repeated."""
-        self.with_activations: list[torch.Tensor] = []
+        self.with_activations: list[Tensor] = []
         """The vectors of each pass with its activations, if it is not."""
+        # Without gradient, a compiler makes another graph, whose dropout may differ.
+        records = not recompute or tower.placement.compile
+        casts: AbstractContextManager[Any] = nullcontext()
+        if not recompute:
+            casts = tower.shared_casts()
         parts = []
-        if recompute:
-            # Without gradient, a compiler makes another graph, whose dropout may differ.
-            same_graph = tower.placement.compile and torch.is_grad_enabled()
+        with casts, torch.set_grad_enabled(records and torch.is_grad_enabled()):
             for rows in self.passes:
-                self.generator_states.append(draws())
-                with torch.set_grad_enabled(same_graph):
-                    parts.append(self.forward(rows).detach())
-        else:
-            with tower.shared_casts():
-                for rows in self.passes:
-                    self.with_activations.append(self.forward(rows))
-            parts = [vectors.detach() for vectors in self.with_activations]
+                if recompute:
+                    self.generator_states.append(draws())
+                vectors = self.forward(rows)
+                if not recompute:
+                    self.with_activations.append(vectors)
+                parts.append(vectors.detach())
+
         self.vectors = self._gather(parts).requires_grad_()
 
-    def forward(self, rows: Chunk) -> torch.Tensor:
+    def forward(self, rows: Chunk) -> Tensor:
         """Return the vectors of these texts from one pass."""
-        vectors: torch.Tensor = self.tower.forward(self.tokens, rows)
+        vectors: Tensor = self.tower.forward(self.tokens, rows)
         return vectors
 
     def positions(self, rows: Chunk) -> Chunk:
@@ -218,21 +233,24 @@ class BatchVectors:
         """Return the texts that these vectors are of."""
         return vectors
 
-    def _gather(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _gather(self, parts: Sequence[Tensor]) -> Tensor:
         """Return all vectors, in order, given those of this process's passes."""
         processes = self.tower.processes
-        counts, places = [], []
+        counts = []
+        places = []
         for rank in range(processes.world):
-            shares = [
+            of_rank = [
                 self.positions(rows[rank :: processes.world]) for rows in self.chunks
             ]
-            places.append(np.concatenate(shares))
+            places.append(np.concatenate(of_rank))
             counts.append(len(places[-1]))
-        used = []
+
+        used = [parts[0][:0]]
         for rows, part in zip(self.chunks, parts, strict=True):
             if processes.rank < len(rows):
                 used.append(part)
-        vectors = processes.gather(torch.cat([parts[0][:0], *used]), counts)
+
+        vectors = processes.gather(torch.cat(used), counts)
         order = np.argsort(np.concatenate(places))
         return vectors[self.tower.placement.put(order)]
 
@@ -241,7 +259,9 @@ class BatchVectors:
         gradient = self.vectors.grad
         if gradient is None:
             return
+
         states_after = draws()
+
         for number, rows in enumerate(self.passes):
             if self.recompute:
                 rewind(self.generator_states[number])
@@ -249,18 +269,20 @@ class BatchVectors:
             else:
                 # This frees its activations.
                 vectors = self.with_activations.pop(0)
+
             part = gradient[self.tower.placement.put(self.positions(rows))]
             if self.tower.processes.rank >= len(self.chunks[number]):
                 part = torch.zeros_like(part)
             torch.autograd.backward(vectors, part)
             del vectors
+
         rewind(states_after)
 
 
 class MovingAverage:
     """An exponential moving average of weights: of those that encode keys, or that a stage evaluates."""
 
-    def __init__(self, followed: Mapping[str, torch.Tensor], momentum: float) -> None:
+    def __init__(self, followed: Tensors, momentum: float) -> None:
         self.followed = followed
         self.momentum = momentum
         self.tensors = {
@@ -279,6 +301,7 @@ class MovingAverage:
         """Exchange the weights with the average."""
         for name, value in self.followed.items():
             average = self.tensors[name]
+
             if isinstance(value, DTensor):
                 # FSDP gathers the shards from their addresses in memory, so they are changed in place.
                 shard = value.detach().to_local()  # type: ignore[attr-defined]

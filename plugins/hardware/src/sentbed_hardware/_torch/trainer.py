@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ from sentbed.protocols import (
     Training,
 )
 from sentbed_common import host_draws, rewind_host
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.random_generators import draws, rewind
+from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.parameter_groups import separate
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware._torch.placement import Placement
+from sentbed_hardware._torch.placement import Placement, Say
 from sentbed_hardware._torch.sharding import (
     Replicas,
     mesh_of,
@@ -37,14 +40,20 @@ from sentbed_hardware._torch.sharding import (
 )
 from sentbed_hardware._torch.token_prediction import Corrupted, PredictingStates
 from sentbed_hardware._torch.token_vectors import BatchTokenVectors
-from sentbed_hardware._torch.tower import BatchVectors, Chunk, Tower, plan_chunks
+from sentbed_hardware._torch.tower import (
+    BatchVectors,
+    Chunk,
+    MovingAverage,
+    Texts,
+    Tower,
+    plan_chunks,
+)
 from sentbed_hardware._torch.training_state import (
     RANDOM,
-    Shapes,
-    TensorReader,
-    by_number,
     numbered,
     optimizer_values,
+    prefixed,
+    read_by_all,
     require_fitting,
     restore_optimizer,
 )
@@ -80,11 +89,14 @@ class TorchTrainer(Trainer):
     loss in the next step. `say` shows the user a message.
     """
 
-    def __init__(  # noqa: PLR0915 - what a trainer holds
+    kept: tuple[str, ...] = ("steps",)
+    """Attributes that a state has beside tensors."""
+
+    def __init__(
         self,
         placement: Placement,
         processes: Processes,
-        say: Callable[[str], None],
+        say: Say,
         encoders: Mapping[str, TorchEncoder],
         training: Training,
     ) -> None:
@@ -94,83 +106,101 @@ class TorchTrainer(Trainer):
         self.say = say
         self.encoders = encoders
         self.training = training
-        device, loss = placement.device, training.loss
         width = common_width(encoders, training)
-        predicts = loss.traits.predicts
         if processes.world > 1:
             refuse_predictions(training, f"this engine has {processes.world} processes")
 
         self.towers: dict[str, Tower] = {}
-        self.heads: dict[str, torch.nn.Module] = {}
+        self.heads: dict[str, nn.Module] = {}
         """Language-modelling heads by tower, if the loss predicts tokens."""
-        self.parameters: dict[str, torch.nn.Parameter] = {}
-        names = list(dict.fromkeys(training.towers.values()))
-        for name in names:
-            module, backbone = encoders[name].module, encoders[name].backbone
-            tower = Tower(name, module, backbone, placement, processes, not predicts)
-            bf16 = placement.dtype == torch.bfloat16
-            alone = len(names) == 1
-            require_trainable(name, alone, module, tower.parameters, bf16)
-            self.towers[name] = tower
-            self.parameters |= tower.parameters
-        if predicts:
-            for name in names:
-                head = encoders[name].backbone.prediction_head()
-                self.heads[name] = head.to(device)
+        self.parameters: dict[str, nn.Parameter] = {}
+        self._add_towers()
 
         self.keys = keys_of(training)
-        momentum = loss.traits.momentum or 0.0
-        self.averages = {
-            name: self.towers[name].average(momentum) for name in keyed_towers(training)
-        }
-        self.ema = {}
+        momentum = training.loss.traits.momentum or 0.0
+        self.averages: dict[str, MovingAverage] = {}
+        for name in keyed_towers(training):
+            self.averages[name] = self.towers[name].average(momentum)
+
+        self.ema: dict[str, MovingAverage] = {}
         if training.ema is not None:
             for name, tower in self.towers.items():
                 self.ema[name] = tower.average(training.ema)
 
-        built = returned(loss.build(width), torch.nn.Module, loss, "build")
-        self.loss = built.to(device)
-        self.state: Mapping[str, torch.Tensor] | None = None
-        if loss.traits.stateful:
-            initial = self.loss.initial_state()
-            self.state = {name: value.to(device) for name, value in initial.items()}
-        self.of_loss = {
-            f"loss.{name}": parameter
+        self.state: Tensors | None = None
+        self.loss = self._built_loss(width)
+        trained = (
+            (name, parameter)
             for name, parameter in self.loss.named_parameters()
             if parameter.requires_grad
-        }
+        )
+        self.of_loss = prefixed("loss", trained)
         self.parameters |= self.of_loss
 
         self.optimized = dict(self.parameters)
         """What the optimiser changes: the parameters, or copies of them over the mesh."""
         self.mesh = None
+
         if processes.sharded:
             self.mesh = mesh_of(processes)
             # An optimiser cannot mix both kinds of tensor.
             for name, value in self.parameters.items():
                 if not isinstance(value, DTensor):
                     replica = replicated(value, self.mesh)
-                    self.optimized[name] = torch.nn.Parameter(replica)
-        optimizer = training.optimizer.build(list(self.optimized.items()))
-        self.optimizer = returned(
-            optimizer, torch.optim.Optimizer, training.optimizer, "build"
-        )
-        settings = settings_of(self.loss, loss, "loss.")
+                    self.optimized[name] = nn.Parameter(replica)
+
+        component = training.optimizer
+        optimizer = component.build(list(self.optimized.items()))
+        self.optimizer = returned(optimizer, torch.optim.Optimizer, component, "build")
+        settings = settings_of(self.loss, training.loss, "loss.")
         self.rate_factors = separate(
-            self.optimizer, self.optimized, settings, training.optimizer
+            self.optimizer, self.optimized, settings, component
         )
         """What the learning rate of a step is multiplied by, for each group of the optimiser."""
 
         self.steps = 0
         self.batch_vectors: list[BatchVectors] = []
         """Vectors of the step under way, with the loss's gradient."""
-        self.common: list[torch.Tensor] | None = None
+        self.common: list[Tensor] | None = None
         """States of the generators of a loss, equal in all processes; None for a single process."""
-        self._tensors_read: Mapping[str, torch.Tensor] | None = None
+        self._tensors_read: Tensors | None = None
         self.seed = torch.initial_seed()
         of_loss = [*self.loss.parameters(), *self.loss.buffers()]
         processes.same([value.detach() for value in of_loss])
         self.reseed()
+
+    @property
+    def micro_batch(self) -> int | None:
+        """Number of rows in each process whose activations are held at a time; None for the whole batch."""
+        return self.training.micro_batch
+
+    def _add_towers(self) -> None:
+        """Begin the training of each encoder of the stage."""
+        names = list(dict.fromkeys(self.training.towers.values()))
+        predicts = self.training.loss.traits.predicts
+        bf16 = self.placement.dtype == torch.bfloat16
+        for name in names:
+            module, backbone = self.encoders[name].module, self.encoders[name].backbone
+            tower = Tower(
+                name, module, backbone, self.placement, self.processes, not predicts
+            )
+            require_trainable(name, len(names) == 1, module, tower.parameters, bf16)
+            self.towers[name] = tower
+            self.parameters |= tower.parameters
+            if predicts:
+                head = backbone.prediction_head()
+                self.heads[name] = head.to(self.placement.device)
+
+    def _built_loss(self, width: int) -> nn.Module:
+        """Build the loss for vectors of a width, and set its first state."""
+        component, device = self.training.loss, self.placement.device
+        built = returned(component.build(width), nn.Module, component, "build")
+        built.to(device)
+        if component.traits.stateful:
+            initial = built.initial_state()
+            self.state = {name: value.to(device) for name, value in initial.items()}
+
+        return built
 
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:
@@ -183,12 +213,14 @@ class TorchTrainer(Trainer):
         groups = self.optimizer.param_groups
         for group, factor in zip(groups, self.rate_factors, strict=True):
             group["lr"] = rate * factor
+
         output = self._backward(columns)
         self._add_up_gradients()
         if self.steps == 0:
             self._require_gradients()
         norm = self._clip_gradients()
         origin = ""
+
         if torch.isfinite(norm) and torch.isfinite(output.loss):
             self._update()
             self.state = output.state
@@ -196,11 +228,13 @@ class TorchTrainer(Trainer):
                 average.update()
         else:
             origin = self._origin_of_fault(columns, output)
+
         self._finish()
         self.steps += 1
         metrics = {}
         for name, value in output.metrics.items():
             metrics[name] = number(value, self.training.loss, "build")
+
         return StepResult(output.loss.item(), rate, float(norm), metrics, fault=origin)
 
     @in_all_processes
@@ -216,6 +250,7 @@ class TorchTrainer(Trainer):
             if gradient is None:
                 gradient = torch.zeros_like(parameter)
             gradients[name] = whole(gradient).float().cpu().numpy()
+
         self._finish()
         return output.loss.item(), gradients
 
@@ -224,6 +259,7 @@ class TorchTrainer(Trainer):
         self.optimizer.zero_grad(set_to_none=True)
         for parameter in self.parameters.values():
             parameter.grad = None
+
         self.batch_vectors = []
         for name in self.towers:
             self.encoders[name].weights_changed()
@@ -232,45 +268,57 @@ class TorchTrainer(Trainer):
         """Compute the loss and add its gradient to the parameters' gradients."""
         self.batch_vectors = []
         self.loss.train()
-        inputs: dict[str, Any] = {}
-        for name, values in columns.items():
-            if not isinstance(values, TokenIds):
-                inputs[name] = torch.tensor(values, device=self.placement.device)
-        for tower in self.towers.values():
-            tower.module.train()
-            texts: dict[str, TokenIds] = {}
-            keys: dict[str, TokenIds] = {}
-            for name, tokens in columns.items():
-                if (
-                    not isinstance(tokens, TokenIds)
-                    or self.training.towers[name] != tower.name
-                ):
-                    continue
-                if name in self.keys:
-                    keys[name] = tokens
-                else:
-                    texts[name] = tokens
-            if self.heads:
-                inputs |= self._predict(tower, texts | keys)
-                continue
-            if texts:
-                inputs |= self._encode(tower, texts)
-            if keys:
-                inputs |= self._encode_keys(tower, keys)
-        inputs = {name: inputs[name] for name in dict.fromkeys((*columns, *inputs))}
+        inputs = self._inputs(columns)
+
         # Similarities must separate near neighbours, so the loss is computed in fp32, outside autocast.
         with self._drawing_as_all():
             if self.state is None:
                 output: LossOutput = self.loss(inputs)
             else:
                 output = self.loss(inputs, self.state)
+
         require_output(
             output, self.training.loss, self.state is not None, recorded=True
         )
+
         output.loss.backward()
         for vectors in self.batch_vectors:
             vectors.backward()
+
         return output
+
+    def _inputs(self, columns: Columns) -> dict[str, Any]:
+        """Return what the loss sees: vectors in the place of texts, by column and in the columns' order."""
+        inputs: dict[str, Any] = {}
+        texts_of_all: dict[str, TokenIds] = {}
+        for name, values in columns.items():
+            if isinstance(values, TokenIds):
+                texts_of_all[name] = values
+            else:
+                inputs[name] = torch.tensor(values, device=self.placement.device)
+
+        for tower in self.towers.values():
+            tower.module.train()
+            texts: dict[str, TokenIds] = {}
+            keys: dict[str, TokenIds] = {}
+            for name, tokens in texts_of_all.items():
+                if self.training.towers[name] != tower.name:
+                    continue
+                if name in self.keys:
+                    keys[name] = tokens
+                else:
+                    texts[name] = tokens
+
+            if self.heads:
+                inputs |= self._predict(tower, texts | keys)
+                continue
+
+            if texts:
+                inputs |= self._encode(tower, texts)
+            if keys:
+                inputs |= self._encode_keys(tower, keys)
+
+        return {name: inputs[name] for name in dict.fromkeys((*columns, *inputs))}
 
     @contextmanager
     def _drawing_as_all(self) -> Iterator[None]:
@@ -278,35 +326,34 @@ class TorchTrainer(Trainer):
         if self.common is None:
             yield
             return
+
         of_this_process = draws()
         rewind(self.common)
         yield
         self.common = draws()
         rewind(of_this_process)
 
-    def _encode(
-        self, tower: Tower, columns: Mapping[str, TokenIds]
-    ) -> Mapping[str, Any]:
+    def _encode(self, tower: Tower, columns: Texts) -> Mapping[str, Any]:
         """Return the vectors of columns, encoded together; their gradient goes to `batch_vectors`."""
         tokens, chunks, recompute = self._passes(tower, columns)
+
         if tower.module.output == "tokens":
             of_tokens = BatchTokenVectors(tower, tokens, chunks, recompute)
             self.batch_vectors.append(of_tokens)
             return of_tokens.by_column(columns)
+
         batch_vectors = BatchVectors(tower, tokens, chunks, recompute)
         self.batch_vectors.append(batch_vectors)
         return self._by_column(tower, columns, batch_vectors.vectors)
 
-    def _encode_keys(
-        self, tower: Tower, columns: Mapping[str, TokenIds]
-    ) -> dict[str, torch.Tensor]:
+    def _encode_keys(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
         """Return the vectors of columns that a moving average encodes."""
         tokens, chunks, _ = self._passes(tower, columns)
         vectors = tower.encode_keys(self.averages[tower.name], tokens, chunks)
         return self._by_column(tower, columns, vectors)
 
     def _passes(
-        self, tower: Tower, columns: Mapping[str, TokenIds]
+        self, tower: Tower, columns: Texts
     ) -> tuple[TokenIds, list[Chunk], bool]:
         """Return the texts of columns together, those of each pass, and whether a pass is repeated.
 
@@ -314,31 +361,26 @@ class TorchTrainer(Trainer):
         """
         tokens = TokenIds.join(columns.values())
         texts_of_a_row = len(columns) * texts_a_row(self.training, tower.name)
-        micro_batch = self.training.micro_batch
-        if micro_batch is not None:
-            # Number of rows in each process.
-            micro_batch *= self.processes.world
-            if micro_batch * texts_of_a_row >= len(tokens):
-                micro_batch = None
-        chunks = list(
-            plan_chunks(tokens.lengths, texts_of_a_row, micro_batch, tower.pass_cost)
-        )
-        return tokens, chunks, micro_batch is not None
+        rows = self.micro_batch
+        if rows is not None:
+            rows *= self.processes.world
+            if rows * texts_of_a_row >= len(tokens):
+                rows = None
+        chunks = plan_chunks(tokens.lengths, texts_of_a_row, rows, tower.pass_cost)
+        return tokens, list(chunks), rows is not None
 
     def _by_column(
-        self, tower: Tower, columns: Mapping[str, TokenIds], vectors: torch.Tensor
-    ) -> dict[str, torch.Tensor]:
+        self, tower: Tower, columns: Texts, vectors: Tensor
+    ) -> dict[str, Tensor]:
         """Return the vectors of each column, one a row, given those of all texts."""
         counts = [len(tokens) for tokens in columns.values()]
         parts = zip(columns, torch.split(vectors, counts), strict=True)
         return {name: joined(self.training, tower.name, part) for name, part in parts}
 
-    def _predict(
-        self, tower: Tower, columns: Mapping[str, TokenIds]
-    ) -> dict[str, torch.Tensor]:
+    def _predict(self, tower: Tower, columns: Texts) -> dict[str, Tensor]:
         """Return the logits of the tokens that the loss has chosen in a tower's columns, and their ids."""
         head = self.heads[tower.name]
-        predictions: dict[str, torch.Tensor] = {}
+        predictions: dict[str, Tensor] = {}
         for name, tokens in columns.items():
             corrupted = Corrupted(tokens, self.loss, head, self.training.loss)
             _, chunks, recompute = self._passes(tower, {name: tokens})
@@ -346,6 +388,7 @@ class TorchTrainer(Trainer):
             self.batch_vectors.append(states)
             predictions[name] = head(states.vectors)
             predictions[f"{name}.id"] = self.placement.put(corrupted.ids)
+
         return predictions
 
     def _add_up_gradients(self) -> None:
@@ -357,77 +400,92 @@ class TorchTrainer(Trainer):
         processes = self.processes
         if processes.world == 1:
             return
-        of_towers = [
-            parameter
-            for name, parameter in self.parameters.items()
-            if name not in self.of_loss
-        ]
+
+        of_towers: list[nn.Parameter] = []
+        for tower in self.towers.values():
+            of_towers += tower.parameters.values()
+            # Batch statistics, for example: each process has those of its own rows.
+            processes.same(list(tower.buffers.values()))
+
         # Sharded gradients are summed in the backward pass.
         unsharded = [value for value in of_towers if not isinstance(value, DTensor)]
-        used_here = [parameter.grad is not None for parameter in unsharded]
-        used_anywhere = processes.highest(used_here)
+        uses = torch.tensor(
+            [parameter.grad is not None for parameter in unsharded],
+            dtype=torch.int32,
+            device=self.placement.device,
+        )
+        processes.sum([uses])
         # A parameter with a gradient in one process needs one in all.
-        for parameter, used in zip(unsharded, used_anywhere, strict=True):
+        for parameter, used in zip(unsharded, uses.tolist(), strict=True):
             if used and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
+
         processes.sum(_gradients_of(unsharded))
         if processes.local_gradient:
             for gradient in _gradients_of(of_towers):
                 gradient.div_(processes.world)
+
         processes.same(_gradients_of(self.of_loss.values()))
-        for tower in self.towers.values():
-            # Batch statistics, for example: each process has those of its own rows.
-            processes.same(list(tower.buffers.values()))
 
     def _require_gradients(self) -> None:
         """Raise `PluginError` for a trained part of an encoder that no gradient reaches."""
+        reached_towers = set()
+        for batch in self.batch_vectors:
+            if batch.vectors.grad is not None:
+                reached_towers.add(batch.tower.name)
+
         for name, tower in self.towers.items():
-            reaches_vectors = any(
-                batch.tower is tower and batch.vectors.grad is not None
-                for batch in self.batch_vectors
-            )
-            if not reaches_vectors:
+            if name not in reached_towers:
                 wrong = f"built a module whose loss has no gradient for the vectors of the encoder `{name}`"
                 raise fault(self.training.loss, "build", wrong)
+
             reached = {}
             for key, parameter in tower.parameters.items():
                 reached[key.removeprefix(f"{name}.")] = parameter.grad is not None
-            if (error := cut(name, tower.module, reached)) is not None:
+
+            error = cut(name, tower.module, reached)
+            if error is not None:
                 raise error
 
     def _origin_of_fault(self, columns: Columns, output: LossOutput) -> str:
         """Return what gave the first number that is not finite in a step; "" if that cannot be told."""
         if self.processes.world > 1:
             return ""
+
         for batch in self.batch_vectors:
             not_finite = torch.nonzero(~torch.isfinite(batch.vectors).all(1))
-            first = not_finite.flatten()[:1].cpu().numpy()
-            if len(first):
+            if len(not_finite):
                 before = draws()
-                origin = batch.tower.origin_of_nan(batch.tokens, batch.texts_of(first))
+                texts = batch.texts_of(not_finite[0].cpu().numpy())
+                origin = batch.tower.origin_of_nan(batch.tokens, texts)
                 rewind(before)
                 return came_from(origin or f"the encoder `{batch.tower.name}`")
-        loss = named_loss(self.training.loss)
+
         if frozen_nan(columns):
             return came_from("a frozen encoder")
+
+        loss = named_loss(self.training.loss)
         if not torch.isfinite(output.loss):
             return came_from(f"{loss}: the vectors that it got have none")
+
         for batch in self.batch_vectors:
             gradient = batch.vectors.grad
             if gradient is not None and not torch.isfinite(gradient).all():
                 return came_from(f"the gradient of {loss}")
+
         first_tower = next(iter(self.towers.values()))
         return came_from(f"the gradient of {named_parts(first_tower.module)}")
 
-    def _clip_gradients(self) -> torch.Tensor:
+    def _clip_gradients(self) -> Tensor:
         """Clip the gradients to the stage's limit, and return their norm before."""
         if self.mesh is not None:
             for name, parameter in self.parameters.items():
                 optimized = self.optimized[name]
                 if optimized is not parameter and parameter.grad is not None:
                     optimized.grad = replicated(parameter.grad, self.mesh)
+
         limit = self.training.max_grad_norm or math.inf
-        norm = torch.nn.utils.clip_grad_norm_(self.optimized.values(), limit)
+        norm = nn.utils.clip_grad_norm_(self.optimized.values(), limit)
         return whole(norm)
 
     def _update(self) -> None:
@@ -435,6 +493,7 @@ class TorchTrainer(Trainer):
         if self.mesh is None:
             self.optimizer.step()
             return
+
         with Replicas(self.mesh):
             self.optimizer.step()
 
@@ -450,6 +509,7 @@ class TorchTrainer(Trainer):
         processes = self.processes
         if processes.world == 1:
             return
+
         torch.manual_seed(derive(self.seed, "loss", self.steps))
         self.common = draws()
         torch.manual_seed(derive(self.seed, "process", processes.rank, self.steps))
@@ -460,11 +520,12 @@ class TorchTrainer(Trainer):
         Raises:
             RunError: if the optimiser's state can be written into no file.
         """
-        drawn = self.processes.results(TorchTrainer._drawn, self)
-        values, tensors = self.processes.together(TorchTrainer._collect, self)
-        for rank, of_process in enumerate(drawn):
-            tensors |= by_number(of_process, _random_of(rank))
-        tensors |= by_number(self.common or [], f"{RANDOM}.loss")
+        drawn = self.processes.results(draws)
+        values, tensors = self.processes.together(type(self)._collect, self)
+        for rank, states in enumerate(drawn):
+            tensors |= prefixed(_random_of(rank), enumerate(states))
+
+        tensors |= prefixed(f"{RANDOM}.loss", enumerate(self.common or []))
         plain = {name: value.detach().contiguous() for name, value in tensors.items()}
         write_state(directory, values, plain, safetensors.torch.save_file)
 
@@ -478,57 +539,61 @@ class TorchTrainer(Trainer):
         require_fitting(
             values, tensors, self._held(), self.optimizer, self.optimized, directory
         )
-        shapes = {}
-        for name, value in tensors.items():
-            shapes[name] = tuple(value.shape), value.dtype
+        unread = {name: value.to("meta") for name, value in tensors.items()}
         self._tensors_read = tensors
         try:
-            self.processes.together(TorchTrainer._restore, self, values, shapes)
+            self.processes.together(type(self)._restore, self, values, unread)
         finally:
             self._tensors_read = None
 
-    def _drawn(self) -> list[torch.Tensor]:
-        """Return the states of this process's generators."""
-        return draws()
+    def _collect(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return what determines later steps besides the generators: values for JSON, and tensors.
 
-    def _collect(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-        """Return what determines later steps besides the generators, in the first process.
-
-        Values for JSON, and tensors.
+        Of sharded tensors, only the first process has the whole.
         """
-        processes = self.processes
         tensors = self._held()
         values = optimizer_values(self.optimizer, self.optimized, tensors)
+
         for name, value in tensors.items():
-            if isinstance(value, DTensor):
-                full = whole(value)
-                tensors[name] = full.cpu() if processes.first else full.new_empty(0)
-        values["steps"] = self.steps
+            full = whole(value)
+            if full is not value and self.processes.first:
+                tensors[name] = full.cpu()
+
+        for name in self.kept:
+            values[name] = getattr(self, name)
         values["random"] = host_draws()
-        values["processes"] = processes.world
+        values["processes"] = self.processes.world
         return values, tensors
 
-    def _restore(self, values: Mapping[str, Any], shapes: Shapes) -> None:
+    def _restore(self, values: Mapping[str, Any], unread: Tensors) -> None:
         """Restore what `save` wrote; only the first process has read the tensors."""
-        read = TensorReader(self.processes, shapes, self._tensors_read)
+        read = partial(read_by_all, self.processes, self._tensors_read or unread)
         with torch.no_grad():
             for name, value in self._changed().items():
                 value.copy_(share_of(read(name), value))
+
         if self.state is not None:
-            device = self.placement.device
-            self.state = {
-                name: read(f"state.{name}").clone().to(device) for name in self.state
-            }
+            state = {}
+            for name in self.state:
+                state[name] = read(f"state.{name}").clone().to(self.placement.device)
+            self.state = state
+
         restore_optimizer(self.optimizer, self.optimized, values, read)
-        self.steps = values["steps"]
+        for name in self.kept:
+            setattr(self, name, values.get(name, getattr(self, name)))
         for name in self.towers:
             self.encoders[name].weights_changed()
+
         # Last, since the code above may have drawn random numbers.
         rewind_host(values["random"])
-        drawn = {name: read(name) for name in shapes if name.startswith(f"{RANDOM}.")}
+        drawn = {}
+        for name in unread:
+            if name.startswith(f"{RANDOM}."):
+                drawn[name] = read(name).cpu()
+
         self._rewind(drawn, values.get("processes", 1))
 
-    def _rewind(self, drawn: Mapping[str, torch.Tensor], processes_before: int) -> None:
+    def _rewind(self, drawn: Tensors, processes_before: int) -> None:
         """Restore every process's generators; for a state of another number of processes, seed them again."""
         world = self.processes.world
         saved = numbered(drawn, _random_of(self.processes.rank))
@@ -537,43 +602,40 @@ class TorchTrainer(Trainer):
             rewind(saved)
             self.common = numbered(drawn, f"{RANDOM}.loss") or None
             return
+
         self.reseed()
         if world == 1:
             # Of more or fewer devices than now.
             rewind([*saved, *now[len(saved) :]][: len(now)])
+
         if self.processes.first:
             self.say(
                 f"the state's number of processes is {processes_before}, and this run's is {world}; dropout is "
                 "drawn anew"
             )
 
-    def _held(self) -> dict[str, torch.Tensor]:
+    def _held(self) -> dict[str, Tensor]:
         """Return the tensors that a step changes, besides the optimiser's, by section and name."""
-        held = self._changed()
-        for name, value in (self.state or {}).items():
-            held[f"state.{name}"] = value
-        return held
+        return self._changed() | prefixed("state", (self.state or {}).items())
 
-    def _changed(self) -> dict[str, torch.Tensor]:
+    def _changed(self) -> dict[str, Tensor]:
         """Return the tensors that a step changes in place, by section and name."""
-        buffers = {f"loss.{name}": value for name, value in self.loss.named_buffers()}
+        changed: dict[str, Tensor] = {}
+        changed |= prefixed("weights", self.parameters.items())
+        changed |= prefixed("buffers.loss", self.loss.named_buffers())
         for tower in self.towers.values():
-            buffers |= tower.buffers
-        sections: dict[str, list[Mapping[str, torch.Tensor]]] = {
-            "weights": [self.parameters],
-            "buffers": [buffers],
-            "average": [average.tensors for average in self.averages.values()],
-            "ema": [average.tensors for average in self.ema.values()],
-        }
-        changed = {}
-        for section, parts in sections.items():
-            for part in parts:
-                for name, value in part.items():
-                    changed[f"{section}.{name}"] = value.detach()
-        return changed
+            changed |= prefixed("buffers", tower.buffers.items())
+
+        for average in self.averages.values():
+            changed |= prefixed("average", average.tensors.items())
+
+        for average in self.ema.values():
+            changed |= prefixed("ema", average.tensors.items())
+
+        return {name: value.detach() for name, value in changed.items()}
 
 
-def _gradients_of(parameters: Iterable[torch.nn.Parameter]) -> list[torch.Tensor]:
+def _gradients_of(parameters: Iterable[nn.Parameter]) -> list[Tensor]:
     """Return the gradients of those parameters that have one."""
     gradients = (parameter.grad for parameter in parameters)
     return [gradient for gradient in gradients if gradient is not None]
@@ -583,4 +645,5 @@ def _random_of(rank: int) -> str:
     """Return how the names of the states of a process's generators begin."""
     if rank == 0:
         return RANDOM
+
     return f"{RANDOM}.process-{rank}"

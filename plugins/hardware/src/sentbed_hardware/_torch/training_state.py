@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from sentbed import ModelError, RunError
+from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware._torch.sharding import replicated, share_of
 from sentbed_hardware.engine_parts.process_group import Processes
 from sentbed_hardware.engine_parts.state_files import (
@@ -18,8 +21,10 @@ from sentbed_hardware.engine_parts.state_files import (
     require_same_tensors,
 )
 
-Shapes: TypeAlias = Mapping[str, tuple[tuple[int, ...], torch.dtype]]
-"""Shape and type of each tensor of a state, by its name."""
+T = TypeVar("T", bound=Tensor)
+
+Read: TypeAlias = Callable[[str, bool], Any]
+"""A tensor's place in a value, and whether it was on the host -> what stands there in its stead."""
 
 OF_OPTIMIZER = ("optimizer.", "group.")
 """How the names of the optimiser's tensors begin."""
@@ -27,51 +32,51 @@ RANDOM = "random"
 """How the names of the generators' states begin."""
 
 
-class TensorReader:
-    """The tensors of a state by name, in every process; only the first one has read them."""
+def prefixed(prefix: str, tensors: Iterable[tuple[object, T]]) -> dict[str, T]:
+    """Return tensors under the names `PREFIX.NAME`."""
+    return {f"{prefix}.{name}": value for name, value in tensors}
 
-    def __init__(
-        self,
-        processes: Processes,
-        shapes: Shapes,
-        tensors: Mapping[str, torch.Tensor] | None,
-    ) -> None:
-        self.processes = processes
-        self.shapes = shapes
-        self.tensors = tensors
 
-    def __call__(self, name: str) -> torch.Tensor:
-        """Return a tensor; every process asks for the same one."""
-        if self.tensors is not None:
-            value = self.tensors[name]
-        else:
-            shape, dtype = self.shapes[name]
-            value = torch.empty(shape, dtype=dtype)
-        if self.processes.world == 1:
-            return value
-        value = value.to(self.processes.device)
-        if value.numel():
-            self.processes.same([value])
-        if value.dtype == torch.uint8:
-            return value.cpu()
+def numbered(tensors: Mapping[str, T], start: str) -> list[T]:
+    """Return the tensors `START.0`, `START.1` and so on."""
+    values: list[T] = []
+    while (name := f"{start}.{len(values)}") in tensors:
+        values.append(tensors[name])
+
+    return values
+
+
+def read_by_all(processes: Processes, tensors: Tensors, name: str) -> Tensor:
+    """Return a tensor of a state in every process; all ask for the same one.
+
+    Only the first process has read the tensors; the others have empty ones on the device `meta`.
+    """
+    value = tensors[name]
+    if processes.world == 1:
         return value
 
+    if value.is_meta:
+        value = torch.empty_like(value, device=processes.device)
+    value = value.to(processes.device)
+    if value.numel():
+        processes.same([value])
+    return value
 
-def groups_of(
-    optimizer: torch.optim.Optimizer, parameters: Mapping[str, torch.Tensor]
-) -> list[list[str]]:
+
+def groups_of(optimizer: torch.optim.Optimizer, parameters: Tensors) -> list[list[str]]:
     """Return the names of the parameters of each group of an optimiser."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     groups = []
     for group in optimizer.param_groups:
         groups.append([names[id(parameter)] for parameter in group["params"]])
+
     return groups
 
 
 def optimizer_values(
     optimizer: torch.optim.Optimizer,
-    parameters: Mapping[str, torch.Tensor],
-    tensors: dict[str, torch.Tensor],
+    parameters: Tensors,
+    tensors: dict[str, Tensor],
 ) -> dict[str, Any]:
     """Return an optimiser's state and settings for JSON, moving their tensors into `tensors`.
 
@@ -83,10 +88,12 @@ def optimizer_values(
         if parameter in optimizer.state:
             state = optimizer.state[parameter]
             states[name] = split_value(state, f"optimizer.{name}", tensors)
+
     settings = []
     for number, group in enumerate(optimizer.param_groups):
         kept = {key: value for key, value in group.items() if key != "params"}
         settings.append(split_value(kept, f"group.{number}", tensors))
+
     return {
         "optimizer": type(optimizer).__name__,
         "groups": groups_of(optimizer, parameters),
@@ -97,17 +104,22 @@ def optimizer_values(
 
 def restore_optimizer(
     optimizer: torch.optim.Optimizer,
-    parameters: Mapping[str, torch.Tensor],
+    parameters: Tensors,
     values: Mapping[str, Any],
-    read: Callable[[str], torch.Tensor],
+    read: Callable[[str], Tensor],
 ) -> None:
     """Restore what `optimizer_values` returned."""
     optimizer.state.clear()
+
     for name, state in values["states"].items():
         parameter = parameters[name]
-        optimizer.state[parameter] = joined_value(state, read, parameter)
-    for group, saved in zip(optimizer.param_groups, values["settings"], strict=True):
-        settings = joined_value(saved, read, group["params"][0])
+        placed = partial(_placed, read, parameter)
+        optimizer.state[parameter] = joined_value(state, f"optimizer.{name}", placed)
+
+    for number, group in enumerate(optimizer.param_groups):
+        placed = partial(_placed, read, group["params"][0])
+        saved = values["settings"][number]
+        settings = joined_value(saved, f"group.{number}", placed)
         for key, value in settings.items():
             # Values set by the recipe may have changed since.
             if key not in optimizer.defaults:
@@ -116,19 +128,24 @@ def restore_optimizer(
 
 def require_fitting(
     values: Mapping[str, Any],
-    tensors: Mapping[str, torch.Tensor],
-    expected: Mapping[str, torch.Tensor],
+    tensors: Tensors,
+    expected: Tensors,
     optimizer: torch.optim.Optimizer,
-    parameters: Mapping[str, torch.Tensor],
+    parameters: Tensors,
     directory: Path,
 ) -> None:
     """Raise `ModelError` if a state is not that of a trainer with these tensors and this optimiser."""
     others = {}
+    of_optimizer = set()
     for name, value in tensors.items():
-        # A new optimiser has no tensors yet.
-        if not name.startswith((*OF_OPTIMIZER, f"{RANDOM}.")):
+        if name.startswith(OF_OPTIMIZER):
+            # A new optimiser has none yet.
+            of_optimizer.add(name)
+        elif not name.startswith(f"{RANDOM}."):
             others[name] = value
+
     require_same_tensors(others, expected, directory)
+
     saved_name, saved_groups = values["optimizer"], values["groups"]
     name, groups = type(optimizer).__name__, groups_of(optimizer, parameters)
     if (saved_name, saved_groups) != (name, groups):
@@ -137,89 +154,93 @@ def require_fitting(
             f"{[len(group) for group in saved_groups]} parameters, the recipe has {name} over "
             f"{[len(group) for group in groups]}; {REMEDY}"
         )
-    _require_whole_optimizer(values, tensors, directory)
 
-
-def _require_whole_optimizer(
-    values: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], directory: Path
-) -> None:
-    """Raise `ModelError` if a tensor of the optimiser does not stand where its name says, or nowhere.
-
-    The optimiser would only notice in its next step, and say which key it lacks.
-    """
-    placed: dict[str, str] = {}
-    for name, state in values["states"].items():
-        placed.update(_placed(state, f"optimizer.{name}"))
-    for number, settings in enumerate(values["settings"]):
-        placed.update(_placed(settings, f"group.{number}"))
-    named = {name for name in tensors if name.startswith(OF_OPTIMIZER)}
-    wrong = [path for path, name in placed.items() if path != name]
-    wrong += sorted(named - placed.keys())
+    # The optimiser would only notice in its next step, and say which key it lacks.
+    wrong = of_optimizer.symmetric_difference(_places(values))
     if wrong:
         raise ModelError(
-            f"`{VALUES_FILE}` in `{directory}` is damaged: `{wrong[0]}` of the optimiser is not where it was "
+            f"`{VALUES_FILE}` in `{directory}` is damaged: `{min(wrong)}` of the optimiser is not where it was "
             f"written; {REMEDY}"
         )
 
 
-def _placed(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path of each tensor in a value of `split_value`, and the name that it has there."""
-    children: Mapping[Any, Any] = {}
-    if isinstance(value, list):
-        children = dict(enumerate(value))
-    elif isinstance(value, dict) and "dict" in value:
-        children = value["dict"]
-    elif isinstance(value, dict) and "tuple" in value:
-        children = dict(enumerate(value["tuple"]))
-    elif isinstance(value, dict):
-        yield path, value["tensor"]
-    for key, child in children.items():
-        yield from _placed(child, f"{path}.{key}")
+def _places(values: Mapping[str, Any]) -> list[str]:
+    """Return the places of all tensors in what `optimizer_values` returned."""
+    places: list[str] = []
+
+    def note(place: str, _: bool) -> None:
+        places.append(place)
+
+    for name, state in values["states"].items():
+        joined_value(state, f"optimizer.{name}", note)
+
+    for number, settings in enumerate(values["settings"]):
+        joined_value(settings, f"group.{number}", note)
+
+    return places
 
 
-def split_value(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
-    """Return a value for JSON, moving its tensors into `tensors`."""
-    if isinstance(value, torch.Tensor):
-        tensors[path] = value
-        return {"tensor": path, "on_host": value.device.type == "cpu"}
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        parts = {}
-        for key, child in value.items():
-            parts[key] = split_value(child, f"{path}.{key}", tensors)
-        return {"dict": parts}
-    if isinstance(value, list | tuple):
-        children = []
-        for number, child in enumerate(value):
-            children.append(split_value(child, f"{path}.{number}", tensors))
-        if isinstance(value, tuple):
-            return {"tuple": children}
-        return children
-    if value is None or isinstance(value, str | int | float):
-        return value
+def split_value(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
+    """Return a value for JSON, moving its tensors into `tensors` under their places in it."""
+    match value:
+        case Tensor():
+            tensors[place] = value
+            return {"on_host": value.device.type == "cpu"}
+        case list():
+            parts = []
+            for number, child in enumerate(value):
+                parts.append(split_value(child, f"{place}.{number}", tensors))
+            return parts
+        case tuple():
+            return {"tuple": split_value(list(value), place, tensors)}
+        case dict() if all(isinstance(key, str) for key in value):
+            children = {}
+            for key, child in value.items():
+                children[key] = split_value(child, f"{place}.{key}", tensors)
+            return {"dict": children}
+        case None | str() | int() | float():
+            return value
+
     raise RunError(
-        f"`{path}` of the optimiser is a {type(value).__name__}, which cannot be saved; "
+        f"`{place}` of the optimiser is a {type(value).__name__}, which cannot be saved; "
         "choose an optimiser whose state is tensors and numbers"
     )
 
 
-def joined_value(
-    value: Any, read: Callable[[str], torch.Tensor], parameter: torch.Tensor
-) -> Any:
-    """Return the inverse of `split_value`, for the optimiser's state of `parameter`."""
-    if isinstance(value, list):
-        return [joined_value(child, read, parameter) for child in value]
-    if not isinstance(value, dict):
-        return value
-    if "dict" in value:
-        children = value["dict"].items()
-        return {key: joined_value(child, read, parameter) for key, child in children}
-    if "tuple" in value:
-        return tuple(joined_value(value["tuple"], read, parameter))
-    saved = read(value["tensor"])
+def joined_value(value: Any, place: str, read: Read) -> Any:
+    """Return the inverse of `split_value`; `read` gives the tensor of a place."""
+    match value:
+        case list():
+            parts = []
+            for number, child in enumerate(value):
+                parts.append(joined_value(child, f"{place}.{number}", read))
+            return parts
+        case {"tuple": parts}:
+            return tuple(joined_value(parts, place, read))
+        case {"dict": children}:
+            joined = {}
+            for key, child in children.items():
+                joined[key] = joined_value(child, f"{place}.{key}", read)
+            return joined
+        case {"on_host": on_host}:
+            return read(place, on_host)
+
+    return value
+
+
+def _placed(
+    read: Callable[[str], Tensor],
+    parameter: Tensor,
+    place: str,
+    on_host: bool,
+) -> Tensor:
+    """Return a saved tensor of the state of `parameter`, with its layout and on its device."""
+    saved = read(place)
     device = parameter.device
-    if value["on_host"]:
+    if on_host:
         device = torch.device("cpu")
     same_shape = saved.shape == parameter.shape
+
     if isinstance(parameter, DTensor):
         if same_shape:
             return share_of(saved, parameter.detach())
@@ -228,22 +249,10 @@ def joined_value(
             return saved
         # See `sharding.Replicas`.
         return replicated(saved, parameter.device_mesh)
+
     # A fused optimiser expects its moments in the parameter's layout.
     layout = parameter if same_shape else saved
     restored = torch.empty_like(
         layout, dtype=saved.dtype, device=device, requires_grad=False
     )
     return restored.copy_(saved)
-
-
-def by_number(states: Sequence[torch.Tensor], start: str) -> dict[str, torch.Tensor]:
-    """Return tensors under the names `START.0`, `START.1` and so on."""
-    return {f"{start}.{number}": value for number, value in enumerate(states)}
-
-
-def numbered(tensors: Mapping[str, torch.Tensor], start: str) -> list[torch.Tensor]:
-    """Return the tensors `START.0`, `START.1` and so on."""
-    values: list[torch.Tensor] = []
-    while (name := f"{start}.{len(values)}") in tensors:
-        values.append(tensors[name])
-    return values

@@ -65,6 +65,7 @@ def in_all_processes(method: Method) -> Method:
     def of_all(self: Any, *arguments: Any) -> Any:
         if self.processes.leads:
             return self.processes.lead.call(of_all, (self, *arguments))[0]
+
         return method(self, *arguments)
 
     return cast("Method", of_all)
@@ -79,12 +80,14 @@ def _deferred_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+
     arrived: dict[int, float] = {}
 
     def defer(number: int, _: object) -> None:
         now = time.monotonic()
         if arrived and now - min(arrived.values()) > SAME_SIGNAL:
             raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")
+
         arrived.setdefault(number, now)
 
     handlers: dict[signal.Signals, Any] = {}
@@ -92,12 +95,14 @@ def _deferred_signals() -> Iterator[None]:
         # A handler that a library set in C is None, and could not be put back.
         if signal.getsignal(number) not in (None, signal.SIG_IGN):
             handlers[number] = signal.signal(number, defer)
+
     try:
         yield
     finally:
         for number, handler in handlers.items():
             if signal.getsignal(number) is defer:
                 signal.signal(number, handler)
+
     for late in arrived:
         signal.raise_signal(late)
 
@@ -134,6 +139,7 @@ class Lead:
         """
         if self.broken is not None:
             raise RunError(self.broken)
+
         self._calls += 1
         objects = dict(self._objects)
         call = (operation, arguments, all_results, self._calls, list(objects))
@@ -144,6 +150,7 @@ class Lead:
                 f"what other processes need cannot be sent to them: {error}; "
                 "set `devices` and `nodes` to 1"
             ) from error
+
         self.calling = True
         try:
             for connection in self.processes.connections:
@@ -159,11 +166,14 @@ class Lead:
             raise
         finally:
             self.calling = False
-        for reply in replies:
+
+        for rank, reply in enumerate(replies, 1):
             if reply.failure is not None:
                 raise self._break(reply.failure)
-        if isinstance(result, StepResult):
-            result = attrs.evolve(result, interrupted=_interruption(replies))
+            if reply.signal and isinstance(result, StepResult):
+                name = signal.Signals(reply.signal).name
+                result = attrs.evolve(result, interrupted=f"{name} to process {rank}")
+
         if is_kept(result):
             self._objects[self._calls] = result
         return [result, *(reply.result for reply in replies)]
@@ -185,6 +195,7 @@ class Lead:
                     silent.remove(connection)
                     if receive(connection).failure is not None:
                         failed.append(connection)
+
             alike = len(failed) == len(self.processes.connections)
             for connection in failed:
                 send(connection, alike)
@@ -194,6 +205,7 @@ class Lead:
             rank = 1 + self.processes.connections.index(connection)
             why = f"process {rank} has ended; if it left a message, that stands above"
             raise self._break(why) from error
+
         if not alike:
             self._break(f"this process has failed in the middle of a call ({error})")
 
@@ -202,8 +214,10 @@ class Lead:
         if threading.current_thread() is threading.main_thread():
             # It must close the run first, and torchrun ends it as soon as another process has ended.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
         self.broken = f"{why}; {REMEDY}"
         error = RunError(self.broken)
+
         if self.processes.sharded:
             self.broken = f"the weights were spread over processes, and are gone with one: {self.broken}"
         else:
@@ -211,6 +225,7 @@ class Lead:
                 # A trainer goes on with all processes that began its stage, or not at all.
                 if not isinstance(kept, Trainer):
                     kept.processes = Processes()
+
         return error
 
     def end(self) -> None:
@@ -225,13 +240,6 @@ class Lead:
 def is_kept(result: object) -> bool:
     """Whether the result of a call is an encoder or a trainer, to which later calls will refer."""
     return isinstance(result, PlacedEncoder | Trainer)
-
-
-def _interruption(replies: list[Reply]) -> str | None:
-    for rank, reply in enumerate(replies, 1):
-        if reply.signal:
-            return f"{signal.Signals(reply.signal).name} to process {rank}"
-    return None
 
 
 def serve(runtime: Any) -> None:
@@ -256,8 +264,10 @@ def serve(runtime: Any) -> None:
             content = receive(connection)
         except ENDED:
             sys.exit(FAILED)
+
         if content is None:
             break
+
         try:
             call = unpacked(content, objects)
             operation, arguments, all_results, number, referred_to = call
@@ -269,12 +279,15 @@ def serve(runtime: Any) -> None:
                 failure = f"{name}: {error}"
             _end_unless_all_fail(connection, failure, error)
             continue
+
         if is_kept(result):
             objects[number] = result
         value = result if all_results else None
         with suppress(*ENDED):
             send(connection, Reply(result=value, signal=signals[-1]))
+
         del call, arguments, result, value
+
     with suppress(RuntimeError):
         dist.destroy_process_group()
 
@@ -295,4 +308,5 @@ def _end_unless_all_fail(
         if receive(connection):
             send(connection, None)
             return
+
     sys.exit(FAILED)

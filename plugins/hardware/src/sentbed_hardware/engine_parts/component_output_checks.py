@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -23,24 +24,29 @@ from sentbed.protocols import (
     Training,
 )
 from sentbed_common import is_finite_tensor
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from sentbed_hardware._common.module_fingerprint import weights_of
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
+Vectors: TypeAlias = "NDArray[np.float32]"
+"""Vectors on the host, `(batch, width)`."""
+
 
 def learning_rate(training: Training, step: int) -> float:
     """Return the learning rate of a step, from 0. Raises `PluginError` if the schedule gives none."""
-    schedule = training.schedule
+    schedule, optimizer = training.schedule, training.optimizer
     returned_factor = schedule.factor(step, training.total_steps)
     factor = number(returned_factor, schedule, "factor")
-    if not 0 <= factor < float("inf"):
+    if not 0 <= factor < math.inf:
         wrong = f"returned {returned_factor!r} for step {step}, expected a number from 0 to 1"
         raise fault(schedule, "factor", wrong)
-    return number(training.optimizer.lr, training.optimizer, "lr") * factor
+
+    return number(optimizer.lr, optimizer, "lr") * factor
 
 
-def broken_weight(module: torch.nn.Module) -> str | None:
+def broken_weight(module: nn.Module) -> str | None:
     """Return the name of a module's first weight that is NaN or infinite, or None if there is none.
 
     In processes that share weights, each looks at its own part of them.
@@ -49,18 +55,21 @@ def broken_weight(module: torch.nn.Module) -> str | None:
         part = weight
         if isinstance(weight, DTensor):
             part = weight.to_local()
-        if part.is_floating_point() and not part.is_meta and not is_finite_tensor(part):
+        has_numbers = part.is_floating_point() and not part.is_meta
+        if has_numbers and not is_finite_tensor(part):
             return name
+
     return None
 
 
-def require_finite_weights(module: torch.nn.Module) -> None:
+def require_finite_weights(module: nn.Module) -> None:
     """Raise `NotFiniteError` if a weight is NaN or infinite.
 
     Vectors need not show it: on a processor, attention without a mask takes NaN among queries and keys for
     no weight at all, and gives finite vectors.
     """
-    if (name := broken_weight(module)) is not None:
+    name = broken_weight(module)
+    if name is not None:
         raise NotFiniteError(
             f"the weights of the encoder have NaN or infinite values, first in `{name}`; load other weights, "
             "or train with a lower learning rate"
@@ -70,7 +79,7 @@ def require_finite_weights(module: torch.nn.Module) -> None:
 def origin_of_nan(
     encoder: EncoderModule,
     backbone: Module,
-    tensors: Iterable[torch.Tensor | None],
+    tensors: Iterable[Tensor | None],
     keywords: Mapping[str, Any],
 ) -> str:
     """Return which part of an encoder first gives NaN or infinity for a batch; "" if none does.
@@ -80,64 +89,51 @@ def origin_of_nan(
     cls, pooler = encoder.owners
     with torch.no_grad():
         states = encoder.in_fp32(backbone(*tensors, **keywords))
-        parts: list[tuple[str, Module, torch.Tensor]] = [
-            (
-                f"the token states of the backbone of {release_of(cls.__module__)}",
-                backbone,
-                _real(states),
-            )
-        ]
-        of = f"the vectors of the pooler `{pooler.name}` of {release_of(type(pooler).__module__)}"
         pooled = tensor_of(encoder.pooler(states))
-        parts.append((of, encoder.pooler, pooled))
-        parts.append(
-            (
-                "the projection of the head",
-                encoder.projection,
-                encoder.projection(pooled),
-            )
+        projected = encoder.projection(pooled)
+        parts = (
+            (f"the token states of {named_backbone(cls)}", backbone, _real(states)),
+            (f"the vectors of {_named('pooler', pooler)}", encoder.pooler, pooled),
+            ("the projection of the head", encoder.projection, projected),
         )
-        for what, module, values in parts:
-            if not torch.isfinite(values).all():
-                spoilt = any(
-                    not torch.isfinite(p).all()
-                    for p in module.parameters()
-                    if p.is_floating_point()
-                )
-                return (
-                    f"{what}, whose weights have NaN or infinite values"
-                    if spoilt
-                    else what
-                )
+
+    for what, module, values in parts:
+        if not is_finite_tensor(values):
+            if broken_weight(module) is not None:
+                return f"{what}, whose weights have NaN or infinite values"
+            return what
+
     return ""
 
 
-def tensor_of(vectors: torch.Tensor | TokenVectors) -> torch.Tensor:
+def tensor_of(vectors: Tensor | TokenVectors) -> Tensor:
     """Return the vectors that an encoder or a pooler gives: of texts, or of the tokens that count."""
     if not isinstance(vectors, TokenVectors):
         return vectors
-    counting: torch.Tensor = vectors.vectors[vectors.mask]
+
+    counting: Tensor = vectors.vectors[vectors.mask]
     return counting
 
 
 def host_arguments(
     batch: TokenBatch,
-) -> tuple[tuple[torch.Tensor, torch.Tensor | None], dict[str, torch.Tensor]]:
+) -> tuple[tuple[Tensor, Tensor | None], dict[str, Tensor]]:
     """Return ids, mask and keywords of a batch for a module on the host."""
     mask = None
     if batch.attention_mask is not None:
         mask = torch.from_numpy(batch.attention_mask)
-    keywords = {
-        name: torch.from_numpy(values) for name, values in batch.keywords.items()
-    }
+    keywords = {}
+    for name, values in batch.keywords.items():
+        keywords[name] = torch.from_numpy(values)
+
     return (torch.from_numpy(batch.input_ids), mask), keywords
 
 
 def require_finite(
-    vectors: NDArray[np.float32],
+    vectors: Vectors,
     batch: TokenBatch,
     origin_of: Callable[[TokenBatch], str],
-) -> NDArray[np.float32]:
+) -> Vectors:
     """Return the vectors of a batch. Raises `NotFiniteError` with the part that gives NaN or infinity.
 
     `origin_of` returns that part for the first such row, as `origin_of_nan` does.
@@ -145,38 +141,37 @@ def require_finite(
     good = np.isfinite(vectors).all(axis=1)
     if good.all():
         return vectors
-    bad = np.flatnonzero(~good)[:1]
-    origin = origin_of(batch.select(bad))
+
+    origin = origin_of(batch.select(np.flatnonzero(~good)[:1]))
     remedy = "encode in fp32 (`precision`, `dtype`), or test the part with `sentbed_testing.check_component`"
     if origin.endswith("values"):
         remedy = "load other weights, or train with a lower learning rate"
-    first = f", first in {origin}" if origin else ""
+    first = ""
+    if origin:
+        first = f", first in {origin}"
     raise NotFiniteError(f"the vectors have NaN or infinite values{first}; {remedy}")
 
 
-def _real(states: TokenStates) -> torch.Tensor:
+def _real(states: TokenStates) -> Tensor:
     """Return the states that a pooler may read: those of padding may be anything."""
-    hidden, mask = states.last_hidden_state, states.attention_mask
-    tokens = hidden.flatten(0, 1) if mask is None else hidden[mask.bool()]
-    more = (
-        state
-        for state in (states.decoder_state, states.mask_state)
-        if state is not None
-    )
-    return torch.cat([tokens, *more])
+    real = states.last_hidden_state.flatten(0, 1)
+    if states.attention_mask is not None:
+        real = real[states.attention_mask.flatten().bool()]
+    for state in (states.decoder_state, states.mask_state):
+        if state is not None:
+            real = torch.cat([real, state])
+
+    return real
 
 
 def require_recorded(states: TokenStates, trained: bool, backbone: type[Any]) -> None:
     """Raise `PluginError` if a backbone with trained weights has cut its states from them."""
-    tensors = (
-        *states[:1],
-        *(states.layers or ()),
-        states.decoder_state,
-        states.mask_state,
-    )
-    if trained and not any(
-        tensor is not None and tensor.requires_grad for tensor in tensors
-    ):
+    if not trained:
+        return
+
+    tensors = [states.last_hidden_state, states.decoder_state, states.mask_state]
+    tensors += states.layers or ()
+    if not any(tensor is not None and tensor.requires_grad for tensor in tensors):
         wrong = "returned states without a gradient, and its weights are trained; do not detach them"
         raise fault(backbone, "module", wrong)
 
@@ -189,18 +184,18 @@ def cut(
     `reached` has each trained weight of the encoder `name`, by its own name, and whether it has a gradient.
     """
     for part in ("pooler", "backbone"):
-        of_part = [
-            is_reached
-            for key, is_reached in reached.items()
-            if key.startswith(f"{part}.")
-        ]
+        of_part = []
+        for key, is_reached in reached.items():
+            if key.startswith(f"{part}."):
+                of_part.append(is_reached)
+
         if of_part and not any(of_part):
-            wrong = f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`"
-            return fault(
-                encoder.owners[1],
-                "build",
-                f"{wrong}; do not detach what it reads or returns",
+            wrong = (
+                f"built a module that lets no gradient reach the {part}'s weights in the encoder `{name}`; do "
+                "not detach what it reads or returns"
             )
+            return fault(encoder.owners[1], "build", wrong)
+
     return None
 
 
@@ -217,34 +212,39 @@ def came_from(origin: str) -> str:
 
 def named_loss(loss: Loss) -> str:
     """Return a loss with its distribution, for messages."""
-    return f"the loss `{loss.name}` of {release_of(type(loss).__module__)}"
+    return _named("loss", loss)
+
+
+def named_backbone(cls: type[Any]) -> str:
+    """Return the backbone of a built one's class, for messages."""
+    return f"the backbone of {release_of(cls.__module__)}"
 
 
 def named_parts(encoder: EncoderModule) -> str:
     """Return an encoder's pooler and backbone with their distributions, for messages."""
     cls, pooler = encoder.owners
-    named = f"the pooler `{pooler.name}` of {release_of(type(pooler).__module__)}"
-    return f"{named} or of the backbone of {release_of(cls.__module__)}"
+    return f"{_named('pooler', pooler)} or of {named_backbone(cls)}"
+
+
+def _named(kind: str, component: Any) -> str:
+    return f"the {kind} `{component.name}` of {release_of(type(component).__module__)}"
 
 
 def connected(
     encoder: EncoderModule, names: Collection[str], batch: TokenBatch
 ) -> dict[str, bool]:
     """Return for each weight of an encoder on the host whether a batch's vectors have a gradient for it."""
-    weights = {
-        name: value for name, value in encoder.named_parameters() if name in names
-    }
+    weights = dict(encoder.named_parameters())
+    chosen = [name for name in weights if name in names]
     tensors, keywords = host_arguments(batch)
     vectors = tensor_of(encoder(*tensors, **keywords))
     if not vectors.requires_grad:
-        return dict.fromkeys(weights, False)
-    gradients = torch.autograd.grad(
-        vectors.sum(), list(weights.values()), allow_unused=True
-    )
-    return {
-        name: gradient is not None
-        for name, gradient in zip(weights, gradients, strict=True)
-    }
+        return dict.fromkeys(chosen, False)
+
+    inputs = [weights[name] for name in chosen]
+    gradients = torch.autograd.grad(vectors.sum(), inputs, allow_unused=True)
+    reached = [gradient is not None for gradient in gradients]
+    return dict(zip(chosen, reached, strict=True))
 
 
 def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -> None:
@@ -254,7 +254,7 @@ def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -
     """
     if not isinstance(output, LossOutput):
         wrong = f"returned a `{type(output).__name__}`, expected a `LossOutput`"
-    elif not isinstance(output.loss, torch.Tensor) or output.loss.ndim:
+    elif not isinstance(output.loss, Tensor) or output.loss.ndim:
         what = f"type {type(output.loss).__name__}"
         if hasattr(output.loss, "shape"):
             what = f"shape {tuple(output.loss.shape)}"
@@ -265,4 +265,5 @@ def require_output(output: object, loss: Loss, stateful: bool, recorded: bool) -
         wrong = "has a state and returned none; put it into its `LossOutput`"
     else:
         return
+
     raise fault(loss, "build", f"built a module that {wrong}")

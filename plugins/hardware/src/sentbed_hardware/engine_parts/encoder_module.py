@@ -25,10 +25,11 @@ from sentbed.protocols import (
     TokenStates,
     TokenVectors,
 )
+from torch import Tensor, nn
 from torch.nn import functional
 
 from sentbed_hardware._common.module_fingerprint import Hashed, fingerprint
-from sentbed_hardware._common.tensor_files import read_tensors_and_notes, write_tensors
+from sentbed_hardware._common.tensor_files import Tensors, read_tensors, write_tensors
 
 MODULES_FILE = "modules.safetensors"
 """File of the weights of pooler and head, beside the backbone's directory."""
@@ -39,56 +40,54 @@ SHAPES = 256
 """Largest number of batch shapes to compile; further shapes run uncompiled."""
 
 
-class EncoderModule(torch.nn.Module):
+class EncoderModule(nn.Module):
     """Token ids `(batch, length)` -> sentence vectors `(batch, width)`, or vectors of tokens."""
 
     def __init__(self, backbone: BuiltBackbone, pooler: Pooler, head: Head) -> None:
         super().__init__()
         _require_built(backbone)
-        self.states_width = width = backbone.width
-        self.pooled_width = returned(
-            pooler.output_width(width), Integral, pooler, "output_width"
-        )
-        self.trained_pooled_width = returned(
-            pooler.trained_width(width), Integral, pooler, "trained_width"
-        )
-        if (
-            head.projection is not None
-            and self.trained_pooled_width != self.pooled_width
-        ):
+        width = backbone.width
+        self.states_width = width
+        self.pooled_width = _width_of(pooler, "output_width", width)
+        self.trained_pooled_width = _width_of(pooler, "trained_width", width)
+        one_width = self.trained_pooled_width == self.pooled_width
+        if head.projection is not None and not one_width:
             raise ModelError(
                 f"the pooler `{pooler.name}` gives {self.trained_pooled_width} numbers in training and "
                 f"{self.pooled_width} when encoding, and a projection is for one width; take `projection` "
                 "out of the head"
             )
+
         self.owners: tuple[type[Any], Pooler] = type(backbone), pooler
         """Whose the parts are, for messages."""
         self.output: Output = pooler.traits.output
         """What it gives: of `tokens`, `TokenVectors`, else a tensor."""
         self.backbone = backbone.module
-        self.pooler = returned(pooler.build(width), torch.nn.Module, pooler, "build")
+        self.pooler = returned(pooler.build(width), nn.Module, pooler, "build")
         self.projection = _projection(self.trained_pooled_width, head)
         self.dimensions = head.dimensions
         self.normalize = head.normalize
         self.trained_width = head.projection or self.trained_pooled_width
         self.untransformed_width = head.projection or self.pooled_width
         """Dimension of a vector when encoding, before the transform and the choice of dimensions."""
-        self.transform: torch.nn.Module = torch.nn.Identity()
+        self.transform: nn.Module = nn.Identity()
         self.fits = head.transform
         """The component that a transform is fitted by."""
         self.fitted_on: Mapping[str, Any] | None = None
         self.gives_input = False
         """Whether vectors are the transform's input."""
-        widths = [self.untransformed_width]
+        self.transformed_width = self.untransformed_width
+
         if head.transform is not None:
-            method = "output_width"
-            transformed = head.transform.output_width(self.untransformed_width)
-            widths.append(returned(transformed, Integral, head.transform, method))
-        self.transformed_width = widths[-1]
-        if (head.dimensions or 0) > min(widths):
+            self.transformed_width = _width_of(
+                head.transform, "output_width", self.untransformed_width
+            )
+
+        narrowest = min(self.untransformed_width, self.transformed_width)
+        if (head.dimensions or 0) > narrowest:
             raise ModelError(
-                f"the head keeps {head.dimensions} dimensions of vectors that are {min(widths)} wide; give "
-                f"it `dimensions` of at most {min(widths)}"
+                f"the head keeps {head.dimensions} dimensions of vectors that are {narrowest} wide; give "
+                f"it `dimensions` of at most {narrowest}"
             )
 
     @property
@@ -96,12 +95,12 @@ class EncoderModule(torch.nn.Module):
         """Dimension of a vector."""
         if self.gives_input:
             return self.untransformed_width
-        whole = (
-            self.untransformed_width
-            if self.fitted_on is None
-            else self.transformed_width
-        )
-        return self.dimensions or whole
+        if self.dimensions:
+            return self.dimensions
+        if self.fitted_on is None:
+            return self.untransformed_width
+
+        return self.transformed_width
 
     @property
     def parameter_counts(self) -> tuple[int, int]:
@@ -114,6 +113,7 @@ class EncoderModule(torch.nn.Module):
             count += size
             if parameter.requires_grad:
                 trained_count += size
+
         return count, trained_count
 
     def transformed(
@@ -125,18 +125,22 @@ class EncoderModule(torch.nn.Module):
         """
         other = copy.copy(self)
         other._modules = dict(self._modules)
-        other.gives_input, other.fitted_on = True, None
-        other.transform = torch.nn.Identity()
-        if fit is not None:
-            other.gives_input, other.fitted_on = False, dict(on or {})
+        other.gives_input = fit is None
+
+        if fit is None:
+            other.fitted_on = None
+            other.transform = nn.Identity()
+        else:
+            other.fitted_on = dict(on or {})
             other.transform = linear_transform(fit, self)
+
         return other
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        **keywords: torch.Tensor,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        **keywords: Tensor,
     ) -> Any:
         """Encode one batch; `keywords` are those of `TokenBatch`, the result is that of `finish`."""
         states = self.backbone(input_ids, attention_mask, **keywords)
@@ -154,34 +158,42 @@ class EncoderModule(torch.nn.Module):
         cls, pooler = self.owners
         _require_states(states, rows, self.states_width, cls)
         pooled = self.pooler(self.in_fp32(states))
-        training = self.pooler.training
-        width = self.trained_pooled_width if training else self.pooled_width
         count = len(states.last_hidden_state)
+        training = self.pooler.training
+        width = self.pooled_width
+        if training:
+            width = self.trained_pooled_width
+
         if self.output == "tokens":
             _require_token_vectors(pooled, count, width, pooler)
             return TokenVectors(self._head(pooled.vectors, cut), pooled.mask)
+
         _require_vectors(pooled, count, width, pooler, training)
         return self._head(pooled, cut)
 
-    def _head(self, pooled: torch.Tensor, cut: bool) -> torch.Tensor:
+    def _head(self, pooled: Tensor, cut: bool) -> Tensor:
         """Return what the head makes of vectors, along their last dimension."""
-        vectors: torch.Tensor = self.projection(pooled)
+        vectors: Tensor = self.projection(pooled)
         if self.gives_input:
             return vectors
+
         if cut:
             vectors = self.transform(vectors)[..., : self.dimensions]
-        return functional.normalize(vectors, dim=-1) if self.normalize else vectors
+        if self.normalize:
+            vectors = functional.normalize(vectors, dim=-1)
+        return vectors
 
     @staticmethod
     def in_fp32(states: TokenStates) -> TokenStates:
         """Return the states that the pooler sees."""
+        layers = states.layers
+        if layers is not None:
+            layers = tuple(layer.float() for layer in layers)
         return states._replace(
             last_hidden_state=states.last_hidden_state.float(),
-            layers=states.layers and tuple(layer.float() for layer in states.layers),
-            decoder_state=None
-            if states.decoder_state is None
-            else states.decoder_state.float(),
-            mask_state=None if states.mask_state is None else states.mask_state.float(),
+            layers=layers,
+            decoder_state=_in_fp32(states.decoder_state),
+            mask_state=_in_fp32(states.mask_state),
         )
 
     def fingerprint(self, how: object, hashed: Hashed | None = None) -> str | None:
@@ -192,10 +204,10 @@ class EncoderModule(torch.nn.Module):
         """
         return fingerprint(self, how, hashed)
 
-    def own_weights(self) -> dict[str, torch.Tensor]:
+    def own_weights(self) -> dict[str, Tensor]:
         """Return the weights of pooler and head."""
         return {
-            name: value.detach().contiguous()
+            name: value.contiguous()
             for name, value in self.state_dict().items()
             if not name.startswith("backbone.")
         }
@@ -204,20 +216,18 @@ class EncoderModule(torch.nn.Module):
         self, backbone: BuiltBackbone, dtype: torch.dtype, compile: bool = False
     ) -> Module:
         """Return a form for encoding: the backbone in `dtype`, pooler and head in fp32."""
+        self.eval()
+        copied = backbone.inference(self.backbone, dtype, traceable=compile)
+        module = InferenceModule(self, copied)
         if not compile:
-            return InferenceModule(
-                self.eval(), backbone.inference(self.backbone, dtype)
-            )
-        torch._dynamo.config.recompile_limit = max(
-            torch._dynamo.config.recompile_limit, SHAPES
-        )
-        module = InferenceModule(
-            self.eval(), backbone.inference(self.backbone, dtype, traceable=True)
-        )
+            return module
+
+        config = torch._dynamo.config
+        config.recompile_limit = max(config.recompile_limit, SHAPES)
         return torch.compile(module, dynamic=False)
 
 
-class TraceableEncoder(torch.nn.Module):
+class TraceableEncoder(nn.Module):
     """Token ids and mask, each int64 `(batch, length)` -> projected vectors, for exporters and compilers.
 
     The vectors, fp32 `(batch, untransformed_width)`, are those before transform, cut and norm. The backbone
@@ -236,25 +246,32 @@ class TraceableEncoder(torch.nn.Module):
             if hasattr(part, "set_attn_implementation"):
                 part.set_attn_implementation("eager")
 
-    def forward(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Encode one batch."""
-        vectors: torch.Tensor = self.projection(
-            self.pooler(self.backbone(input_ids, attention_mask))
-        )
+        states = self.backbone(input_ids, attention_mask)
+        vectors: Tensor = self.projection(self.pooler(states))
         return vectors
+
+
+def _in_fp32(states: Tensor | None) -> Tensor | None:
+    return None if states is None else states.float()
+
+
+def _width_of(component: Any, method: str, width: int) -> int:
+    """Return what a component says of its vectors' width. Raises `PluginError` if that is no number."""
+    stated: int = getattr(component, method)(width)
+    return returned(stated, Integral, component, method)
 
 
 def _require_built(backbone: BuiltBackbone) -> None:
     """Raise `PluginError` if a built backbone lacks an attribute."""
+    owner = type(backbone)
     for name in BuiltBackbone.__annotations__:
         if not hasattr(backbone, name):
-            raise fault(
-                type(backbone), "__init__", f"leaves out the attribute `{name}`"
-            )
-    returned(backbone.width, Integral, type(backbone), "width")
-    returned(backbone.module, torch.nn.Module, type(backbone), "module")
+            raise fault(owner, "__init__", f"leaves out the attribute `{name}`")
+
+    returned(backbone.width, Integral, owner, "width")
+    returned(backbone.module, nn.Module, owner, "module")
 
 
 def _require_states(
@@ -262,24 +279,21 @@ def _require_states(
 ) -> None:
     """Raise `PluginError` if a backbone's module has not returned states of the promised shapes."""
     if not isinstance(states, TokenStates):
-        raise fault(
-            backbone,
-            "module",
-            f"returned a `{type(states).__name__}`, expected `TokenStates`",
-        )
-    shape = tuple(states.last_hidden_state.shape)
-    if len(shape) != 3 or shape[2] != width or rows not in (None, shape[0]):
-        first = "batch" if rows is None else rows
-        expected = f"({first}, length, {width})"
-        raise fault(
-            backbone,
-            "module",
-            f"returned states of the shape {shape}, expected {expected}",
-        )
-    mask = states.attention_mask
-    if mask is not None and tuple(mask.shape) != shape[:2]:
-        wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {shape}"
+        wrong = f"returned a `{type(states).__name__}`, expected `TokenStates`"
         raise fault(backbone, "module", wrong)
+
+    shape = tuple(states.last_hidden_state.shape)
+    mask = states.attention_mask
+
+    if len(shape) != 3 or shape[2] != width or rows not in (None, shape[0]):
+        expected = f"({rows or 'batch'}, length, {width})"
+        wrong = f"returned states of the shape {shape}, expected {expected}"
+    elif mask is not None and tuple(mask.shape) != shape[:2]:
+        wrong = f"returned a mask of the shape {tuple(mask.shape)} for states of the shape {shape}"
+    else:
+        return
+
+    raise fault(backbone, "module", wrong)
 
 
 def _require_vectors(
@@ -290,7 +304,8 @@ def _require_vectors(
     `width` is what the pooler says of its vectors when encoding, or in `training`.
     """
     method = "build"
-    if not isinstance(vectors, torch.Tensor):
+
+    if not isinstance(vectors, Tensor):
         wrong = f"built a module that returned a `{type(vectors).__name__}`, expected a tensor"
     elif vectors.ndim == 2 and len(vectors) == rows and vectors.shape[1] != width:
         actual_width = vectors.shape[1]
@@ -298,10 +313,12 @@ def _require_vectors(
             f"built a module that returned vectors of {actual_width} numbers, expected {width}; a pooler "
             "whose vectors have another width than the states says so in `output_width`"
         )
+
         if training and type(pooler).trained_width is not Pooler.trained_width:
             method = "trained_width"
         elif type(pooler).output_width is not Pooler.output_width:
             method = "output_width"
+
         if method != "build":
             wrong = f"returned {width}, its module returned vectors of {actual_width} numbers"
     elif tuple(vectors.shape) != (rows, width):
@@ -310,6 +327,7 @@ def _require_vectors(
         wrong = f"built a module that returned {vectors.dtype}, expected floating-point numbers"
     else:
         return
+
     raise fault(pooler, method, wrong)
 
 
@@ -318,6 +336,7 @@ def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -
     returned(output, TokenVectors, pooler, "build")
     shape = tuple(output.vectors.shape)
     mask = output.mask
+
     if len(shape) != 3 or (shape[0], shape[2]) != (rows, width):
         expected = f"({rows}, length, {width})"
         wrong = f"built a module that returned token vectors of the shape {shape}, expected {expected}"
@@ -326,10 +345,11 @@ def _require_token_vectors(output: Any, rows: int, width: int, pooler: Pooler) -
         wrong = f"built a module that returned a mask {actual}, expected {shape[:2]} of torch.bool"
     else:
         return
+
     raise fault(pooler, "build", wrong)
 
 
-class InferenceModule(torch.nn.Module):
+class InferenceModule(nn.Module):
     """An `EncoderModule` whose backbone is replaced by a copy made for encoding."""
 
     def __init__(self, encoder: EncoderModule, backbone: Module) -> None:
@@ -339,40 +359,30 @@ class InferenceModule(torch.nn.Module):
         self.reentrant: bool = getattr(backbone, "reentrant", False)
         """Whether several threads may call it at a time."""
         # A pooler may keep something during a call: threads take turns.
-        self.turn: AbstractContextManager[Any] = (
-            Lock() if self.reentrant else nullcontext()
-        )
+        self.turn: AbstractContextManager[Any] = nullcontext()
+        if self.reentrant:
+            self.turn = Lock()
 
     def forward(
         self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        *prefix: torch.Tensor,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        *prefix: Tensor,
+        beside: Sequence[EncoderModule] = (),
         **keywords: Any,
     ) -> Any:
-        """Encode one batch; `prefix` precedes every row, `keywords` are those of the backbone's module."""
-        states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
-        with self.turn:
-            return self.encoder.finish(states, len(input_ids), cut=True)
+        """Encode one batch; `prefix` precedes every row, `keywords` are those of the backbone's module.
 
-    def several(
-        self,
-        encoders: Sequence[EncoderModule],
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        *prefix: torch.Tensor,
-        **keywords: Any,
-    ) -> torch.Tensor:
-        """Encode one batch for several encoders of this backbone, with vectors joined along the width."""
+        The vectors of encoders `beside` this one, with the same backbone, follow its own along the width.
+        """
         states = self.backbone(input_ids, attention_mask, *prefix, **keywords)
+        rows = len(input_ids)
         with self.turn:
-            return torch.cat(
-                [
-                    encoder.finish(states, len(input_ids), cut=True)
-                    for encoder in encoders
-                ],
-                -1,
-            )
+            vectors = self.encoder.finish(states, rows, cut=True)
+            if not beside:
+                return vectors
+            others = [encoder.finish(states, rows, cut=True) for encoder in beside]
+            return torch.cat([vectors, *others], -1)
 
 
 def assembled(
@@ -387,6 +397,7 @@ def assembled(
         ModelError: if the saved weights do not fit, or the model files lack the pooler's.
     """
     module = EncoderModule(backbone, pooler, head)
+
     if saved is not None:
         load_modules(module, saved / MODULES_FILE)
     elif pooler.traits.pretrained:
@@ -396,88 +407,98 @@ def assembled(
                 "names no files that it was loaded from; take `pretrained` out of the pooler"
             )
         pooler.load_pretrained(module.pooler, backbone.weights_directory)
+
     return module
 
 
-ACTIVATIONS = {"gelu": torch.nn.GELU, "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
+ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "tanh": nn.Tanh}
 
 
-def _projection(width: int, head: Head) -> torch.nn.Module:
+def _projection(width: int, head: Head) -> nn.Module:
     """Return the linear layers of a head; a single one is not wrapped, as saved weights name it."""
-    layers: list[torch.nn.Module] = []
+    layers: list[nn.Module] = []
     for hidden in head.hidden:
-        layers.append(torch.nn.Linear(width, hidden, bias=head.bias))
+        layers.append(nn.Linear(width, hidden, bias=head.bias))
         if head.activation != "none":
             layers.append(ACTIVATIONS[head.activation]())
         width = hidden
+
     if head.projection is None:
-        return torch.nn.Identity()
-    layers.append(torch.nn.Linear(width, head.projection, bias=head.bias))
-    return torch.nn.Sequential(*layers) if head.hidden else layers[0]
+        return nn.Identity()
+
+    last = nn.Linear(width, head.projection, bias=head.bias)
+    if not layers:
+        return last
+
+    return nn.Sequential(*layers, last)
 
 
-def linear_transform(fit: Any, module: EncoderModule) -> torch.nn.Linear:
+def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
     """Return a fitted transform as a linear layer on the module's device: `x W - mean W`.
 
     Raises `PluginError` if the fit has other shapes than the transform says, or is not finite.
     """
     shape = module.untransformed_width, module.transformed_width
+
     try:
         mean, matrix = (np.asarray(part, np.float64) for part in fit)
     except (TypeError, ValueError) as error:
-        raise fault(
-            module.fits, "fit", f"returned no mean and matrix ({error})"
-        ) from error
+        wrong = f"returned no mean and matrix ({error})"
+        raise fault(module.fits, "fit", wrong) from error
+
     if (mean.shape, matrix.shape) != (shape[:1], shape):
         wrong = f"returned a mean of the shape {mean.shape} and a matrix of the shape {matrix.shape}"
         raise fault(module.fits, "fit", f"{wrong}, expected {shape[:1]} and {shape}")
     if not (np.isfinite(mean).all() and np.isfinite(matrix).all()):
         raise fault(module.fits, "fit", "returned NaN or infinite values")
+
     layer = empty_transform(module)
     with torch.no_grad():
         layer.weight.copy_(torch.from_numpy(matrix.T))
         layer.bias.copy_(torch.from_numpy(-mean @ matrix))
+
     return layer
 
 
-def empty_transform(module: EncoderModule) -> torch.nn.Linear:
+def empty_transform(module: EncoderModule) -> nn.Linear:
     """Return the linear layer of the module's transform, to be filled; the generator stays as it is."""
-    with torch.random.fork_rng(devices=[]):
-        return torch.nn.Linear(
-            module.untransformed_width, module.transformed_width
-        ).requires_grad_(False)
+    layer: nn.Linear = nn.utils.skip_init(
+        nn.Linear, module.untransformed_width, module.transformed_width
+    )
+    return layer.requires_grad_(False)
 
 
 def save_modules(module: EncoderModule, path: Path) -> None:
     """Write the weights of pooler and head, and what a fitted transform was fitted on."""
-    notes = (
-        None if module.fitted_on is None else {FITTED_ON: json.dumps(module.fitted_on)}
-    )
+    notes = None
+    if module.fitted_on is not None:
+        notes = {FITTED_ON: json.dumps(module.fitted_on)}
     write_tensors(module.own_weights(), path, notes)
 
 
 def load_modules(module: EncoderModule, path: Path) -> None:
     """Read the weights of pooler and head. Raises `ModelError` if they do not match the module."""
-    weights, notes = read_tensors_and_notes(path, "save this encoder again")
+    weights, notes = read_tensors(path, "save this encoder again")
     if module.fits is not None and FITTED_ON in notes:
-        module.transform, module.fitted_on = (
-            empty_transform(module),
-            json.loads(notes[FITTED_ON]),
-        )
+        module.transform = empty_transform(module)
+        module.fitted_on = json.loads(notes[FITTED_ON])
+
     shapes, expected = _shapes(weights), _shapes(module.own_weights())
     if shapes != expected:
         raise ModelError(
             f"`{path}` holds {shapes}, the pooler and head of its recipe have {expected}; "
             "the files of this encoder do not belong together, save it again"
         )
+
     for name, value in weights.items():
         if not (value.is_floating_point() and torch.isfinite(value).all()):
             raise ModelError(
                 f"`{name}` in `{path}` has NaN, infinite or whole numbers, expected finite floating point: "
                 "the file is damaged, or training diverged; take another checkpoint"
             )
+
     module.load_state_dict(weights, strict=False)
 
 
-def _shapes(weights: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+def _shapes(weights: Tensors) -> dict[str, tuple[int, ...]]:
     return {name: tuple(weights[name].shape) for name in sorted(weights)}

@@ -20,8 +20,11 @@ from numpy.typing import NDArray
 from sentbed import RunError
 from sentbed.helpers import fault
 from sentbed.protocols import BuiltBackbone, Engine, Head, Pooler, TokenBatch
+from torch import nn
 
 from sentbed_hardware.engine_parts.component_output_checks import (
+    Vectors,
+    host_arguments,
     origin_of_nan,
     require_finite,
     require_finite_weights,
@@ -29,9 +32,7 @@ from sentbed_hardware.engine_parts.component_output_checks import (
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, assembled
 from sentbed_hardware.engine_parts.module_encoder import ModuleEncoder
 
-Project: TypeAlias = Callable[
-    [NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]
-]
+Project: TypeAlias = Callable[[NDArray[np.int64], NDArray[np.int64]], Vectors]
 """Token ids and mask, each `(batch, length)`, -> vectors `(batch, EncoderModule.untransformed_width)`: what
 backbone, pooler and projection give, before transform, choice of dimensions and norm."""
 
@@ -95,9 +96,8 @@ class EncodingEngine(Engine):
         saved: Path | None = None,
     ) -> EncodingEncoder:
         """Build pooler and head; the library's form is made before the first batch."""
-        return EncodingEncoder(
-            self, backbone, assembled(backbone, pooler, head, saved), _Made()
-        )
+        module = assembled(backbone, pooler, head, saved)
+        return EncodingEncoder(self, backbone, module)
 
 
 @attrs.define(eq=False)
@@ -115,11 +115,10 @@ class EncodingEncoder(ModuleEncoder):
         engine: EncodingEngine,
         backbone: BuiltBackbone,
         module: EncoderModule,
-        made: _Made,
     ) -> None:
         super().__init__(backbone, module)
         self.engine = engine
-        self.made = made
+        self.made = _Made()
 
     @property
     def protocol(self) -> Mapping[str, Any]:
@@ -133,13 +132,14 @@ class EncodingEncoder(ModuleEncoder):
             start = time.perf_counter()
             self.made.project = self.engine.compiled(self.backbone, self.module)
             self.engine.compile_seconds += time.perf_counter() - start
+
         return self.made.project
 
     def weights_changed(self) -> None:
         """Drop the library's form of the weights."""
         self.made.project = None
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch: TokenBatch) -> Vectors:
         """Return sentence vectors `(batch, width)`.
 
         Raises:
@@ -154,16 +154,14 @@ class EncodingEncoder(ModuleEncoder):
         self._require_projected(projected, len(batch.input_ids))
         return require_finite(self._finished(projected), batch, self._origin_of_nan)
 
-    def encode_batches(
-        self, batches: Iterable[TokenBatch]
-    ) -> Iterator[NDArray[np.float32]]:
+    def encode_batches(self, batches: Iterable[TokenBatch]) -> Iterator[Vectors]:
         """Yield the vectors of each batch, in order; each of the engine's streams is a thread."""
         streams = self.engine.streams
         if streams == 1:
             yield from map(self.encode, batches)
             return
 
-        waiting: deque[Future[NDArray[np.float32]]] = deque()
+        waiting: deque[Future[Vectors]] = deque()
         pool = ThreadPoolExecutor(streams, "encode")
         try:
             for batch in batches:
@@ -177,7 +175,7 @@ class EncodingEncoder(ModuleEncoder):
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _finished(self, projected: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _finished(self, projected: Vectors) -> Vectors:
         """Transform, cut and normalise vectors as `EncoderModule.finish` does.
 
         In NumPy: whoever counts PyTorch's operations sees none of the library's, and would take these few for
@@ -186,23 +184,25 @@ class EncodingEncoder(ModuleEncoder):
         module, vectors = self.module, projected
         if module.gives_input:
             return vectors
-        if isinstance(module.transform, torch.nn.Linear):
-            matrix, offset = (
-                part.detach().numpy() for part in module.transform.parameters()
-            )
-            vectors = vectors @ matrix.T + offset
+
+        if isinstance(module.transform, nn.Linear):
+            matrix = module.transform.weight.detach().numpy()
+            vectors = vectors @ matrix.T + module.transform.bias.detach().numpy()
+
         vectors = vectors[:, : module.dimensions]
         if module.normalize:
             norms = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = vectors / np.maximum(norms, LEAST_NORM)
+
         return vectors
 
     def _require_plain(self, batch: TokenBatch) -> None:
-        for field in attrs.fields(TokenBatch):
-            if field.name not in READ and getattr(batch, field.name) is not None:
+        runtime = self.engine.facts["runtime"]
+        for name in attrs.fields_dict(TokenBatch):
+            if name not in READ and getattr(batch, name) is not None:
                 raise RunError(
-                    f"the batch has `{field.name}`, which the runtime `{self.engine.facts['runtime']}` does "
-                    "not read; encode on `cpu`, or with a plain prompt"
+                    f"the batch has `{name}`, which the runtime `{runtime}` does not read; encode on `cpu`, or "
+                    "with a plain prompt"
                 )
 
     def _require_projected(self, projected: Any, rows: int) -> None:
@@ -215,26 +215,21 @@ class EncodingEncoder(ModuleEncoder):
 
     def _origin_of_nan(self, batch: TokenBatch) -> str:
         """Return which part gives NaN or infinity as PyTorch computes it; "" if none does."""
-        mask = None
-        if batch.attention_mask is not None:
-            mask = torch.from_numpy(batch.attention_mask)
         self.module.eval()
-        # Batches with more than ids and a mask have been refused.
-        tensors = (torch.from_numpy(batch.input_ids), mask)
-        return origin_of_nan(self.module, self.module.backbone, tensors, keywords={})
+        tensors, keywords = host_arguments(batch)
+        return origin_of_nan(self.module, self.module.backbone, tensors, keywords)
 
     def fingerprint(self) -> str | None:
         """Return a hash of weights, code, the engine's facts and what it says of its vectors."""
+        processor = {}
+        for name, value in torch.cpu.get_capabilities().items():
+            processor[name] = str(value)
+
         facts, protocol = dict(self.engine.describe()), dict(self.protocol)
-        processor = {
-            name: str(value) for name, value in torch.cpu.get_capabilities().items()
-        }
         return self.module.fingerprint([facts, protocol, processor])
 
     def transformed(
         self, fit: Any = None, on: Mapping[str, Any] | None = None
     ) -> EncodingEncoder:
         """Return this encoder with a fitted transform, or one that gives its input; weights are shared."""
-        return EncodingEncoder(
-            self.engine, self.backbone, self.module.transformed(fit, on), self.made
-        )
+        return self._of(self.module.transformed(fit, on))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 from sentbed.helpers import SUMS_FILE
 from sentbed.protocols import BuiltBackbone, PlacedEncoder
@@ -26,9 +28,16 @@ class ModuleEncoder(PlacedEncoder):
     def __init__(self, backbone: BuiltBackbone, module: EncoderModule) -> None:
         self.backbone = backbone
         self.module: EncoderModule = module
-        self.width, self.trained_width = module.width, module.trained_width
+        self.width = module.width
+        self.trained_width = module.trained_width
         self.fitted_on = module.fitted_on
         self.parameter_counts = module.parameter_counts
+
+    def _of(self, module: EncoderModule) -> Self:
+        """Return an encoder of another module in the same place."""
+        other = copy.copy(self)
+        ModuleEncoder.__init__(other, self.backbone, module)
+        return other
 
     def broken_weight(self) -> str | None:
         """Return the name of a weight that is NaN or infinite, or None if there is none."""
@@ -58,6 +67,7 @@ def _linked(twin: Path, directory: Path) -> dict[str, str]:
         # Another process is removing it.
         shutil.rmtree(directory / inside, ignore_errors=True)
         return {}
+
     return {name: digest for name, digest in sums.items() if name.startswith(inside)}
 
 

@@ -12,6 +12,7 @@ import attrs
 import torch
 import torch.distributed as dist
 from sentbed import RuntimeUnavailableError
+from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from sentbed_hardware._common.process_messages import LOOPBACK, connect, require_key
@@ -63,6 +64,7 @@ class Processes:
         """Run `operation(*arguments)` in every process, and return its result in this one."""
         if self.leads:
             return self.lead.call(operation, arguments)[0]
+
         return operation(*arguments)
 
     def results(self, operation: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -70,12 +72,14 @@ class Processes:
         if self.leads:
             results: list[Any] = self.lead.call(operation, arguments, all_results=True)
             return results
+
         return [operation(*arguments)]
 
-    def gather(self, rows: torch.Tensor, counts: Sequence[int]) -> torch.Tensor:
+    def gather(self, rows: Tensor, counts: Sequence[int]) -> Tensor:
         """Return the rows of all processes, in rank order; `counts` are their numbers of rows."""
         if self.world == 1:
             return rows
+
         padded = rows.new_zeros(max(counts), *rows.shape[1:])
         padded[: len(rows)] = rows
         parts = [torch.empty_like(padded) for _ in range(self.world)]
@@ -83,10 +87,11 @@ class Processes:
         filled = [part[:count] for part, count in zip(parts, counts, strict=True)]
         return torch.cat(filled)
 
-    def sum(self, tensors: Sequence[torch.Tensor]) -> None:
+    def sum(self, tensors: Sequence[Tensor]) -> None:
         """Sum each tensor over the processes, in place."""
         if self.world == 1:
             return
+
         # All at once, and in place: buckets that are copied were measured to take twice as long.
         sums = [
             dist.all_reduce(tensor, group=self.data, async_op=True)
@@ -95,19 +100,11 @@ class Processes:
         for under_way in sums:
             under_way.wait()
 
-    def same(self, tensors: Sequence[torch.Tensor]) -> None:
+    def same(self, tensors: Sequence[Tensor]) -> None:
         """Broadcast the tensors of the first process, in place."""
         if self.world > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, 0, group=self.data)
-
-    def highest(self, numbers: Sequence[int]) -> list[int]:
-        """Return the maximum of each number over the processes."""
-        if self.world == 1:
-            return list(numbers)
-        highest = torch.tensor(numbers, dtype=torch.int32)
-        dist.all_reduce(highest, dist.ReduceOp.MAX)
-        return [int(number) for number in highest]
 
 
 def join(
@@ -131,12 +128,15 @@ def join(
                 "start the recipe with `sentbed run` or `torchrun`, or set `devices` and `nodes` to 1"
             )
         return Processes()
+
     if int(os.environ["WORLD_SIZE"]) == 1:
         return Processes()
+
     if dist.is_initialized():
         raise RuntimeUnavailableError(
             "the processes work for an engine already; use that one"
         )
+
     # Without a key nothing can be sent; that is said before the processes wait for each other.
     require_key()
     store, rank, world = next(iter(rendezvous("env://", timeout=FOREVER)))
@@ -163,6 +163,7 @@ def facts(processes: Processes) -> dict[str, Any]:
     """Return the facts about several processes for `describe`; none for a single one."""
     if processes.world == 1:
         return {}
+
     return {
         "processes": processes.world,
         "parallel": "fsdp" if processes.sharded else "ddp",
@@ -176,4 +177,5 @@ def highest_counters(by_process: Sequence[Mapping[str, float]]) -> dict[str, flo
     for counters in by_process:
         for name, value in counters.items():
             highest[name] = max(value, highest.get(name, value))
+
     return highest

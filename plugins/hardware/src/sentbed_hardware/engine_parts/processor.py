@@ -22,6 +22,7 @@ def default_threads() -> int:
     of_openmp = os.environ.get("OMP_NUM_THREADS", "")
     if of_openmp.isdecimal() and int(of_openmp) > 0:
         return int(of_openmp)
+
     return max(1, usable_cores() // processes_on_this_machine())
 
 
@@ -36,6 +37,7 @@ def require_instructions(precision: str, remedy: str) -> None:
     needed = {"bf16": BF16_INSTRUCTIONS, "int8": INT8_INSTRUCTIONS}.get(precision, ())
     if not needed or present_instructions(needed):
         return
+
     names = ", ".join(f"`{name}`" for name in needed)
     raise RuntimeUnavailableError(
         f"this processor has no {precision} instructions (none of {names}); {remedy}"

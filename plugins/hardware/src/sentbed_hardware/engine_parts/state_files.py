@@ -11,6 +11,8 @@ from safetensors import SafetensorError
 from sentbed import ModelError
 from sentbed.helpers import read_json
 
+from sentbed_hardware._common.tensor_files import write_tensors
+
 TENSORS_FILE = "state.safetensors"
 VALUES_FILE = "state.json"
 REMEDY = "go on from another state, or start again"
@@ -29,11 +31,7 @@ def write_state(
         OSError: if the system refuses.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    try:
-        save_file(dict(tensors), directory / TENSORS_FILE)
-    except SafetensorError as error:
-        # It wraps the system's error: a full disk must be distinguished from a bug of ours.
-        raise OSError(str(error)) from error
+    write_tensors(tensors, directory / TENSORS_FILE, save_file=save_file)
     content = json.dumps({**values, "tensors": sorted(tensors)})
     (directory / VALUES_FILE).write_text(content, "utf-8")
 
@@ -53,10 +51,12 @@ def read_state(
         tensors: dict[str, Any] = load_file(path)
     except (OSError, ValueError, SafetensorError) as error:
         raise ModelError(f"`{path}` cannot be read: {error}; {REMEDY}") from error
+
     if values.get("tensors") != sorted(tensors):
         raise ModelError(
             f"`{TENSORS_FILE}` and `{VALUES_FILE}` in `{directory}` are of two states; {REMEDY}"
         )
+
     return values, tensors
 
 
@@ -77,4 +77,5 @@ def require_same_tensors(
 def _described(tensor: Any) -> str:
     if tensor is None:
         return "missing"
+
     return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"

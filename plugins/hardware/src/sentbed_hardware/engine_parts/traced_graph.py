@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from sentbed import ModelError
 from sentbed.helpers import release_of
 from sentbed.protocols import BuiltBackbone
+from torch import Tensor
 
+from sentbed_hardware.engine_parts.component_output_checks import Vectors
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule, TraceableEncoder
 from sentbed_hardware.engine_parts.encoding_engine import Project
 
@@ -44,7 +46,7 @@ def sample_ids(backbone: BuiltBackbone) -> NDArray[np.int32]:
     return backbone.tokenizer.encode([TEXT], backbone.max_length).ids
 
 
-def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[torch.Tensor, torch.Tensor]:
+def inputs_to_trace(ids: NDArray[np.int32]) -> tuple[Tensor, Tensor]:
     """Return ids and mask of two texts, `(2, LENGTH)`, one of which is padded, of tokens among `ids`."""
     row = torch.tensor(ids, dtype=torch.int64).repeat(LENGTH)[:LENGTH]
     rows = row.repeat(2, 1)
@@ -77,6 +79,7 @@ def quiet_tracing() -> Iterator[None]:
 def without_log() -> Iterator[None]:
     """Silence what libraries log below ERROR."""
     logging.disable(logging.WARNING)
+
     try:
         yield
     finally:
@@ -99,6 +102,7 @@ def require_same_vectors(
     for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
         difference = np.abs(vectors - expected).max() / np.abs(expected).max()
         worst = float(np.maximum(worst, difference))
+
     # Also true if a vector has NaN.
     if not worst <= TOLERANCE:
         raise ModelError(
@@ -114,21 +118,20 @@ def least_cosine(
     least = 1.0
     for vectors, expected in _vectors_of_both(project, encoder, ids, longest):
         least = float(np.minimum(least, cosines(vectors, expected).min()))
+
     return least
 
 
-def cosines(
-    vectors: NDArray[np.float32], others: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def cosines(vectors: Vectors, others: Vectors) -> Vectors:
     """Return the cosine of each row with that of `others`, `(rows,)`."""
     lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(others, axis=1)
-    values: NDArray[np.float32] = (vectors * others).sum(1) / lengths
+    values: Vectors = (vectors * others).sum(1) / lengths
     return values
 
 
 def _vectors_of_both(
     project: Project, encoder: TraceableEncoder, ids: NDArray[np.int32], longest: int
-) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float32]]]:
+) -> Iterator[tuple[Vectors, Vectors]]:
     """Yield the graph's vectors of a batch, and PyTorch's."""
     draw = np.random.default_rng(0)
     for lengths in SHAPES:

@@ -9,7 +9,9 @@ import torch
 from sentbed import RunError
 from sentbed.helpers import fault, returned
 from sentbed.protocols import Loss, Optimizer, ParameterSettings, Training
+from torch import nn
 
+from sentbed_hardware._common.tensor_files import Tensors
 from sentbed_hardware.engine_parts.encoder_module import EncoderModule
 
 
@@ -23,6 +25,7 @@ def common_width(encoders: Mapping[str, Any], training: Training) -> int:
                 "loss compares them; give both one width, such as "
                 f"`head = {{ projection = {min(start, width)} }}`"
             )
+
     return start
 
 
@@ -40,6 +43,7 @@ def keys_of(training: Training) -> frozenset[str]:
     loss = training.loss.traits
     if loss.momentum is None:
         return frozenset()
+
     return loss.keys
 
 
@@ -55,8 +59,10 @@ def keyed_towers(training: Training) -> list[str]:
                 f"`{training.loss.name}` sees only keys ({listed}), which a moving average encodes "
                 "without gradient; train the encoder of another column on them, or freeze this one"
             )
+
         if columns & keys:
             keyed.append(name)
+
     return keyed
 
 
@@ -64,7 +70,7 @@ def require_trainable(
     name: str,
     alone: bool,
     module: EncoderModule,
-    parameters: Mapping[str, torch.Tensor],
+    parameters: Tensors,
     bf16: bool,
 ) -> None:
     """Raise `RunError` if an encoder has no trainable weights, or has them in an untrainable type.
@@ -79,12 +85,14 @@ def require_trainable(
             f"nothing in {called} can be trained: everything is frozen or quantised; "
             "freeze less, add `lora = {}` to its backbone, or a `projection` to its head"
         )
+
     for key, parameter in parameters.items():
         if parameter.dtype != torch.float32:
             raise RunError(
                 f"`{key}` is held in {parameter.dtype}, in which small updates are lost; train with "
                 '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
             )
+
     dtypes = {p.dtype for p in module.backbone.parameters() if p.is_floating_point()}
     if torch.float16 in dtypes and bf16:
         raise RunError(
@@ -107,10 +115,12 @@ def joined(training: Training, tower: str, vectors: Any) -> Any:
     count, how = training.ensembles.get(tower, (1, "mean"))
     if count == 1:
         return vectors
+
     width = vectors.shape[1]
     parts = vectors.reshape(count, -1, width)
     if how == "mean":
         return parts.mean(0)
+
     return parts.swapaxes(0, 1).reshape(-1, count * width)
 
 
@@ -122,11 +132,12 @@ def widths(training: Training, encoders: Mapping[str, Any]) -> dict[str, int]:
         widths[name] = int(encoder.trained_width)
         if how == "concatenate":
             widths[name] *= count
+
     return widths
 
 
 def settings_of(
-    module: torch.nn.Module, loss: Loss, prefix: str
+    module: nn.Module, loss: Loss, prefix: str
 ) -> dict[str, ParameterSettings]:
     """Return the settings of those parameters of a loss's module that have some.
 
@@ -140,6 +151,7 @@ def settings_of(
         for name, value in getattr(part, "parameter_settings", {}).items():
             path = f"{place}.{name}" if place else name
             settings[path] = returned(value, ParameterSettings, loss, "build")
+
     parameters = dict(module.named_parameters())
     for path in settings:
         if path not in parameters:
@@ -148,6 +160,7 @@ def settings_of(
                 "build",
                 f"built a module with `parameter_settings` of `{path}`, which is none",
             )
+
     return {prefix + path: special for path, special in settings.items()}
 
 
@@ -155,6 +168,7 @@ def rate_factor(settings: ParameterSettings, optimizer: Optimizer) -> float:
     """Return what the learning rate of a step is multiplied by for a parameter with these settings."""
     if settings.lr is None:
         return 1.0
+
     return settings.lr / optimizer.lr
 
 
