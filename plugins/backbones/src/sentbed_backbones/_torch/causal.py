@@ -181,7 +181,8 @@ class CausalFamily(Family):
         """Return the packed form of an OPT or a LLaMA, else None."""
         if not FastCausal.fits(model):
             return None
-        return FastCausal(model, products, layers, self.depth(model), self.acting)
+        depth = self.depth(model)
+        return self.encoding(FastCausal(model, products, layers, depth, self.acting))
 
     def head_loader(self) -> Any:
         """Return the class of causal language models."""

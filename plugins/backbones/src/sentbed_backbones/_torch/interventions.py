@@ -76,6 +76,9 @@ class Acting:
             placeholder = (input_ids == self.placeholder_id).int().argmax(1)
 
         def act(place: Place, states: Tensor) -> Tensor:
+            if place not in self.places:
+                return states
+
             seen = BlockStates(
                 *place,
                 states,
@@ -128,6 +131,9 @@ class Recorder:
 
     def __call__(self, place: Place, states: Tensor) -> Tensor:
         """Record one place."""
+        if place not in self.places:
+            return states
+
         self.states[place] = states[self.rows, self.last]
         if self.states.keys() == self.places:
             raise ReachedError
