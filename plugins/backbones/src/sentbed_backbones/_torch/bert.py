@@ -66,10 +66,10 @@ class BertFamily(Family):
             return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
         return None
 
-    def states(self, model: Any, layers: bool) -> Module:
+    def states(self, model: Any) -> Module:
         """Return transformers' own forward pass, with the head if the pooler reads logits."""
         counts = _takes_positions(model) and _counts_from(model) == 0
-        return EncoderStates(model, layers, counts)
+        return EncoderStates(model, self.reads_layers, counts)
 
     def first_position(self, model: Any) -> int:
         """Return the position of a text's first token.
@@ -84,12 +84,12 @@ class BertFamily(Family):
             )
         return _counts_from(model)
 
-    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products) -> Module | None:
         """Return the packed form if the architecture is the plain one, else None."""
-        if self.denoises or self.gives_logits:
-            # The packed form counts positions itself, and has no head.
+        # The packed form counts positions itself, and has no head.
+        if self.denoises or self.gives_logits or not FastBert.fits(model):
             return None
-        return FastBert(model, products, layers) if FastBert.fits(model) else None
+        return FastBert(model, products, self.reads_layers)
 
     @property
     def gives_logits(self) -> bool:

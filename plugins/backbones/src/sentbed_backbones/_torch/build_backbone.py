@@ -76,7 +76,7 @@ class BuiltShapes(BuiltBackbone):
             _mark_four_bits(model)
 
         model = adapt(model, parameters, None, {})
-        self.module = family.states(model, family.reads_layers)
+        self.module = family.states(model)
         self.width = family.width(config)
         self.max_length = family.max_length(base_of(model))
         self.dispatched = parameters.device_map is not None

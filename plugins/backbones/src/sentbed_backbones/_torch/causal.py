@@ -156,14 +156,14 @@ class CausalFamily(Family):
         """The direction of attention, unless it is causal."""
         return {"attention": "bidirectional"} if self.both_ways else {}
 
-    def states(self, model: Any, layers: bool) -> Module:
+    def states(self, model: Any) -> Module:
         """Return transformers' own forward pass, up to the last layer that is read."""
         depth = self.depth(model)
         if depth is not None:
             for block in blocks_of(model)[depth:]:
                 # Nothing computes a gradient for them: an optimiser must not let them decay.
                 block.requires_grad_(False)
-        return CausalStates(model, layers, depth, self.acting)
+        return CausalStates(model, self.reads_layers, depth, self.acting)
 
     def depth(self, model: Any) -> int | None:
         """Return how many blocks are run, or None if the last layer, after the final norm, is read."""
@@ -177,12 +177,13 @@ class CausalFamily(Family):
         last = max(number % count for number in numbers)
         return None if last == count - 1 else last
 
-    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products) -> Module | None:
         """Return the packed form of an OPT or a LLaMA, else None."""
         if not FastCausal.fits(model):
             return None
         depth = self.depth(model)
-        return self.encoding(FastCausal(model, products, layers, depth, self.acting))
+        packed = FastCausal(model, products, self.reads_layers, depth, self.acting)
+        return self.encoding(packed)
 
     def head_loader(self) -> Any:
         """Return the class of causal language models."""

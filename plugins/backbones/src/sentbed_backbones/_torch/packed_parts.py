@@ -40,14 +40,11 @@ def rms_norm(norm: Any, products: Products) -> Norm:
         if x.device.type != "cpu":
             return functional.rms_norm(x, x.shape[-1:], weight, eps)
 
-        # Three times as fast in bf16 as `rms_norm`, which makes fp32 copies: batch normalisation with each
-        # token as a channel divides in one pass, in fp32.
-        tokens = x.reshape(1, -1, x.shape[-1])
-        length = torch.linalg.vector_norm(tokens[0], dim=-1, dtype=torch.float32)
-        square = length.square() / x.shape[-1]
-        mean = torch.zeros_like(square)
-        normed = functional.batch_norm(tokens, mean, square, eps=eps)
-        return normed.mul_(weight).view_as(x)
+        # Up to ten times as fast as `rms_norm`, which makes fp32 copies of states in bf16.
+        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        mean_square = length.square() / x.shape[-1]
+        scale = torch.rsqrt(mean_square + eps).to(x.dtype)
+        return (x * scale).mul_(weight)
 
     return normalize
 

@@ -95,17 +95,17 @@ class T5Family(Family):
             return "they hold an encoder alone: name the whole model, or choose a pooler that reads the encoder"
         return super().advice(missing)
 
-    def states(self, model: Any, layers: bool) -> Module:
+    def states(self, model: Any) -> Module:
         """Return the encoder, or encoder and decoder."""
         if self.decodes:
-            return EncoderDecoderStates(model, layers)
-        return EncoderStates(model, layers)
+            return EncoderDecoderStates(model, self.reads_layers)
+        return EncoderStates(model, self.reads_layers)
 
-    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products) -> Module | None:
         """Return the packed form of a T5 or an mT5, else None."""
         if not FastT5.fits(model):
             return None
-        return FastT5(model, products, layers, self.decodes)
+        return FastT5(model, products, self.reads_layers, self.decodes)
 
     def max_length(self, model: Any) -> int:
         """Return a number that no text reaches."""
