@@ -169,6 +169,7 @@ def block_reaches(
             with _each_measured(tried, measure), suppress(ReachedError):
                 states(ids, mask)
             return reaches
+
         with _embeddings_kept(model) as embeddings:
             output = states(ids, mask).last_hidden_state
         measure(embeddings[0], output)
@@ -196,7 +197,8 @@ def prefix_can_be_shared(model: Any) -> bool:
         except CACHE_ERRORS:
             return False
 
-    error, effect = (behind - whole).norm(), (dropped - whole).norm()
+    error = (behind - whole).norm()
+    effect = (dropped - whole).norm()
     # Weights in 4 bits are packed into whole numbers.
     is_fp32 = all(weight.dtype == torch.float32 for weight in model.parameters())
     largest_error = LARGEST_ERROR if is_fp32 else LARGEST_COARSE_ERROR

@@ -64,6 +64,7 @@ class BertFamily(Family):
             or not hasattr(config, "max_position_embeddings")
         ):
             return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
+
         return None
 
     def states(self, model: Any) -> Module:
@@ -82,6 +83,7 @@ class BertFamily(Family):
                 f"`{type(base_of(model)).__name__}` takes no positions, with which the template without a "
                 "sentence is read; use BERT or RoBERTa, or a pooler without `denoise`"
             )
+
         return _counts_from(model)
 
     def packed(self, model: Any, products: Products) -> Module | None:
@@ -124,6 +126,7 @@ class BertFamily(Family):
                 torch.nn.init.ones_(weight)
             else:
                 torch.nn.init.eye_(weight)
+
         return unfilled
 
     def advice(self, missing: Sequence[str]) -> str:
@@ -134,6 +137,7 @@ class BertFamily(Family):
                 "they have no masked-language-modelling head, which the pooler reads; name a model that was "
                 'saved with it, such as `bert-base-uncased`, or set `masked_head = "new"` and train it'
             )
+
         return super().advice(missing)
 
     def head_loader(self) -> Any:

@@ -33,13 +33,14 @@ bytes of the tables of a layer."""
 
 
 def build(
-    parameters: Transformer, family: Family, context: BuildContext
+    parameters: Transformer, family_of: type[Family], context: BuildContext
 ) -> BuiltBackbone:
     """Load or initialise a backbone, or build its shapes.
 
     Raises:
         ModelError: if weights or the configuration are missing, or need code that is not trusted.
     """
+    family = family_of(parameters, context.needs, context.readings, context.template)
     if not context.shapes_only:
         return load(parameters, family, context)
     with quiet(), torch.device("meta"):
@@ -113,6 +114,7 @@ def _checked_config(parameters: Transformer, family: Family, directory: Path) ->
     for problem in problems_of(directory, False, parameters.trust_remote_code):
         if "no tokenizer" not in problem:
             raise ModelError(problem)
+
     try:
         return read_config(parameters, family, directory)
     except (OSError, ValueError, KeyError) as error:

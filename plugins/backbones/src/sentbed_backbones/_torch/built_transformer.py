@@ -58,6 +58,7 @@ class Family:
         parameters: Any,
         needs: frozenset[str],
         readings: tuple[tuple[int, ...], ...] = (),
+        template: tuple[str, str] | None = None,
     ) -> None:
         self.parameters = parameters
         self.needs = needs
@@ -65,7 +66,7 @@ class Family:
         """Numbers of the layers to read: the backbone's own, and those that prompts choose."""
         self.acting: Acting | None = None
         """The intervention of the built backbone."""
-        self.template: tuple[str, str] | None = None
+        self.template = template
         """Text before and after the sentence; see `BuildContext.template`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
@@ -264,6 +265,7 @@ class BuiltTransformer(BuiltBackbone):
                 from sentbed_backbones._torch.adaptation import merged_copy
 
                 model = merged_copy(model, torch.float32)
+
             packed: Module | None = None
             if not traceable:
                 packed = self.family.packed(model, Products(dtype))
@@ -287,7 +289,8 @@ class BuiltTransformer(BuiltBackbone):
             return values
         # Nothing predicts a placeholder: it has the least logit, also where the head has no row for it.
         least = values.min(1, keepdims=True)
-        before, after = values[:, :placeholder_id], values[:, placeholder_id + 1 :]
+        before = values[:, :placeholder_id]
+        after = values[:, placeholder_id + 1 :]
         return np.concatenate([before, least, after], 1)
 
     def output_embedding(self) -> NDArray[np.float32]:
@@ -326,6 +329,7 @@ class BuiltTransformer(BuiltBackbone):
                 f"the backbone `{parameters.name}` has no language-modelling head; use a causal one, such as "
                 "`opt`"
             )
+
         return LanguageHead(
             base_of(self.model), loader, self._files, parameters.trust_remote_code, live
         )
@@ -388,7 +392,9 @@ class BuiltTransformer(BuiltBackbone):
             if placeholder is not None:
                 spacing = spacing_of_placeholder(self.tokenizer.original, placeholder)
                 settings["placeholder_spacing"] = spacing
+
             protocol["intervention"] = settings
+
         if layers != (-1,):
             protocol["layers"] = list(layers)
         return protocol
@@ -401,7 +407,9 @@ class BuiltTransformer(BuiltBackbone):
             from sentbed_backbones._torch.adaptation import merged_copy
 
             model = merged_copy(model, DTYPES[plain.dtype])
-        origin = {key: value for key, value in self.origin.items() if key != "sha256"}
+
+        origin = dict(self.origin)
+        origin.pop("sha256", None)
         origin["merged"] = True
         family = copy.copy(self.family)
         family.parameters = plain

@@ -33,16 +33,8 @@ class CausalFamily(Family):
 
     predicts_next = True
 
-    def __init__(
-        self,
-        parameters: Any,
-        needs: frozenset[str],
-        readings: tuple[tuple[int, ...], ...] = (),
-    ) -> None:
-        super().__init__(parameters, needs, readings)
-        self.both_ways: bool = parameters.both_ways
-        """Whether attention is bidirectional: as the recipe says, and then as the built model has it."""
-        self.shares_prefix: bool = parameters.shares_prefix
+    both_ways = False
+    """Whether the attention of the built model is bidirectional."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with LLaMA's special tokens."""
@@ -163,6 +155,7 @@ class CausalFamily(Family):
             for block in blocks_of(model)[depth:]:
                 # Nothing computes a gradient for them: an optimiser must not let them decay.
                 block.requires_grad_(False)
+
         return CausalStates(model, self.reads_layers, depth, self.acting)
 
     def depth(self, model: Any) -> int | None:

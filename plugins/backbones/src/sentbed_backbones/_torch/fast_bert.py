@@ -86,6 +86,7 @@ class FastBert(nn.Module):
             mask = hide(shown, seen.expand(-1, 1, queries, -1))
         else:
             group = self.group(length)
+
         if group > 1:
             mask = hide(shown, same_row(group, length, device)[None, None])
 
@@ -104,6 +105,7 @@ class FastBert(nn.Module):
             places = positions(attention_mask)
         else:
             return self.positions[: input_ids.shape[1]]
+
         return functional.embedding(places, self.positions)
 
     def group(self, length: int) -> int:
@@ -119,11 +121,12 @@ class FastBert(nn.Module):
 
 
 def _packed(layer: Any, products: Products) -> Block:
-    parts, output = layer.attention.self, layer.attention.output
+    parts = layer.attention.self
+    output = layer.attention.output
     return Block(
-        products.joint(parts.query, parts.key, parts.value),
-        products.linear_of(output.dense),
-        layer_norm(output.LayerNorm, products),
-        products.inner(layer.intermediate.dense, "gelu", layer.output.dense),
-        layer_norm(layer.output.LayerNorm, products),
+        attend=products.joint(parts.query, parts.key, parts.value),
+        join=products.linear_of(output.dense),
+        attention_norm=layer_norm(output.LayerNorm, products),
+        inner=products.inner(layer.intermediate.dense, "gelu", layer.output.dense),
+        inner_norm=layer_norm(layer.output.LayerNorm, products),
     )

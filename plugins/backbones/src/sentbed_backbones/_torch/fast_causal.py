@@ -84,6 +84,7 @@ class FastCausal(CausalPass):
             self.stack = self._packed_opt(model.decoder, products, depth, layers)
         else:
             self.stack = self._packed_llama(model, products, depth, layers)
+
         # An intervention may keep something during a call; frequencies that follow the length are kept.
         rope = getattr(self.rotary, "rope_type", None)
         self.reentrant = acting is None and rope not in KEPT_FREQUENCIES
@@ -103,11 +104,11 @@ class FastCausal(CausalPass):
         for layer in model.layers[:depth]:
             parts = layer.self_attn
             block = Block(
-                products.joint(parts.q_proj, parts.k_proj, parts.v_proj),
-                products.linear_of(parts.out_proj),
-                layer_norm(layer.self_attn_layer_norm, products),
-                products.inner(layer.fc1, activation, layer.fc2),
-                layer_norm(layer.final_layer_norm, products),
+                attend=products.joint(parts.q_proj, parts.k_proj, parts.v_proj),
+                join=products.linear_of(parts.out_proj),
+                attention_norm=layer_norm(layer.self_attn_layer_norm, products),
+                inner=products.inner(layer.fc1, activation, layer.fc2),
+                inner_norm=layer_norm(layer.final_layer_norm, products),
             )
             blocks.append(block)
 
@@ -125,19 +126,26 @@ class FastCausal(CausalPass):
         self.rotary = copy.deepcopy(model.rotary_emb)
         self.key_heads = model.config.num_key_value_heads
         self.head_width = model.config.head_dim
+
         blocks = []
         for layer in model.layers[:depth]:
-            parts, mlp = layer.self_attn, layer.mlp
+            parts = layer.self_attn
+            mlp = layer.mlp
+            inner = products.gated_inner(
+                mlp.gate_proj, "silu", mlp.up_proj, mlp.down_proj
+            )
             block = Block(
-                products.joint(parts.q_proj, parts.k_proj, parts.v_proj),
-                products.linear_of(parts.o_proj),
-                rms_norm(layer.input_layernorm, products),
-                products.gated_inner(mlp.gate_proj, "silu", mlp.up_proj, mlp.down_proj),
-                rms_norm(layer.post_attention_layernorm, products),
+                attend=products.joint(parts.q_proj, parts.k_proj, parts.v_proj),
+                join=products.linear_of(parts.o_proj),
+                attention_norm=rms_norm(layer.input_layernorm, products),
+                inner=inner,
+                inner_norm=rms_norm(layer.post_attention_layernorm, products),
             )
             blocks.append(block)
 
-        finish = [rms_norm(model.norm, products)] if depth is None else []
+        finish = []
+        if depth is None:
+            finish.append(rms_norm(model.norm, products))
         return Stack(blocks, True, layers, finish)
 
     def run(
@@ -161,7 +169,8 @@ class FastCausal(CausalPass):
             places = positions(attention_mask) + shared
             real = attention_mask.bool()
 
-        hidden = functional.embedding(in_whole_groups(input_ids, group), self.words)
+        input_ids = in_whole_groups(input_ids, group)
+        hidden = functional.embedding(input_ids, self.words)
         if self.project_in is not None:
             hidden = self.project_in(hidden)
         if self.positions is not None:
@@ -194,6 +203,7 @@ class FastCausal(CausalPass):
             value = value.view(shape).transpose(1, 2)
             if past is not None:
                 key, value = past.update(key, value, number)
+
             context = functional.scaled_dot_product_attention(
                 query,
                 key,
@@ -220,6 +230,7 @@ class FastCausal(CausalPass):
             group = TOKENS_ALONE // length
         else:
             return 1
+
         return max(1, min(group, rows))
 
     def mask(
@@ -237,6 +248,7 @@ class FastCausal(CausalPass):
             seen = seen.tril()
         if real is not None:
             seen = seen & real[:, None, None, :]
+
         mask = hide(self.words.new_zeros(()), seen)
         return functional.pad(mask, (shared, 0))
 
@@ -246,10 +258,12 @@ class FastCausal(CausalPass):
             return None
 
         cosine, sine = self.rotary(self.words, places)
-        half = self.head_width // 2
-        signed = torch.cat([-sine[..., :half], sine[..., half:]], -1)
+        first, second = sine.chunk(2, -1)
+        signed = torch.cat([-first, second], -1)
         return cosine[:, :, None], signed[:, :, None]
 
 
 def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    return (heads * cosine).addcmul_(heads.roll(heads.shape[-1] // 2, -1), sine)
+    half = heads.shape[-1] // 2
+    swapped = heads.roll(half, -1)
+    return (heads * cosine).addcmul_(swapped, sine)

@@ -27,7 +27,7 @@ from sentbed_backbones._torch.packed_parts import (
 )
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
 from sentbed_backbones._torch.short_attention import suits
-from sentbed_backbones._torch.token_states import EncoderDecoderStates
+from sentbed_backbones._torch.token_states import start_token
 
 CLASSES = (
     transformers.T5EncoderModel,
@@ -111,7 +111,7 @@ class FastT5(nn.Module):
         self.decodes = decodes
         if decodes:
             decoder = model.decoder
-            start = EncoderDecoderStates(model, False).start
+            start = start_token(model.config)
             self.start = products.copied(decoder.embed_tokens.weight[start])
             self.decoder_norm = rms_norm(decoder.final_layer_norm, products)
             self.decoder = [
@@ -131,7 +131,8 @@ class FastT5(nn.Module):
         if attention_mask is not None:
             mask = hide(mask, attention_mask.bool()[:, None, None, :])
 
-        hidden = functional.embedding(in_whole_groups(input_ids, group), self.words)
+        input_ids = in_whole_groups(input_ids, group)
+        hidden = functional.embedding(input_ids, self.words)
         attend = joint_attention(self.heads, group, short, mask, scale=1.0)
         states = self.stack.run(hidden, attend, attention_mask, rows)
         if not self.decodes:
@@ -156,14 +157,17 @@ class FastT5(nn.Module):
         hidden = self.start.repeat(rows, 1)
         for block in self.decoder:
             hidden = block.itself(block.norm(hidden), hidden)
-            query = block.query(block.query_norm(hidden)).view(rows, self.heads, -1)
-            key_query = (query.transpose(0, 1) @ block.key).transpose(0, 1)
+
+            query = block.query(block.query_norm(hidden))
+            query = query.view(rows, self.heads, -1).transpose(0, 1)
+            key_query = (query @ block.key).transpose(0, 1)
             read = functional.scaled_dot_product_attention(
                 key_query[:, None], encoded, encoded, attn_mask=mask, scale=1.0
             )
             values = read[:, 0].transpose(0, 1) @ block.value
             context = values.transpose(0, 1).reshape(rows, -1)
             hidden = block.join(context, hidden)
+
             hidden = block.inner(block.inner_norm(hidden), hidden)
 
         return self.decoder_norm(hidden)
@@ -202,32 +206,38 @@ class FastT5(nn.Module):
 def _packed(parts: Any, products: Products) -> Block:
     """Pack a block of the encoder."""
     attention = parts[0].SelfAttention
+    join = products.linear_of(attention.o)
     return Block(
-        products.joint(attention.q, attention.k, attention.v),
-        _bounded(products.linear_of(attention.o), products),
-        rms_norm(parts[0].layer_norm, products),
-        _inner(parts[1], products),
-        rms_norm(parts[1].layer_norm, products),
+        attend=products.joint(attention.q, attention.k, attention.v),
+        join=_bounded(join, products),
+        attention_norm=rms_norm(parts[0].layer_norm, products),
+        inner=_inner(parts[1], products),
+        inner_norm=rms_norm(parts[1].layer_norm, products),
     )
 
 
 def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
     """Pack a block of the decoder."""
-    attention, cross = parts[0].SelfAttention, parts[1].EncDecAttention
-    value, output = attention.v.weight.detach(), attention.o.weight.detach()
-    itself = products.linear(output.float() @ value.float())
+    attention = parts[0].SelfAttention
+    value = attention.v.weight.detach().float()
+    output = attention.o.weight.detach().float()
+    itself = products.linear(output @ value)
+
+    cross = parts[1].EncDecAttention
     shape = (cross.n_heads, -1, cross.d_model)
+    cross_key = products.copied(cross.k.weight).view(shape)
     cross_value = products.copied(cross.v.weight).view(shape)
+    join = products.linear_of(cross.o)
     return DecoderBlock(
-        rms_norm(parts[0].layer_norm, products),
-        _bounded(itself, products),
-        rms_norm(parts[1].layer_norm, products),
-        products.linear_of(cross.q),
-        products.copied(cross.k.weight).view(shape),
-        cross_value.transpose(1, 2).contiguous(),
-        _bounded(products.linear_of(cross.o), products),
-        rms_norm(parts[2].layer_norm, products),
-        _inner(parts[2], products),
+        norm=rms_norm(parts[0].layer_norm, products),
+        itself=_bounded(itself, products),
+        query_norm=rms_norm(parts[1].layer_norm, products),
+        query=products.linear_of(cross.q),
+        key=cross_key,
+        value=cross_value.transpose(1, 2).contiguous(),
+        join=_bounded(join, products),
+        inner_norm=rms_norm(parts[2].layer_norm, products),
+        inner=_inner(parts[2], products),
     )
 
 
@@ -238,6 +248,7 @@ def _inner(part: Any, products: Products) -> Linear:
         inner = products.inner(dense.wi, "relu", dense.wo)
     else:
         inner = products.gated_inner(dense.wi_0, "gelu_new", dense.wi_1, dense.wo)
+
     return _bounded(inner, products)
 
 

@@ -80,7 +80,9 @@ class LanguageHead:
             if not live or weight.dtype != torch.float32:
                 copied = weight.detach().to("cpu", torch.float32, copy=True)
                 weight = nn.Parameter(copied, requires_grad=False)
+
             _set(whole, shared, weight)
+
         if names:
             _read(whole, list(names.values()), files())
 
@@ -118,6 +120,7 @@ class LanguageHead:
                 f"`{type(self.model).__name__}` does not say which weights are its output embedding "
                 "(`get_output_embeddings`); choose another model"
             )
+
         weights: NDArray[np.float32] = self.last.weight.detach().float().numpy()
         return weights
 

@@ -59,6 +59,7 @@ class OptFamily(CausalFamily):
                 f"the last state of this OPT is {last} wide, those of its layers are {width}: they cannot be "
                 "averaged; read the last layer alone"
             )
+
         return super().states(model)
 
     def width(self, config: Any) -> int:

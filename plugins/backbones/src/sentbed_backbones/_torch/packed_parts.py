@@ -101,6 +101,7 @@ class Stack:
             else:
                 hidden = block.attention_norm(hidden)
                 hidden = block.inner_norm(block.inner(hidden, hidden))
+
             if self.keeps_layers:
                 states.append(hidden)
 

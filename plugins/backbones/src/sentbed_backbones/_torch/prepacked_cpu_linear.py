@@ -72,6 +72,7 @@ class Products:
                 y = product(x, packed, bias, post, [], variant)
             else:
                 y = product.binary(x, other, packed, bias, join)
+
             return y
 
         return prepacked

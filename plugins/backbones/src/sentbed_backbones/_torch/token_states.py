@@ -75,10 +75,7 @@ class EncoderDecoderStates(nn.Module):
         super().__init__()
         self.model = model
         self.layers = layers
-        start = getattr(model.config, "decoder_start_token_id", None)
-        if start is None:
-            start = model.config.pad_token_id
-        self.start = int(start)
+        self.start = start_token(model.config)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states and the decoder's first output."""
@@ -100,6 +97,14 @@ class EncoderDecoderStates(nn.Module):
             output.encoder_hidden_states,
             decoder_state=output.last_hidden_state[:, 0],
         )
+
+
+def start_token(config: Any) -> int:
+    """Return the id of the token with which the decoder of a T5 starts."""
+    start = getattr(config, "decoder_start_token_id", None)
+    if start is None:
+        start = config.pad_token_id
+    return int(start)
 
 
 class CausalPass(nn.Module):
@@ -194,9 +199,11 @@ class CausalStates(CausalPass):
                 assert self.acting is not None
                 blocks, acts_at = blocks_of(self.model), self.acting.places
                 hooks.enter_context(hooked(blocks, acts_at, act))
+
             if self.depth is not None:
                 states = first_states(self.model, self.depth, inputs)
                 return TokenStates(states[-1], attention_mask, states)
+
             output = self.model(**inputs, output_hidden_states=self.layers)
 
         return TokenStates(
@@ -316,6 +323,7 @@ class SharedPrefixStates(nn.Module):
                 layer.__class__ = SharedLayer
             kept = (prefix.clone(), past, states)
             self._kept = kept
+
         return kept[1:]
 
 
@@ -332,7 +340,8 @@ class SharedLayer(DynamicLayer):
 
 
 def _joined(first: Tensor, behind: Tensor, dim: int = 1) -> Tensor:
-    return torch.cat([first.expand(len(behind), *first.shape[1:]), behind], dim)
+    shape = (len(behind), *first.shape[1:])
+    return torch.cat([first.expand(shape), behind], dim)
 
 
 class Read(nn.Module):
@@ -383,8 +392,9 @@ class Read(nn.Module):
         states = states._replace(last_hidden_state=vectors)
         if self.mask_id is not None:
             # A text may contain a mask token itself: the template's is the last one.
-            last = last_tokens(input_ids, input_ids == self.mask_id)[:, None, None]
-            mask_state = vectors.gather(1, last.expand(-1, 1, vectors.shape[-1]))
+            last = last_tokens(input_ids, input_ids == self.mask_id)
+            shape = (-1, 1, vectors.shape[-1])
+            mask_state = vectors.gather(1, last[:, None, None].expand(shape))
             states = states._replace(mask_state=mask_state[:, 0])
 
         if hidden is not None:
@@ -420,6 +430,7 @@ class Read(nn.Module):
             vectors = torch.where(
                 is_read, self.mean_of_layers(states, numbers), vectors
             )
+
         return vectors
 
     @staticmethod
@@ -428,6 +439,7 @@ class Read(nn.Module):
         if numbers == (-1,):
             last: Tensor = states.last_hidden_state
             return last
+
         assert states.layers is not None
         return (
             torch.stack([states.layers[number] for number in numbers]).float().mean(0)
@@ -476,9 +488,8 @@ class TemplateDenoising(nn.Module):
         is_behind = order >= template.sentence_place
         sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
         places = self.first_position + order + sentence * is_behind
-        states: TokenStates = self.read.states(
-            ids.expand(len(lengths), -1), None, places
-        )
+        ids = ids.expand(len(lengths), -1)
+        states: TokenStates = self.read.states(ids, None, places)
         chosen: Tensor = self.read.chosen(states, readings)
         return chosen[:, template.mask_place]
 
