@@ -168,10 +168,12 @@ def block_reaches(
             tried = blocks[: _trial_depth(model, blocks)]
             with _each_measured(tried, measure), suppress(ReachedError):
                 states(ids, mask)
+
             return reaches
 
         with _embeddings_kept(model) as embeddings:
             output = states(ids, mask).last_hidden_state
+
         measure(embeddings[0], output)
         return reaches
 
@@ -258,6 +260,7 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
     def end(block: Any, _: Any, output: Any) -> None:
         if isinstance(output, tuple | list):
             output = output[0]
+
         measure(inputs.pop(id(block)), output)
         if block is blocks[-1]:
             raise ReachedError

@@ -55,17 +55,13 @@ class BertFamily(Family):
 
     def problem(self, config: Any) -> str | None:
         """Return why a configuration is not that of a masked-language encoder, or None."""
-        masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING or hasattr(
-            config, "auto_map"
-        )
-        if (
-            not masked
-            or config.is_encoder_decoder
-            or not hasattr(config, "max_position_embeddings")
-        ):
-            return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
+        is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
+        if is_masked or hasattr(config, "auto_map"):
+            has_positions = hasattr(config, "max_position_embeddings")
+            if has_positions and not config.is_encoder_decoder:
+                return None
 
-        return None
+        return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
 
     def states(self, model: Any) -> Module:
         """Return transformers' own forward pass, with the head if the pooler reads logits."""
@@ -91,6 +87,7 @@ class BertFamily(Family):
         # The packed form counts positions itself, and has no head.
         if self.denoises or self.gives_logits or not FastBert.fits(model):
             return None
+
         return FastBert(model, products, self.reads_layers)
 
     @property
@@ -110,15 +107,15 @@ class BertFamily(Family):
         """Fill the head's weights that files lack: its dense layer is the identity, its norm without effect."""
         if not self.gives_logits or self.parameters.masked_head == "files":
             return missing
+
         parameters = dict(model.named_parameters(remove_duplicate=False))
         unfilled = []
         for name in missing:
             weight = parameters.get(name)
-            is_square = weight is not None and weight.shape in (
-                weight.shape[:1],
-                weight.shape[:1] * 2,
-            )
-            if weight is None or not name.startswith(HEADS) or not is_square:
+            if weight is None or not name.startswith(HEADS):
+                unfilled.append(name)
+            elif len(set(weight.shape)) > 1:
+                # No identity.
                 unfilled.append(name)
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(weight)

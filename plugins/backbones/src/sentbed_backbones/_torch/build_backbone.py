@@ -101,6 +101,7 @@ def _mark_four_bits(model: Any) -> None:
     for layer in model.modules():
         if not isinstance(layer, nn.Linear | Conv1D):
             continue
+
         count = layer.weight.numel()
         scales = -(-count // QUANTISED_BLOCK)
         second_scales = -(-scales // ABSMAX_BLOCK)
@@ -149,11 +150,13 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
         )
         if isinstance(cached, str):
             return Path(cached).parent, "on this machine"
+
         fetched = directory_fetched_before(model, revision)
         if fetched is not None:
             return fetched, "on this machine"
         if not hub_answers():
             raise ConnectionError("no connection")
+
         file = huggingface_hub.hf_hub_download(
             model, "config.json", revision=revision, etag_timeout=5
         )

@@ -229,6 +229,7 @@ class BuiltTransformer(BuiltBackbone):
         first = 0
         if "template-alone-from-0" not in needs:
             first = family.first_position(self.model)
+
         return TemplateDenoising(read, template, first)
 
     def _counted_readings(self) -> list[tuple[int, ...]]:
@@ -274,11 +275,13 @@ class BuiltTransformer(BuiltBackbone):
 
             if model is self.model:
                 model = copy.deepcopy(model)
+
             model = cast(model, dtype).requires_grad_(False)
 
         states = self.family.states(model)
         if not traceable:
             states = self.family.encoding(states)
+
         return self._read(states).eval()
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -287,6 +290,7 @@ class BuiltTransformer(BuiltBackbone):
         placeholder_id = self.tokenizer.placeholder_id
         if placeholder_id is None:
             return values
+
         # Nothing predicts a placeholder: it has the least logit, also where the head has no row for it.
         least = values.min(1, keepdims=True)
         before = values[:, :placeholder_id]
@@ -303,6 +307,7 @@ class BuiltTransformer(BuiltBackbone):
         placeholder_id = self.tokenizer.placeholder_id
         if placeholder_id is None:
             return values
+
         return np.delete(values, placeholder_id, axis=0)
 
     def prediction_head(self) -> Module:
@@ -340,6 +345,7 @@ class BuiltTransformer(BuiltBackbone):
             return self.weights_directory
         if self.parameters.model is None or self.parameters.init != "pretrained":
             return None
+
         # A saved encoder, which may be a stranger's, names the model.
         return model_files(self.parameters, may_convert=False).directory
 
@@ -367,6 +373,7 @@ class BuiltTransformer(BuiltBackbone):
             plain = self.model
             if adapted:
                 plain = copy.deepcopy(plain).unload()
+
             plain.save_pretrained(directory)
 
         if adapted:
@@ -375,6 +382,7 @@ class BuiltTransformer(BuiltBackbone):
             hub = self.parameters.model
             if hub is not None and is_local(hub):
                 hub = None
+
             save_adapter(self.model, directory / ADAPTER_DIRECTORY, hub)
 
     @property
@@ -384,6 +392,7 @@ class BuiltTransformer(BuiltBackbone):
         protocol = dict(self.family.protocol)
         if self.precision is not None:
             protocol["precision"] = self.precision
+
         layers = self.parameters.layer_numbers
         intervention: Any = self.parameters.intervention
         if intervention is not None:
@@ -397,6 +406,7 @@ class BuiltTransformer(BuiltBackbone):
 
         if layers != (-1,):
             protocol["layers"] = list(layers)
+
         return protocol
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:

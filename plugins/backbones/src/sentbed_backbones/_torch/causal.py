@@ -58,23 +58,17 @@ class CausalFamily(Family):
 
     def problem(self, config: Any) -> str | None:
         """Return why a configuration is not that of a causal model with attention, or None."""
-        causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(
-            config, "auto_map"
-        )
-        masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
-        if (
-            not causal
-            or masked
-            or config.is_encoder_decoder
-            or not hasattr(config, "max_position_embeddings")
-        ):
-            name = self.parameters.name
-            return (
-                f"the backbone `{name}` takes causal models with a fixed number of positions; "
-                "choose another model or backbone"
-            )
+        is_causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+        is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
+        if (is_causal or hasattr(config, "auto_map")) and not is_masked:
+            has_positions = hasattr(config, "max_position_embeddings")
+            if has_positions and not config.is_encoder_decoder:
+                return None
 
-        return None
+        return (
+            f"the backbone `{self.parameters.name}` takes causal models with a fixed number of positions; "
+            "choose another model or backbone"
+        )
 
     def require(self, model: Any) -> None:
         """Find out what the model attends to, and set it as the recipe says.
@@ -141,6 +135,7 @@ class CausalFamily(Family):
         """Whether the configuration, and not the recipe, calls a causal model bidirectional."""
         if self.parameters.attention is not None or attention.bidirectional:
             return False
+
         return attends_both_ways(base_of(model).config.to_dict())
 
     @property
@@ -174,6 +169,7 @@ class CausalFamily(Family):
         """Return the packed form of an OPT or a LLaMA, else None."""
         if not FastCausal.fits(model):
             return None
+
         depth = self.depth(model)
         packed = FastCausal(model, products, self.reads_layers, depth, self.acting)
         return self.encoding(packed)

@@ -117,10 +117,12 @@ class FastBert(nn.Module):
         on_cpu = self.words.device.type == "cpu"
         if self.dtype == torch.bfloat16 and on_cpu and has_amx():
             return max(1, round(ATTENTION_TOKENS / length))
+
         return 1
 
 
 def _packed(layer: Any, products: Products) -> Block:
+    """Pack a block; its norms stand after attention and inner layer."""
     parts = layer.attention.self
     output = layer.attention.output
     return Block(

@@ -32,6 +32,7 @@ from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_p
 from sentbed_backbones._torch.token_states import CausalPass, positions
 
 Turns: TypeAlias = tuple[Tensor, Tensor]
+"""Cosine and signed sine of RoPE's rotations, each `(batch or 1, length, 1, width of a head)`."""
 
 TOKENS_BEHIND_A_PREFIX = 48
 """Approximate number of tokens in one attention product after a shared prefix, on a processor."""
@@ -62,6 +63,7 @@ class FastCausal(CausalPass):
         """Whether this class implements the model's forward pass."""
         if type(model) not in ACTIVATIONS:
             return False
+
         name, activations = ACTIVATIONS[type(model)]
         return is_plain(model) and getattr(model.config, name) in activations
 
@@ -92,6 +94,7 @@ class FastCausal(CausalPass):
     def _packed_opt(
         self, model: Any, products: Products, depth: int | None, layers: bool
     ) -> Stack:
+        """Take over the embeddings of an OPT, and return its blocks."""
         places = model.embed_positions
         self.words = products.copied(model.embed_tokens.weight)
         self.positions = products.copied(places.weight[places.offset :])
@@ -117,11 +120,13 @@ class FastCausal(CausalPass):
             finish.append(layer_norm(model.final_layer_norm, products))
         if depth is None and model.project_out is not None:
             finish.append(products.linear_of(model.project_out))
+
         return Stack(blocks, model.config.do_layer_norm_before, layers, finish)
 
     def _packed_llama(
         self, model: Any, products: Products, depth: int | None, layers: bool
     ) -> Stack:
+        """Take over the embeddings of a LLaMA, and return its blocks."""
         self.words = products.copied(model.embed_tokens.weight)
         self.rotary = copy.deepcopy(model.rotary_emb)
         self.key_heads = model.config.num_key_value_heads
@@ -146,6 +151,7 @@ class FastCausal(CausalPass):
         finish = []
         if depth is None:
             finish.append(rms_norm(model.norm, products))
+
         return Stack(blocks, True, layers, finish)
 
     def run(
@@ -156,7 +162,11 @@ class FastCausal(CausalPass):
         past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
-        """Return the rows' states; they are padded on the right or on the left, never within a text."""
+        """Return the rows' states, each layer's `(batch, length, width)`, which `act` changes on the way.
+
+        Rows are padded on the right or on the left, never within a text. `past` is a cache of the `shared`
+        tokens before every row.
+        """
         rows, length = input_ids.shape
         group = 1
         places = torch.arange(shared, shared + length, device=input_ids.device)[None]
@@ -185,7 +195,7 @@ class FastCausal(CausalPass):
     ) -> Attend:
         """Return attention in which `group` rows attend jointly to `past` and to themselves.
 
-        That is under `mask` or, without one, causally or to the whole row; `turns` are those of `turns`.
+        That is under `mask` or, without one, causally or to the whole row.
         """
         heads = [self.heads, self.key_heads, self.key_heads]
 
@@ -253,7 +263,7 @@ class FastCausal(CausalPass):
         return functional.pad(mask, (shared, 0))
 
     def turns(self, places: Tensor) -> Turns | None:
-        """Return RoPE's rotations: cosine and signed sine, each `(batch or 1, length, 1, width of a head)`."""
+        """Return RoPE's rotations at these positions, `(batch or 1, length)`; None without RoPE."""
         if self.rotary is None:
             return None
 
@@ -264,6 +274,7 @@ class FastCausal(CausalPass):
 
 
 def _turn(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotate heads, `(batch, length, heads, width)`, each of whose pairs lies half a width apart."""
     half = heads.shape[-1] // 2
     swapped = heads.roll(half, -1)
     return (heads * cosine).addcmul_(swapped, sine)

@@ -77,6 +77,7 @@ class FastT5(nn.Module):
         """Whether this class implements the model's forward pass."""
         if type(model) not in CLASSES or model.encoder.config.is_decoder:
             return False
+
         config = model.config
         is_gated = FEED_FORWARDS.get(config.dense_act_fn)
         return is_plain(model) and is_gated == config.is_gated_act
@@ -180,6 +181,7 @@ class FastT5(nn.Module):
         """
         if self.dtype != torch.bfloat16 or self.words.device.type != "cpu":
             return 1
+
         return max(1, min(ATTENTION_TOKENS // length, rows))
 
     def bias(self, length: int, group: int) -> Tensor:
@@ -256,4 +258,5 @@ def _bounded(linear: Linear, products: Products) -> Linear:
     """Return a layer whose results are clamped in fp16."""
     if products.dtype != torch.float16:
         return linear
+
     return lambda x, other: linear(x, other).clamp(-LARGEST_FP16, LARGEST_FP16)

@@ -72,6 +72,7 @@ class Acting:
                     recorded[place] = states[rows, last_of_auxiliary]
                 if len(recorded) == len(self.places):
                     raise ReachedError
+
                 return states
 
             with suppress(ReachedError):
@@ -123,6 +124,7 @@ def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     rows, length = input_ids.shape
     if attention_mask is None:
         return torch.full((rows,), length - 1, device=input_ids.device)
+
     return (attention_mask * torch.arange(length, device=input_ids.device)).argmax(1)
 
 
@@ -151,6 +153,7 @@ def with_changed_input(
     """Return the arguments of a module with its input changed."""
     if arguments:
         return (change(arguments[0]), *arguments[1:]), named
+
     return arguments, {**named, "hidden_states": change(named["hidden_states"])}
 
 

@@ -173,6 +173,7 @@ class Vocabulary(Sequence[str]):
             return [self[number] for number in range(*place.indices(self.size))]
         if not -self.size <= place < self.size:
             raise IndexError(place)
+
         return self.tokenizer.decode(
             [place % self.size], clean_up_tokenization_spaces=False
         )

@@ -49,6 +49,7 @@ class OptFamily(CausalFamily):
         """Return why a configuration is not OPT's, or None."""
         if config.model_type == "opt":
             return None
+
         return "the backbone `opt` takes OPT; choose another model, or the backbone `causal`"
 
     def states(self, model: Any) -> Module:

@@ -23,11 +23,14 @@ Attend: TypeAlias = Callable[[int, Tensor], Tensor]
 
 def layer_norm(norm: Any, products: Products) -> Norm:
     """Return a `LayerNorm` with copies of its weights."""
-    weight, bias, eps = norm.weight, norm.bias, norm.eps
+    eps = norm.eps
+    weight = norm.weight
+    bias = norm.bias
     if weight is not None:
         weight = products.copied(weight)
     if bias is not None:
         bias = products.copied(bias)
+
     return lambda x: functional.layer_norm(x, x.shape[-1:], weight, bias, eps)
 
 
@@ -50,15 +53,18 @@ def rms_norm(norm: Any, products: Products) -> Norm:
 
 
 class Block(NamedTuple):
-    """The parts of one block."""
+    """The parts of one block; `join` and `inner` add their second argument to the result."""
 
     attend: Linear
-    """Queries, keys and values."""
+    """Queries, keys and values of all heads, in this order."""
     join: Linear
     """The projection of the joined heads."""
     attention_norm: Norm
+    """The norm of attention, before or after it."""
     inner: Linear
+    """The feed-forward layer."""
     inner_norm: Norm
+    """The norm of the feed-forward layer, before or after it."""
 
 
 @attrs.frozen
@@ -141,6 +147,7 @@ def in_whole_groups(input_ids: Tensor, group: int) -> Tensor:
     missing = -len(input_ids) % group
     if not missing:
         return input_ids
+
     return torch.cat([input_ids, input_ids[-1:].expand(missing, -1)])
 
 

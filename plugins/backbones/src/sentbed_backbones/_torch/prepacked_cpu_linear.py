@@ -31,6 +31,7 @@ class Products:
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
+        """The type of the states, and so of the weights."""
 
     def copied(self, tensor: Tensor) -> Tensor:
         """Return a copy in the type of the states."""
@@ -43,7 +44,7 @@ class Products:
         activation: str = "none",
         join: str = "add",
     ) -> Linear:
-        """Return `x -> activation(x @ weight.T + bias)`.
+        """Return `x -> activation(x @ weight.T + bias)` for weights `(out, width)` and a bias `(out,)`.
 
         A second argument is added to the result (`join="add"`) or multiplied by it (`"mul"`); a layer takes
         either an activation or a second argument.
@@ -59,6 +60,7 @@ class Products:
                 y = activate(functional.linear(x, weight, bias))
                 if other is None:
                     return y
+
                 return y + other if join == "add" else y * other
 
             return plain
@@ -89,6 +91,7 @@ class Products:
         bias = None
         if layers[0].bias is not None:
             bias = torch.cat([layer.bias for layer in layers])
+
         return self.linear(weight, bias)
 
     def inner(self, widen: Any, activation: str, narrow: Any) -> Linear:
@@ -112,6 +115,7 @@ def _onednn_multiplies(weight: Tensor) -> bool:
         return False
     if weight.dtype != torch.bfloat16:
         return True
+
     # oneDNN refuses bf16 on processors without AVX-512.
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 

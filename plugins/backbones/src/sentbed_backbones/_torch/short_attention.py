@@ -28,6 +28,7 @@ def suits(dtype: torch.dtype, device: torch.device, length: int) -> bool:
     """
     if device.type != "cpu" or length > LONGEST.get(dtype, 0):
         return False
+
     return dtype != torch.bfloat16 or not has_amx()
 
 
@@ -69,6 +70,7 @@ def short_attention(
     rows = ~fine.view(len(query), -1).all(1)
     if attn_mask is not None and len(attn_mask) > 1:
         attn_mask = attn_mask[rows]
+
     context[rows] = functional.scaled_dot_product_attention(
         query[rows], key[rows], value[rows], attn_mask=attn_mask, scale=scale
     )

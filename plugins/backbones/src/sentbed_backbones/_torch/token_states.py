@@ -104,6 +104,7 @@ def start_token(config: Any) -> int:
     start = getattr(config, "decoder_start_token_id", None)
     if start is None:
         start = config.pad_token_id
+
     return int(start)
 
 
@@ -136,6 +137,7 @@ class CausalPass(nn.Module):
         act: Function | None = None
         if self.acting is not None:
             act = self.acting.on(input_ids, attention_mask, auxiliary, self.run)
+
         return self.run(input_ids, attention_mask, act, past, shared)
 
     def run(
@@ -321,6 +323,7 @@ class SharedPrefixStates(nn.Module):
             states = self.states.run(prefix[None], None, past=past)
             for layer in past.layers:
                 layer.__class__ = SharedLayer
+
             kept = (prefix.clone(), past, states)
             self._kept = kept
 
@@ -401,10 +404,12 @@ class Read(nn.Module):
             mask = (~hidden).long()
             if states.attention_mask is not None:
                 mask = states.attention_mask * mask
+
             states = states._replace(attention_mask=mask)
 
         if not self.keep_layers:
             states = states._replace(layers=None)
+
         return states
 
     def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
