@@ -241,19 +241,9 @@ def test_the_prefix_of_a_prompt_passes_once_over_all_windows(
     seen: list[tuple[int, bool]] = []
     run = FastCausal.run
 
-    def count(
-        module: Any,
-        ids: Any,
-        places: Any,
-        turns: Any,
-        mask: Any,
-        group: int,
-        past: Any,
-        *kept: Any,
-        **more: Any,
-    ):  # type: ignore[no-untyped-def]
-        seen.append((ids.numel(), bool(kept)))
-        return run(module, ids, places, turns, mask, group, past, *kept, **more)
+    def count(module: Any, ids: Any, *rest: Any, **of_prefix: Any) -> Any:
+        seen.append((ids.numel(), bool(of_prefix)))
+        return run(module, ids, *rest, **of_prefix)
 
     monkeypatch.setattr(FastCausal, "run", count)
     encoder = built("opt", [*OWN_LAYERS, {"template": "prompt-eol"}])

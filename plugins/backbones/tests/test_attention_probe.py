@@ -19,7 +19,7 @@ from sentbed_backbones._torch.attention_probe import (
     prefix_can_be_shared,
     windowed_blocks,
 )
-from sentbed_backbones._torch.token_states import CausalStates
+from sentbed_backbones._torch.token_states import CausalStates, SharedPrefixStates
 from sentbed_backbones.adaptation import LoRA
 from sentbed_backbones.bert import Bert
 from sentbed_backbones.causal import Causal
@@ -303,6 +303,28 @@ def test_a_prefix_is_not_shared_by_a_model_that_ignores_a_cache(
     config = transformers.AutoConfig.for_model("openai-gpt", vocab_size=320, **sizes)
     transformers.AutoModel.from_config(config).save_pretrained(directory)
     assert not Causal(model=str(directory)).build(no_texts).shares_prefix
+
+
+@torch.no_grad()
+def test_a_prefix_is_not_shared_under_rotations_that_follow_the_longest_text(
+    save_model: SaveModel, no_texts: BuildContext
+) -> None:
+    scaling = {
+        "rope_type": "longrope",
+        "rope_theta": 10000.0,
+        "factor": 4.0,
+        "short_factor": [1.0] * 4,
+        "long_factor": [1.0, 2.0, 3.0, 4.0],
+        "original_max_position_embeddings": 10,
+    }
+    directory = save_model("mistral", rope_parameters=scaling, sliding_window=None)
+    built = Causal(model=str(directory)).build(no_texts)
+    assert not built.shares_prefix
+    states = CausalStates(load(directory), False)
+    ids = torch.arange(3, 18)[None]
+    behind = SharedPrefixStates(states)(ids[:, 5:], None, ids[0, :5])
+    difference = behind.last_hidden_state - states(ids, None).last_hidden_state
+    assert difference.abs().max() > 1e-3
 
 
 def forget_the_cache(block: Any) -> None:

@@ -67,12 +67,15 @@ def runs(module: Any, call: Callable[[], Any]) -> tuple[Any, int]:
 
             return count
 
-        before = part.layers
-        part.layers = [layer._replace(attend=attend(layer.attend)) for layer in before]
+        before = part.stack
+        blocks = [
+            block._replace(attend=attend(block.attend)) for block in before.blocks
+        ]
+        part.stack = attrs.evolve(before, blocks=blocks)
         try:
             return call(), counted
         finally:
-            part.layers = before
+            part.stack = before
     calls: list[Any] = []
     hooks = [
         b.register_forward_hook(lambda *_: calls.append(1))

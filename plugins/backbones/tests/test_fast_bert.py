@@ -169,7 +169,7 @@ def test_a_bf16_sentence_has_the_same_states_alone_and_among_others(
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": amx})
     packed = FastBert(load(), Products(torch.bfloat16))
     ids = random_ids(7, 14)
-    assert (packed.group(ids, None) > 1) == amx
+    assert (packed.group(14) > 1) == amx
     together = packed(ids, None).last_hidden_state.float()
     for row in range(7):
         alone = packed(ids[row : row + 1], None).last_hidden_state.float()
@@ -199,7 +199,7 @@ def test_short_attention_is_that_of_the_fused_kernel(
     )
 
 
-def test_only_short_unpadded_bf16_sentences_are_grouped_for_amx(
+def test_only_short_bf16_sentences_are_grouped_for_amx(
     load: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True})
@@ -208,12 +208,11 @@ def test_only_short_unpadded_bf16_sentences_are_grouped_for_amx(
         FastBert(model, Products(torch.bfloat16)),
         FastBert(model, Products(torch.float32)),
     )
-    short, long = random_ids(3, 8), random_ids(3, ATTENTION_TOKENS)
-    assert bf16.group(short, None) == ATTENTION_TOKENS // 8
-    assert bf16.group(long, None) == 1
-    assert bf16.group(short, torch.ones_like(short)) == 1
-    assert bf16.group(short.to("meta"), None) == 1
-    assert fp32.group(short, None) == 1
+    assert bf16.group(8) == ATTENTION_TOKENS // 8
+    assert bf16.group(ATTENTION_TOKENS) == 1
+    assert fp32.group(8) == 1
+    bf16.words = bf16.words.to("meta")
+    assert bf16.group(8) == 1
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])

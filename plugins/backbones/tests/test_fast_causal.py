@@ -9,6 +9,7 @@ import transformers
 from sentbed.protocols import TokenStates
 from sentbed_backbones._torch.fast_causal import FastCausal
 from sentbed_backbones._torch.prepacked_cpu_linear import Products
+from sentbed_backbones._torch.token_states import SharedPrefixStates
 from torch.nn import functional
 
 POSITIONS = 64
@@ -106,6 +107,12 @@ def either(request: pytest.FixtureRequest) -> Any:
     return small(request.param)
 
 
+def pack(
+    model: Any, dtype: torch.dtype = torch.float32, layers: bool = False
+) -> SharedPrefixStates:
+    return SharedPrefixStates(FastCausal(model, Products(dtype), layers))
+
+
 def random_ids(rows: int, length: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(
         5, 70, (rows, length), generator=torch.Generator().manual_seed(seed)
@@ -189,7 +196,7 @@ def test_fp32_states_under_any_padding_are_those_of_transformers(
 
 
 def assert_all_shapes(model: Any, side: str | None, prefix: Any) -> None:
-    packed = FastCausal(model, Products(torch.float32), layers=True)
+    packed = pack(model, layers=True)
     for rows, length in SHAPES:
         ids, mask = (
             (random_ids(rows, length), None)
@@ -201,7 +208,7 @@ def assert_all_shapes(model: Any, side: str | None, prefix: Any) -> None:
 
 @torch.no_grad()
 def test_padded_states_are_those_of_a_padded_batch_in_transformers(model: Any) -> None:
-    packed = FastCausal(model, Products(torch.float32))
+    packed = pack(model)
     for side in ("right", "left"):
         ids, mask = mixed(6, 11, side)
         expected = model(input_ids=ids, attention_mask=mask).last_hidden_state
@@ -214,10 +221,8 @@ def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
     either: Any,
 ) -> None:
     ids = random_ids(3, 6)
-    last = FastCausal(either, Products(torch.float32))(ids, None, the_prefix())
-    every = FastCausal(either, Products(torch.float32), layers=True)(
-        ids, None, the_prefix()
-    )
+    last = pack(either)(ids, None, the_prefix())
+    every = pack(either, layers=True)(ids, None, the_prefix())
     assert last.layers is None
     assert every.layers is not None
     assert torch.equal(every.layers[-1], last.last_hidden_state)
@@ -225,7 +230,7 @@ def test_layers_are_returned_where_they_are_asked_for_and_change_nothing(
 
 
 def test_a_mask_without_padding_changes_nothing(either: Any) -> None:
-    packed = FastCausal(either, Products(torch.float32))
+    packed = pack(either)
     ids = random_ids(4, 7)
     for prefix in (None, the_prefix()):
         found = packed(ids, torch.ones_like(ids), prefix).last_hidden_state
@@ -236,7 +241,7 @@ def test_a_mask_without_padding_changes_nothing(either: Any) -> None:
 def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(
     either: Any, prefix: Any
 ) -> None:
-    packed = FastCausal(either, Products(torch.float32))
+    packed = pack(either)
     ids, mask = mixed(4, 8, "left")
     mask[2] = 0
     states = packed(ids, mask, prefix).last_hidden_state
@@ -247,7 +252,7 @@ def test_a_row_of_padding_only_has_numbers_and_disturbs_no_other(
 
 
 def test_what_is_padding_does_not_matter(either: Any) -> None:
-    packed = FastCausal(either, Products(torch.float32))
+    packed = pack(either)
     for side in ("right", "left"):
         ids, mask = mixed(5, 12, side)
         real = functional.pad(mask, (PREFIX, 0), value=1).bool()
@@ -265,7 +270,7 @@ def test_rows_that_attend_as_a_group_do_not_see_each_other(
     either: Any, monkeypatch: pytest.MonkeyPatch, group: int, prefix: Any
 ) -> None:
     monkeypatch.setattr(FastCausal, "group", lambda *_: group)
-    packed = FastCausal(either, Products(torch.float32))
+    packed = pack(either)
     for rows, length in SHAPES:
         ids = random_ids(rows, length)
         assert_same(either, packed(ids, None, prefix), ids, None, prefix)
@@ -290,7 +295,7 @@ def test_rows_are_grouped_on_a_processor_only_where_they_are_short(either: Any) 
 def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(
     either: Any,
 ) -> None:
-    packed = FastCausal(either, Products(torch.float32))
+    packed = pack(either)
     ids = random_ids(3, 6)
     prefixes = [the_prefix(5), the_prefix(6), the_prefix(5)[:4], the_prefix(5)]
     for prefix in prefixes:
@@ -299,18 +304,11 @@ def test_another_prefix_gives_other_states_and_the_first_gives_the_first_again(
 
 
 def test_a_prefix_that_is_changed_in_place_is_another_prefix(either: Any) -> None:
-    packed = FastCausal(either, Products(torch.float32))
+    packed = pack(either)
     ids, prefix = random_ids(3, 6), the_prefix()
     packed(ids, None, prefix)
     prefix[2] = 71
     assert_same(either, packed(ids, None, prefix), ids, None, prefix)
-
-
-def test_an_empty_prefix_is_no_prefix(either: Any) -> None:
-    packed = FastCausal(either, Products(torch.float32))
-    ids = random_ids(2, 5)
-    states = packed(ids, None, the_prefix()[:0])
-    assert torch.equal(states.last_hidden_state, packed(ids, None).last_hidden_state)
 
 
 def test_a_prefix_goes_through_the_layers_once(
@@ -326,7 +324,7 @@ def test_a_prefix_goes_through_the_layers_once(
         return run(self, input_ids, *rest, **named)
 
     monkeypatch.setattr(FastCausal, "run", counted)
-    packed = FastCausal(either, Products(torch.float32))
+    packed = pack(either)
     for seed in (1, 2, 3):
         packed(random_ids(2, 30, seed), None, the_prefix())
     assert tokens == [PREFIX, 60, 60, 60]
@@ -334,20 +332,16 @@ def test_a_prefix_goes_through_the_layers_once(
 
 @pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
 @torch.no_grad()
-def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(
-    scaling: Any,
-) -> None:
-    """Short, long, short: the rotations of the prefix change, and it is computed anew."""
+def test_scaling_that_depends_on_the_length_is_that_of_the_batch(scaling: Any) -> None:
+    """Short, long, short."""
     settings = {"max_position_embeddings": 24, "rope_parameters": scaling}
     if scaling is LONG:
         settings["rope_parameters"] = {**LONG, "original_max_position_embeddings": 24}
         settings["max_position_embeddings"] = POSITIONS
     model = small("llama", **settings)
-    packed = FastCausal(model, Products(torch.float32))
-    prefix = the_prefix()
+    packed = pack(model)
     for length in (10, 40, 10):
         ids = random_ids(3, length)
-        assert_same(model, packed(ids, None, prefix), ids, None, prefix)
         assert_same(model, packed(ids, None), ids, None)
 
 
@@ -355,8 +349,8 @@ def test_scaling_that_depends_on_the_length_is_that_of_prefix_and_row_together(
 def test_bf16_states_point_where_fp32_states_do(model: Any) -> None:
     prefix = the_prefix()
     exact, packed = (
-        FastCausal(model, Products(torch.float32)),
-        FastCausal(model, Products(torch.bfloat16)),
+        pack(model),
+        pack(model, torch.bfloat16),
     )
     for side in ("right", "left"):
         for rows, length in SHAPES:
@@ -375,7 +369,7 @@ def test_the_form_without_onednn_gives_the_same_states(
 ) -> None:
     prefix = the_prefix()
     monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
-    packed = FastCausal(model, Products(torch.float32))
+    packed = pack(model)
     ids, mask = mixed(5, 9, "right")
     assert_same(model, packed(ids, mask, prefix), ids, mask, prefix)
 
@@ -383,7 +377,7 @@ def test_the_form_without_onednn_gives_the_same_states(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
     model = either.to(dtype)
-    packed = FastCausal(model, Products(dtype))
+    packed = pack(model, dtype)
     ids = random_ids(2, 40)
     before = packed(ids, None).last_hidden_state.clone()
     with torch.no_grad():
@@ -393,7 +387,7 @@ def test_the_packed_form_holds_copies(either: Any, dtype: torch.dtype) -> None:
 
 
 def test_the_packed_form_carries_no_gradient(either: Any) -> None:
-    packed = FastCausal(either, Products(torch.float32))
+    packed = pack(either)
     assert not packed(
         random_ids(2, 5), None, the_prefix()
     ).last_hidden_state.requires_grad
@@ -402,7 +396,7 @@ def test_the_packed_form_carries_no_gradient(either: Any) -> None:
 
 def test_the_packed_form_is_without_dropout_in_training_mode(either: Any) -> None:
     either.config.dropout = either.config.attention_dropout = 0.5
-    packed = FastCausal(either.train(), Products(torch.float32))
+    packed = pack(either.train())
     ids = random_ids(3, 6)
     assert_same(either.eval(), packed(ids, None), ids, None)
 
@@ -466,7 +460,7 @@ def test_several_threads_at_a_time_get_what_one_gets(
     prefix = the_prefix()
     padded = [(*mixed(rows, length, "left"), prefix) for rows, length in SHAPES]
     plain = [(random_ids(rows, length), None) for rows, length in SHAPES]
-    assert_reentrant(FastCausal(either, Products(torch.float32)), [*padded, *plain])
+    assert_reentrant(pack(either), [*padded, *plain])
 
 
 @pytest.mark.parametrize("scaling", [DYNAMIC, LONG], ids=["dynamic", "longrope"])

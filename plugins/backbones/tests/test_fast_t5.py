@@ -258,7 +258,7 @@ def test_the_bias_of_a_length_is_computed_once(monkeypatch: pytest.MonkeyPatch) 
     bucket, lengths = packed.bucket, []
 
     def counted(distances: torch.Tensor) -> torch.Tensor:
-        lengths.append((len(distances) + 1) // 2)
+        lengths.append(len(distances))
         found: torch.Tensor = bucket(distances)
         return found
 
@@ -413,10 +413,8 @@ def test_the_family_packs_nothing_that_does_not_fit() -> None:
         "num_layers": 1,
     }
     model = transformers.UMT5EncoderModel(transformers.UMT5Config(**sizes))
-    assert (
-        T5Family(T5(), frozenset()).packed(model, Products(torch.float32), False)
-        is None
-    )
+    family = T5Family(T5(), frozenset())
+    assert family.packed(model, Products(torch.float32)) is None
 
 
 def test_several_threads_at_a_time_get_what_one_gets(

@@ -48,6 +48,4 @@ class Bert(Transformer):
         from sentbed_backbones._torch.bert import BertFamily
         from sentbed_backbones._torch.build_backbone import build
 
-        family = BertFamily(self, context.needs, context.readings)
-        family.template = context.template
-        return build(self, family, context)
+        return build(self, BertFamily, context)

@@ -48,4 +48,4 @@ class Causal(CausalTransformer):
         from sentbed_backbones._torch.build_backbone import build
         from sentbed_backbones._torch.causal import CausalFamily
 
-        return build(self, CausalFamily(self, context.needs, context.readings), context)
+        return build(self, CausalFamily, context)

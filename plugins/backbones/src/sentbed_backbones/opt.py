@@ -55,4 +55,4 @@ class Opt(CausalTransformer):
         from sentbed_backbones._torch.build_backbone import build
         from sentbed_backbones._torch.opt import OptFamily
 
-        return build(self, OptFamily(self, context.needs, context.readings), context)
+        return build(self, OptFamily, context)

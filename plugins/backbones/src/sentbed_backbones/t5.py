@@ -47,4 +47,4 @@ class T5(Transformer):
         from sentbed_backbones._torch.build_backbone import build
         from sentbed_backbones._torch.t5 import T5Family
 
-        return build(self, T5Family(self, context.needs, context.readings), context)
+        return build(self, T5Family, context)

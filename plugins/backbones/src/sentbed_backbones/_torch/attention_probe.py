@@ -75,17 +75,18 @@ class Attention(NamedTuple):
     @property
     def depends_on_padding(self) -> bool:
         """Whether some block attends to later tokens only with padding in the batch, or only without."""
-        return _looks_ahead(self.unpadded) != _looks_ahead(self.padded)
+        ahead = [reach.after > 0 for reach in self.unpadded]
+        return ahead != [reach.after > 0 for reach in self.padded]
 
     @property
     def bidirectional(self) -> bool:
         """Whether any block attends to later tokens."""
-        return any(_looks_ahead(self.unpadded + self.padded))
+        return any(reach.after for reach in self.unpadded + self.padded)
 
     @property
     def bidirectional_in_every_block(self) -> bool:
         """Whether all blocks attend to later tokens."""
-        return all(_looks_ahead(self.unpadded + self.padded))
+        return all(reach.after for reach in self.unpadded + self.padded)
 
 
 def attention_of(model: Any) -> Attention:
@@ -96,9 +97,9 @@ def attention_of(model: Any) -> Attention:
     Raises:
         ModelError: if the model's states have no gradient.
     """
-    return Attention(
-        tuple(block_reaches(model)), tuple(block_reaches(model, padded=True))
-    )
+    unpadded = block_reaches(model)
+    padded = block_reaches(model, padded=True)
+    return Attention(tuple(unpadded), tuple(padded))
 
 
 def windowed_blocks(model: Any) -> tuple[bool, ...]:
@@ -167,9 +168,12 @@ def block_reaches(
             tried = blocks[: _trial_depth(model, blocks)]
             with _each_measured(tried, measure), suppress(ReachedError):
                 states(ids, mask)
+
             return reaches
+
         with _embeddings_kept(model) as embeddings:
             output = states(ids, mask).last_hidden_state
+
         measure(embeddings[0], output)
         return reaches
 
@@ -178,8 +182,12 @@ def prefix_can_be_shared(model: Any) -> bool:
     """Whether states behind cached keys and values of a prefix are those of the whole text.
 
     They are not where a model attends in both directions, keeps more of a text than keys and values, or
-    ignores a cache in any block. Four texts of a few tokens pass through all of the model.
+    ignores a cache in any block: four texts of a few tokens pass through all of the model. Under LongRoPE,
+    the rotations of a prefix are those of the longest text in its batch, which is not in the cache.
     """
+    if any(getattr(part, "rope_type", None) == "longrope" for part in model.modules()):
+        return False
+
     ids = torch.arange(FIRST_ID, FIRST_ID + TRIAL_LENGTH, device=_device_of(model))
     prefix, rest = ids[:TRIAL_PREFIX], ids[None, TRIAL_PREFIX:]
     states = CausalStates(model, False)
@@ -191,7 +199,8 @@ def prefix_can_be_shared(model: Any) -> bool:
         except CACHE_ERRORS:
             return False
 
-    error, effect = (behind - whole).norm(), (dropped - whole).norm()
+    error = (behind - whole).norm()
+    effect = (dropped - whole).norm()
     # Weights in 4 bits are packed into whole numbers.
     is_fp32 = all(weight.dtype == torch.float32 for weight in model.parameters())
     largest_error = LARGEST_ERROR if is_fp32 else LARGEST_COARSE_ERROR
@@ -220,21 +229,10 @@ def _trial_depth(model: Any, blocks: Sequence[Any]) -> int:
         return len(blocks)
 
     layer_types = getattr(model.config, "layer_types", None) or [None] * len(blocks)
-    kinds: set[Any] = set()
-    depth = 2
-    for number, (block, layer_type) in enumerate(
-        zip(blocks, layer_types, strict=False), 1
-    ):
-        kind = (type(block), layer_type)
-        if kind not in kinds:
-            kinds.add(kind)
-            depth = max(depth, number)
-
+    kinds = list(zip(map(type, blocks), layer_types, strict=False))
+    last_of_a_new_kind = max(kinds.index(kind) for kind in kinds)
+    depth = max(2, last_of_a_new_kind + 1)
     return min(depth, len(blocks))
-
-
-def _looks_ahead(reaches: tuple[Reach, ...]) -> tuple[bool, ...]:
-    return tuple(reach.after > 0 for reach in reaches)
 
 
 def _blocks_or_none(model: Any) -> Sequence[Any] | None:
@@ -262,6 +260,7 @@ def _each_measured(blocks: Sequence[Any], measure: Measure) -> Iterator[None]:
     def end(block: Any, _: Any, output: Any) -> None:
         if isinstance(output, tuple | list):
             output = output[0]
+
         measure(inputs.pop(id(block)), output)
         if block is blocks[-1]:
             raise ReachedError

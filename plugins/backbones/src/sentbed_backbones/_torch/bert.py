@@ -55,21 +55,18 @@ class BertFamily(Family):
 
     def problem(self, config: Any) -> str | None:
         """Return why a configuration is not that of a masked-language encoder, or None."""
-        masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING or hasattr(
-            config, "auto_map"
-        )
-        if (
-            not masked
-            or config.is_encoder_decoder
-            or not hasattr(config, "max_position_embeddings")
-        ):
-            return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
-        return None
+        is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
+        if is_masked or hasattr(config, "auto_map"):
+            has_positions = hasattr(config, "max_position_embeddings")
+            if has_positions and not config.is_encoder_decoder:
+                return None
 
-    def states(self, model: Any, layers: bool) -> Module:
+        return "the backbone `bert` takes encoders of BERT's family; choose another model or backbone"
+
+    def states(self, model: Any) -> Module:
         """Return transformers' own forward pass, with the head if the pooler reads logits."""
         counts = _takes_positions(model) and _counts_from(model) == 0
-        return EncoderStates(model, layers, counts)
+        return EncoderStates(model, self.reads_layers, counts)
 
     def first_position(self, model: Any) -> int:
         """Return the position of a text's first token.
@@ -82,14 +79,16 @@ class BertFamily(Family):
                 f"`{type(base_of(model)).__name__}` takes no positions, with which the template without a "
                 "sentence is read; use BERT or RoBERTa, or a pooler without `denoise`"
             )
+
         return _counts_from(model)
 
-    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products) -> Module | None:
         """Return the packed form if the architecture is the plain one, else None."""
-        if self.denoises or self.gives_logits:
-            # The packed form counts positions itself, and has no head.
+        # The packed form counts positions itself, and has no head.
+        if self.denoises or self.gives_logits or not FastBert.fits(model):
             return None
-        return FastBert(model, products, layers) if FastBert.fits(model) else None
+
+        return FastBert(model, products, self.reads_layers)
 
     @property
     def gives_logits(self) -> bool:
@@ -108,15 +107,15 @@ class BertFamily(Family):
         """Fill the head's weights that files lack: its dense layer is the identity, its norm without effect."""
         if not self.gives_logits or self.parameters.masked_head == "files":
             return missing
+
         parameters = dict(model.named_parameters(remove_duplicate=False))
         unfilled = []
         for name in missing:
             weight = parameters.get(name)
-            is_square = weight is not None and weight.shape in (
-                weight.shape[:1],
-                weight.shape[:1] * 2,
-            )
-            if weight is None or not name.startswith(HEADS) or not is_square:
+            if weight is None or not name.startswith(HEADS):
+                unfilled.append(name)
+            elif len(set(weight.shape)) > 1:
+                # No identity.
                 unfilled.append(name)
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(weight)
@@ -124,6 +123,7 @@ class BertFamily(Family):
                 torch.nn.init.ones_(weight)
             else:
                 torch.nn.init.eye_(weight)
+
         return unfilled
 
     def advice(self, missing: Sequence[str]) -> str:
@@ -134,6 +134,7 @@ class BertFamily(Family):
                 "they have no masked-language-modelling head, which the pooler reads; name a model that was "
                 'saved with it, such as `bert-base-uncased`, or set `masked_head = "new"` and train it'
             )
+
         return super().advice(missing)
 
     def head_loader(self) -> Any:

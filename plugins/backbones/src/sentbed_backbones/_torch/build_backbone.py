@@ -33,13 +33,14 @@ bytes of the tables of a layer."""
 
 
 def build(
-    parameters: Transformer, family: Family, context: BuildContext
+    parameters: Transformer, family_of: type[Family], context: BuildContext
 ) -> BuiltBackbone:
     """Load or initialise a backbone, or build its shapes.
 
     Raises:
         ModelError: if weights or the configuration are missing, or need code that is not trusted.
     """
+    family = family_of(parameters, context.needs, context.readings, context.template)
     if not context.shapes_only:
         return load(parameters, family, context)
     with quiet(), torch.device("meta"):
@@ -76,7 +77,7 @@ class BuiltShapes(BuiltBackbone):
             _mark_four_bits(model)
 
         model = adapt(model, parameters, None, {})
-        self.module = family.states(model, family.reads_layers)
+        self.module = family.states(model)
         self.width = family.width(config)
         self.max_length = family.max_length(base_of(model))
         self.dispatched = parameters.device_map is not None
@@ -100,6 +101,7 @@ def _mark_four_bits(model: Any) -> None:
     for layer in model.modules():
         if not isinstance(layer, nn.Linear | Conv1D):
             continue
+
         count = layer.weight.numel()
         scales = -(-count // QUANTISED_BLOCK)
         second_scales = -(-scales // ABSMAX_BLOCK)
@@ -113,6 +115,7 @@ def _checked_config(parameters: Transformer, family: Family, directory: Path) ->
     for problem in problems_of(directory, False, parameters.trust_remote_code):
         if "no tokenizer" not in problem:
             raise ModelError(problem)
+
     try:
         return read_config(parameters, family, directory)
     except (OSError, ValueError, KeyError) as error:
@@ -147,11 +150,13 @@ def _configuration(parameters: Transformer) -> tuple[Path, str]:
         )
         if isinstance(cached, str):
             return Path(cached).parent, "on this machine"
+
         fetched = directory_fetched_before(model, revision)
         if fetched is not None:
             return fetched, "on this machine"
         if not hub_answers():
             raise ConnectionError("no connection")
+
         file = huggingface_hub.hf_hub_download(
             model, "config.json", revision=revision, etag_timeout=5
         )

@@ -6,7 +6,6 @@ import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +58,7 @@ class Family:
         parameters: Any,
         needs: frozenset[str],
         readings: tuple[tuple[int, ...], ...] = (),
+        template: tuple[str, str] | None = None,
     ) -> None:
         self.parameters = parameters
         self.needs = needs
@@ -66,7 +66,7 @@ class Family:
         """Numbers of the layers to read: the backbone's own, and those that prompts choose."""
         self.acting: Acting | None = None
         """The intervention of the built backbone."""
-        self.template: tuple[str, str] | None = None
+        self.template = template
         """Text before and after the sentence; see `BuildContext.template`."""
 
     def tokenizer(self, context: BuildContext) -> Any:
@@ -103,8 +103,8 @@ class Family:
         """Entries for every score's protocol."""
         return {}
 
-    def states(self, model: Any, layers: bool) -> Module:
-        """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if asked for."""
+    def states(self, model: Any) -> Module:
+        """Return `module(input_ids, attention_mask | None) -> TokenStates`, with all layers if they are read."""
         raise NotImplementedError
 
     def first_position(self, model: Any) -> int:
@@ -115,7 +115,7 @@ class Family:
         """
         raise NotImplementedError
 
-    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products) -> Module | None:
         """Return a faster form for encoding with its own copy of the weights, or None if there is none."""
         return None
 
@@ -195,51 +195,62 @@ class BuiltTransformer(BuiltBackbone):
         """The precision that encoding uses regardless of the runtime, or None if the runtime decides."""
         if stored_types != (None, "fp32"):
             self.precision = " ".join(filter(None, stored_types))
-        self.mask_id: int | None = None
-        if "mask-token" in family.needs:
+
+        self.module = self._read(family.states(model))
+
+    def _read(self, states: Module) -> Module:
+        """Return what the pooler gets from the states of a model.
+
+        Raises:
+            ModelError: if the model lacks a layer, or the tokenizer the mask token.
+        """
+        family, tokenizer = self.family, self.tokenizer.original
+        needs = family.needs
+        readings = self._counted_readings()
+        mask_id: int | None = None
+        if "mask-token" in needs:
             if tokenizer.mask_token is None:
                 raise ModelError(
                     "the pooler reads a mask token, and the tokenizer has none; take another model"
                 )
-            self.mask_id = int(tokenizer.mask_token_id)
-        self.empty_template: EmptyTemplate | None = None
-        if family.denoises:
-            assert family.template is not None
-            self.empty_template = EmptyTemplate.of(family.template, tokenizer)
-        self.module = self._read(family.states(model, family.reads_layers))
+            mask_id = int(tokenizer.mask_token_id)
 
-    def _read(self, states: Module) -> Module:
-        readings = self.family.readings
-        count = int(self.model.config.num_hidden_layers) + 1
-        for number in chain(*readings):
-            if not -count <= number < count:
-                raise ModelError(
-                    f"`layers` has {number}, the model has the embedding output 0 and layers 1 to "
-                    f"{count - 1}; choose among them"
-                )
-        needs = self.family.needs
         hides = "span" in needs
-        if not (
-            self.family.reads_layers
-            or hides
-            or len(readings) > 1
-            or self.mask_id is not None
-        ):
+        reads_last_alone = len(readings) == 1 and not family.reads_layers
+        if reads_last_alone and mask_id is None and not hides:
             return states
-        counted = []
-        for numbers in readings:
-            if numbers == (-1,):
-                counted.append(numbers)
-            else:
-                # A pass that ends early has no last layer to count from.
-                counted.append(tuple(number % count for number in numbers))
-        read = Read(states, counted, "layers" in needs, self.mask_id, hides)
-        if self.empty_template is None:
+
+        read = Read(states, readings, "layers" in needs, mask_id, hides)
+        if not family.denoises:
             return read
+
+        assert family.template is not None
+        template = EmptyTemplate.of(family.template, tokenizer)
         first = 0
         if "template-alone-from-0" not in needs:
-            first = self.family.first_position(self.model)
-        return TemplateDenoising(read, self.empty_template, first)
+            first = family.first_position(self.model)
+
+        return TemplateDenoising(read, template, first)
+
+    def _counted_readings(self) -> list[tuple[int, ...]]:
+        """Return the numbers of the layers to read, counted from the embeddings unless the last is read."""
+        count = int(self.model.config.num_hidden_layers) + 1
+        readings = []
+        for numbers in self.family.readings:
+            outside = [number for number in numbers if not -count <= number < count]
+            if outside:
+                raise ModelError(
+                    f"`layers` has {outside[0]}, the model has the embedding output 0 and layers 1 to "
+                    f"{count - 1}; choose among them"
+                )
+
+            if numbers == (-1,):
+                readings.append(numbers)
+            else:
+                # A pass that ends early has no last layer to count from.
+                readings.append(tuple(number % count for number in numbers))
+
+        return readings
 
     def inference(
         self, module: Module, dtype: torch.dtype, traceable: bool = False
@@ -255,18 +266,22 @@ class BuiltTransformer(BuiltBackbone):
                 from sentbed_backbones._torch.adaptation import merged_copy
 
                 model = merged_copy(model, torch.float32)
-            fast = None
+
+            packed: Module | None = None
             if not traceable:
-                products = Products(dtype)
-                fast = self.family.packed(model, products, self.family.reads_layers)
-            if fast is not None:
-                return self._read(fast).eval()
+                packed = self.family.packed(model, Products(dtype))
+            if packed is not None:
+                return self._read(packed).eval()
+
             if model is self.model:
                 model = copy.deepcopy(model)
+
             model = cast(model, dtype).requires_grad_(False)
-        states = self.family.states(model, self.family.reads_layers)
+
+        states = self.family.states(model)
         if not traceable:
             states = self.family.encoding(states)
+
         return self._read(states).eval()
 
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -275,9 +290,11 @@ class BuiltTransformer(BuiltBackbone):
         placeholder_id = self.tokenizer.placeholder_id
         if placeholder_id is None:
             return values
+
         # Nothing predicts a placeholder: it has the least logit, also where the head has no row for it.
         least = values.min(1, keepdims=True)
-        before, after = values[:, :placeholder_id], values[:, placeholder_id + 1 :]
+        before = values[:, :placeholder_id]
+        after = values[:, placeholder_id + 1 :]
         return np.concatenate([before, least, after], 1)
 
     def output_embedding(self) -> NDArray[np.float32]:
@@ -290,6 +307,7 @@ class BuiltTransformer(BuiltBackbone):
         placeholder_id = self.tokenizer.placeholder_id
         if placeholder_id is None:
             return values
+
         return np.delete(values, placeholder_id, axis=0)
 
     def prediction_head(self) -> Module:
@@ -316,6 +334,7 @@ class BuiltTransformer(BuiltBackbone):
                 f"the backbone `{parameters.name}` has no language-modelling head; use a causal one, such as "
                 "`opt`"
             )
+
         return LanguageHead(
             base_of(self.model), loader, self._files, parameters.trust_remote_code, live
         )
@@ -326,6 +345,7 @@ class BuiltTransformer(BuiltBackbone):
             return self.weights_directory
         if self.parameters.model is None or self.parameters.init != "pretrained":
             return None
+
         # A saved encoder, which may be a stranger's, names the model.
         return model_files(self.parameters, may_convert=False).directory
 
@@ -335,29 +355,35 @@ class BuiltTransformer(BuiltBackbone):
         For a pretrained model with an adapter or in 4 bits, only the adapter is written: the rest is
         unchanged and available from the recipe's `model`.
         """
-        adapted = has_adapter(self.model)
-        with quiet():
-            try:
+        try:
+            with quiet():
                 self.tokenizer.save(directory)
-                if self.base is not None and (
-                    adapted or self.parameters.quantization is not None
-                ):
-                    content = json.dumps({"sha256": dict(self.base)}, indent=2)
-                    (directory / BASE_FILE).write_text(content + "\n", "utf-8")
-                else:
-                    plain = self.model
-                    if adapted:
-                        plain = copy.deepcopy(plain).unload()
-                    plain.save_pretrained(directory)
-                if adapted:
-                    from sentbed_backbones._torch.adaptation import save_adapter
+                self._save_weights(directory)
+        except SafetensorError as error:
+            # It wraps the system's error: a full disk must be distinguished from a bug of ours.
+            raise OSError(str(error)) from error
 
-                    model = self.parameters.model
-                    hub = model if model is not None and not is_local(model) else None
-                    save_adapter(self.model, directory / ADAPTER_DIRECTORY, hub)
-            except SafetensorError as error:
-                # It wraps the system's error: a full disk must be distinguished from a bug of ours.
-                raise OSError(str(error)) from error
+    def _save_weights(self, directory: Path) -> None:
+        adapted = has_adapter(self.model)
+        is_unchanged = adapted or self.parameters.quantization is not None
+        if self.base is not None and is_unchanged:
+            content = json.dumps({"sha256": dict(self.base)}, indent=2)
+            (directory / BASE_FILE).write_text(content + "\n", "utf-8")
+        else:
+            plain = self.model
+            if adapted:
+                plain = copy.deepcopy(plain).unload()
+
+            plain.save_pretrained(directory)
+
+        if adapted:
+            from sentbed_backbones._torch.adaptation import save_adapter
+
+            hub = self.parameters.model
+            if hub is not None and is_local(hub):
+                hub = None
+
+            save_adapter(self.model, directory / ADAPTER_DIRECTORY, hub)
 
     @property
     def protocol(self) -> dict[str, Any]:
@@ -366,19 +392,21 @@ class BuiltTransformer(BuiltBackbone):
         protocol = dict(self.family.protocol)
         if self.precision is not None:
             protocol["precision"] = self.precision
+
         layers = self.parameters.layer_numbers
         intervention: Any = self.parameters.intervention
         if intervention is not None:
-            protocol["intervention"] = {
-                "use": intervention.name,
-                **attrs.asdict(intervention),
-            }
+            settings = {"use": intervention.name, **attrs.asdict(intervention)}
             placeholder = intervention.traits.placeholder
             if placeholder is not None:
                 spacing = spacing_of_placeholder(self.tokenizer.original, placeholder)
-                protocol["intervention"]["placeholder_spacing"] = spacing
+                settings["placeholder_spacing"] = spacing
+
+            protocol["intervention"] = settings
+
         if layers != (-1,):
             protocol["layers"] = list(layers)
+
         return protocol
 
     def merged(self) -> tuple[Backbone, BuiltTransformer]:
@@ -389,17 +417,14 @@ class BuiltTransformer(BuiltBackbone):
             from sentbed_backbones._torch.adaptation import merged_copy
 
             model = merged_copy(model, DTYPES[plain.dtype])
-        origin = {key: value for key, value in self.origin.items() if key != "sha256"}
-        family = type(self.family)(plain, self.family.needs, self.family.readings[1:])
-        family.template = self.family.template
-        family.require(model)
-        return plain, BuiltTransformer(
-            plain,
-            family,
-            model,
-            self.tokenizer.original,
-            {**origin, "merged": True},
-        )
+
+        origin = dict(self.origin)
+        origin.pop("sha256", None)
+        origin["merged"] = True
+        family = copy.copy(self.family)
+        family.parameters = plain
+        tokenizer = self.tokenizer.original
+        return plain, BuiltTransformer(plain, family, model, tokenizer, origin)
 
 
 def has_adapter(model: Any) -> bool:

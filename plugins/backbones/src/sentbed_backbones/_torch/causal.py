@@ -33,16 +33,8 @@ class CausalFamily(Family):
 
     predicts_next = True
 
-    def __init__(
-        self,
-        parameters: Any,
-        needs: frozenset[str],
-        readings: tuple[tuple[int, ...], ...] = (),
-    ) -> None:
-        super().__init__(parameters, needs, readings)
-        self.both_ways: bool = parameters.both_ways
-        """Whether attention is bidirectional: as the recipe says, and then as the built model has it."""
-        self.shares_prefix: bool = parameters.shares_prefix
+    both_ways = False
+    """Whether the attention of the built model is bidirectional."""
 
     def tokenizer(self, context: BuildContext) -> Any:
         """Train a byte-level BPE with LLaMA's special tokens."""
@@ -66,23 +58,17 @@ class CausalFamily(Family):
 
     def problem(self, config: Any) -> str | None:
         """Return why a configuration is not that of a causal model with attention, or None."""
-        causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING or hasattr(
-            config, "auto_map"
-        )
-        masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
-        if (
-            not causal
-            or masked
-            or config.is_encoder_decoder
-            or not hasattr(config, "max_position_embeddings")
-        ):
-            name = self.parameters.name
-            return (
-                f"the backbone `{name}` takes causal models with a fixed number of positions; "
-                "choose another model or backbone"
-            )
+        is_causal = type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+        is_masked = type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING
+        if (is_causal or hasattr(config, "auto_map")) and not is_masked:
+            has_positions = hasattr(config, "max_position_embeddings")
+            if has_positions and not config.is_encoder_decoder:
+                return None
 
-        return None
+        return (
+            f"the backbone `{self.parameters.name}` takes causal models with a fixed number of positions; "
+            "choose another model or backbone"
+        )
 
     def require(self, model: Any) -> None:
         """Find out what the model attends to, and set it as the recipe says.
@@ -149,6 +135,7 @@ class CausalFamily(Family):
         """Whether the configuration, and not the recipe, calls a causal model bidirectional."""
         if self.parameters.attention is not None or attention.bidirectional:
             return False
+
         return attends_both_ways(base_of(model).config.to_dict())
 
     @property
@@ -156,14 +143,15 @@ class CausalFamily(Family):
         """The direction of attention, unless it is causal."""
         return {"attention": "bidirectional"} if self.both_ways else {}
 
-    def states(self, model: Any, layers: bool) -> Module:
+    def states(self, model: Any) -> Module:
         """Return transformers' own forward pass, up to the last layer that is read."""
         depth = self.depth(model)
         if depth is not None:
             for block in blocks_of(model)[depth:]:
                 # Nothing computes a gradient for them: an optimiser must not let them decay.
                 block.requires_grad_(False)
-        return CausalStates(model, layers, depth, self.acting)
+
+        return CausalStates(model, self.reads_layers, depth, self.acting)
 
     def depth(self, model: Any) -> int | None:
         """Return how many blocks are run, or None if the last layer, after the final norm, is read."""
@@ -177,11 +165,14 @@ class CausalFamily(Family):
         last = max(number % count for number in numbers)
         return None if last == count - 1 else last
 
-    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
+    def packed(self, model: Any, products: Products) -> Module | None:
         """Return the packed form of an OPT or a LLaMA, else None."""
         if not FastCausal.fits(model):
             return None
-        return FastCausal(model, products, layers, self.depth(model), self.acting)
+
+        depth = self.depth(model)
+        packed = FastCausal(model, products, self.reads_layers, depth, self.acting)
+        return self.encoding(packed)
 
     def head_loader(self) -> Any:
         """Return the class of causal language models."""

@@ -14,20 +14,17 @@ def contrast(seen: BlockStates, scale: float | None) -> Tensor:
     """
     assert seen.auxiliary is not None
     states = seen.states
-    rows, places = (
-        torch.arange(size, device=states.device) for size in states.shape[:2]
-    )
+    rows = torch.arange(states.shape[0], device=states.device)
+    places = torch.arange(states.shape[1], device=states.device)
     last_states = states[rows, seen.last].float()
     steered = last_states - seen.auxiliary.float()
     if scale is None:
         # The small number is that of the released code.
-        factor = last_states.norm(dim=-1, keepdim=True) / (
-            steered.norm(dim=-1, keepdim=True) + 1e-7
-        )
+        norm = last_states.norm(dim=-1, keepdim=True)
+        factor = norm / (steered.norm(dim=-1, keepdim=True) + 1e-7)
     else:
         factor = torch.tensor(scale, device=states.device)
 
     is_last = places == seen.last[:, None]
-    return torch.where(
-        is_last[..., None], (steered * factor).to(states.dtype)[:, None], states
-    )
+    steered = (steered * factor).to(states.dtype)
+    return torch.where(is_last[..., None], steered[:, None], states)

@@ -1,8 +1,7 @@
 """A faster forward pass of T5 for encoding.
 
 One product computes queries, keys and values; on a processor, weights are laid out once for oneDNN and the
-activation is fused into the product. The weights of norms are folded into the next product. A test checks
-that it equals transformers' own forward pass.
+activation is fused into the product. A test checks that it equals transformers' own forward pass.
 """
 
 from __future__ import annotations
@@ -16,17 +15,27 @@ from sentbed.protocols import TokenStates
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sentbed_backbones._torch.packed_parts import in_whole_groups
+from sentbed_backbones._torch.packed_parts import (
+    Block,
+    Norm,
+    Stack,
+    hide,
+    in_whole_groups,
+    joint_attention,
+    rms_norm,
+    same_row,
+)
 from sentbed_backbones._torch.prepacked_cpu_linear import Linear, Products, is_plain
-from sentbed_backbones._torch.short_attention import short_attention, suits
-from sentbed_backbones._torch.token_states import EncoderDecoderStates
+from sentbed_backbones._torch.short_attention import suits
+from sentbed_backbones._torch.token_states import start_token
 
-KINDS = (
+CLASSES = (
     transformers.T5EncoderModel,
     transformers.T5Model,
     transformers.MT5EncoderModel,
     transformers.MT5Model,
 )
+
 FEED_FORWARDS = {"relu": False, "gelu_new": True}
 """The activations that are packed, and whether the inner layer is gated."""
 
@@ -37,25 +46,20 @@ LARGEST_FP16 = torch.finfo(torch.float16).max - 1000
 """The value to which transformers clamps overflowing states, which occur in T5s trained in bf16."""
 
 
-class Layer(NamedTuple):
-    """One layer of the encoder."""
+class DecoderBlock(NamedTuple):
+    """One block of the decoder, for the first token only."""
 
-    attend: Linear
-    join: Linear
-    inner: Linear
-
-
-class DecoderLayer(NamedTuple):
-    """One layer of the decoder, for the first token only."""
-
+    norm: Norm
     itself: Linear
     """Self-attention of a single token: value and output in one product."""
+    query_norm: Norm
     query: Linear
     key: Tensor
     """Key weights, `(heads, width of a head, width)`."""
     value: Tensor
     """Value weights, `(heads, width, width of a head)`."""
     join: Linear
+    inner_norm: Norm
     inner: Linear
 
 
@@ -71,13 +75,12 @@ class FastT5(nn.Module):
     @staticmethod
     def fits(model: Any) -> bool:
         """Whether this class implements the model's forward pass."""
-        if type(model) not in KINDS or model.encoder.config.is_decoder:
+        if type(model) not in CLASSES or model.encoder.config.is_decoder:
             return False
+
         config = model.config
-        return (
-            is_plain(model)
-            and FEED_FORWARDS.get(config.dense_act_fn) == config.is_gated_act
-        )
+        is_gated = FEED_FORWARDS.get(config.dense_act_fn)
+        return is_plain(model) and is_gated == config.is_gated_act
 
     def __init__(
         self,
@@ -87,17 +90,12 @@ class FastT5(nn.Module):
         decodes: bool = False,
     ) -> None:
         super().__init__()
-        config, encoder = model.config, model.encoder
-        self.keeps_layers = layers
+        encoder = model.encoder
         self.dtype = products.dtype
-        self.copied = products.copied
-        self.eps = config.layer_norm_epsilon
-        self.heads = config.num_heads
-        self.activation = config.dense_act_fn
-        self.words = self.copied(encoder.embed_tokens.weight)
-        self.final_norm = self.copied(encoder.final_layer_norm.weight)
+        self.heads = model.config.num_heads
+        self.words = products.copied(encoder.embed_tokens.weight)
         first = encoder.block[0].layer[0].SelfAttention
-        self.bias_of_buckets = self.copied(first.relative_attention_bias.weight)
+        self.bias_of_buckets = products.copied(first.relative_attention_bias.weight)
         self.bucket = partial(
             type(first)._relative_position_bucket,
             bidirectional=True,
@@ -105,129 +103,75 @@ class FastT5(nn.Module):
             max_distance=first.relative_attention_max_distance,
         )
         self.last_bias: tuple[tuple[int, int], Tensor] | None = None
-        self.layers = [self.layer(products, block.layer) for block in encoder.block]
-        self.decoder: list[DecoderLayer] = []
-        if decodes:
-            # One token a text: what there is to gain is small.
-            exact = Products(products.dtype)
-            decoder = model.decoder
-            start = EncoderDecoderStates(model, False).start
-            self.start = self.copied(decoder.embed_tokens.weight[start])
-            self.decoder_norm = self.copied(decoder.final_layer_norm.weight)
-            self.decoder = [
-                self.decoder_layer(exact, block.layer) for block in decoder.block
-            ]
-
-    def layer(self, products: Products, parts: Any) -> Layer:
-        """Pack a layer of the encoder."""
-        attention = parts[0].SelfAttention
-        attend = _behind(parts[0].layer_norm, attention.q, attention.k, attention.v)
-        join = products.linear(attention.o.weight)
-        return Layer(products.linear(attend), join, self.inner(products, parts[-1]))
-
-    def decoder_layer(self, products: Products, parts: Any) -> DecoderLayer:
-        """Pack a layer of the decoder."""
-        self_attention, cross = parts[0].SelfAttention, parts[1].EncDecAttention
-        value = _behind(parts[0].layer_norm, self_attention.v)
-        itself = self_attention.o.weight.detach().float() @ value
-        shape = (self.heads, -1, len(itself))
-        cross_value = self.copied(cross.v.weight).view(shape)
-        return DecoderLayer(
-            products.linear(itself),
-            products.linear(_behind(parts[1].layer_norm, cross.q)),
-            self.copied(cross.k.weight).view(shape),
-            cross_value.transpose(1, 2).contiguous(),
-            products.linear(cross.o.weight),
-            self.inner(products, parts[-1]),
+        self.stack = Stack(
+            [_packed(block.layer, products) for block in encoder.block],
+            norm_before=True,
+            keeps_layers=layers,
+            finish=[rms_norm(encoder.final_layer_norm, products)],
         )
-
-    def inner(self, products: Products, part: Any) -> Linear:
-        """Pack a feed-forward part."""
-        dense, norm = part.DenseReluDense, part.layer_norm
-        if not FEED_FORWARDS[self.activation]:
-            return products.inner(
-                (_behind(norm, dense.wi), None),
-                self.activation,
-                (dense.wo.weight, None),
-            )
-
-        gate = products.linear(_behind(norm, dense.wi_0), None, self.activation)
-        widen = products.linear(_behind(norm, dense.wi_1), join="mul")
-        narrow = products.linear(dense.wo.weight)
-        return lambda x, other: narrow(widen(x, gate(x)), other)
+        self.decodes = decodes
+        if decodes:
+            decoder = model.decoder
+            start = start_token(model.config)
+            self.start = products.copied(decoder.embed_tokens.weight[start])
+            self.decoder_norm = rms_norm(decoder.final_layer_norm, products)
+            self.decoder = [
+                _packed_for_first_token(block.layer, products)
+                for block in decoder.block
+            ]
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states, and the decoder's first output if the decoder is packed."""
         rows, length = input_ids.shape
-        seen: Tensor | None = None
-        if attention_mask is not None:
-            seen = attention_mask.bool()[:, None, None, :]
-
         short = suits(self.dtype, input_ids.device, length)
-        attended = short_attention if short else functional.scaled_dot_product_attention
         group = 1
-        if seen is None and not short:
+        if attention_mask is None and not short:
             group = self.group(rows, length)
 
+        mask = self.bias(length, group)
+        if attention_mask is not None:
+            mask = hide(mask, attention_mask.bool()[:, None, None, :])
+
         input_ids = in_whole_groups(input_ids, group)
-        batch = len(input_ids)
-        bias = self.bias(length, group)
-        if seen is not None:
-            bias = self.blind(bias, seen)
+        hidden = functional.embedding(input_ids, self.words)
+        attend = joint_attention(self.heads, group, short, mask, scale=1.0)
+        states = self.stack.run(hidden, attend, attention_mask, rows)
+        if not self.decodes:
+            return states
 
-        embedded = functional.embedding(input_ids, self.words)
-        states = [embedded]
-        hidden = embedded.view(batch * length, -1)
-        shape = (batch // group, group * length, 3, self.heads, -1)
-        for number, layer in enumerate(self.layers):
-            mixed = layer.attend(self.normalize(hidden)).view(shape)
-            query, key, value = mixed.permute(2, 0, 3, 1, 4)
-            context = attended(query, key, value, attn_mask=bias, scale=1.0)
-            context = context.transpose(1, 2).reshape(batch * length, -1)
-            hidden = self.bounded(layer.join(context, hidden))
-            hidden = self.feed_forward(layer.inner, hidden)
-            if self.keeps_layers and number < len(self.layers) - 1:
-                states.append(hidden.view(embedded.shape))
+        decoded = self.decode(states.last_hidden_state, attention_mask)
+        return states._replace(decoder_state=decoded)
 
-        states.append((self.normalize(hidden) * self.final_norm).view(embedded.shape))
-        layers = tuple(state[:rows] for state in states)
-        decoder_state: Tensor | None = None
-        if self.decoder:
-            decoder_state = self.decode(layers[-1], seen)
-
-        kept = layers if self.keeps_layers else None
-        return TokenStates(layers[-1], attention_mask, kept, decoder_state)
-
-    def decode(self, encoded: Tensor, seen: Tensor | None) -> Tensor:
+    def decode(self, encoded: Tensor, attention_mask: Tensor | None) -> Tensor:
         """Return the decoder's first output, `(rows, width)`.
 
         There is only one query, so projecting it onto the encoder's states, and the result onto the values,
         is cheaper than computing keys and values of every state.
         """
-        rows, length = encoded.shape[:2]
+        rows = len(encoded)
         encoded = encoded[:, None]
-        bias: Tensor | None = None
-        if seen is not None:
-            bias = self.blind(encoded.new_zeros(rows, 1, 1, length), seen)
+        mask: Tensor | None = None
+        if attention_mask is not None:
+            seen = attention_mask.bool()[:, None, None, :]
+            mask = hide(encoded.new_zeros(()), seen)
 
         hidden = self.start.repeat(rows, 1)
-        for layer in self.decoder:
-            hidden = self.bounded(layer.itself(self.normalize(hidden), hidden))
-            query = layer.query(self.normalize(hidden)).view(rows, self.heads, -1)
-            key_query = (query.transpose(0, 1) @ layer.key).transpose(0, 1)
+        for block in self.decoder:
+            hidden = block.itself(block.norm(hidden), hidden)
+
+            query = block.query(block.query_norm(hidden))
+            query = query.view(rows, self.heads, -1).transpose(0, 1)
+            key_query = (query @ block.key).transpose(0, 1)
             read = functional.scaled_dot_product_attention(
-                key_query[:, None], encoded, encoded, attn_mask=bias, scale=1.0
-            )[:, 0]
-            values = read.transpose(0, 1) @ layer.value
+                key_query[:, None], encoded, encoded, attn_mask=mask, scale=1.0
+            )
+            values = read[:, 0].transpose(0, 1) @ block.value
             context = values.transpose(0, 1).reshape(rows, -1)
-            hidden = self.bounded(layer.join(context, hidden))
-            hidden = self.feed_forward(layer.inner, hidden)
+            hidden = block.join(context, hidden)
 
-        return self.normalize(hidden) * self.decoder_norm
+            hidden = block.inner(block.inner_norm(hidden), hidden)
 
-    def feed_forward(self, inner: Linear, hidden: Tensor) -> Tensor:
-        """Return the states after a feed-forward part."""
-        return self.bounded(inner(self.normalize(hidden), hidden))
+        return self.decoder_norm(hidden)
 
     def group(self, rows: int, length: int) -> int:
         """Return how many rows share one attention product, masked from each other.
@@ -237,6 +181,7 @@ class FastT5(nn.Module):
         """
         if self.dtype != torch.bfloat16 or self.words.device.type != "cpu":
             return 1
+
         return max(1, min(ATTENTION_TOKENS // length, rows))
 
     def bias(self, length: int, group: int) -> Tensor:
@@ -249,38 +194,69 @@ class FastT5(nn.Module):
             return cached[1]
 
         device = self.words.device
-        distances = torch.arange(1 - length, length, device=device)
-        values = functional.embedding(self.bucket(distances), self.bias_of_buckets).T
-        # Row `i` of the scores reads the distances `-i` to `length - 1 - i`.
-        of_a_row = values.unfold(1, length, 1).flip(1)[:, None, :, None, :]
-        same_row = torch.eye(group, dtype=torch.bool, device=device)
-        side = group * length
-        bias = self.blind(of_a_row, same_row[:, None, :, None])
-        bias = bias.reshape(1, self.heads, side, side)
+        place = torch.arange(group * length, device=device) % length
+        bucket = self.bucket(place - place[:, None])
+        values = functional.embedding(bucket, self.bias_of_buckets)
+        bias = values.permute(2, 0, 1)[None].contiguous()
+        if group > 1:
+            bias = hide(bias, same_row(group, length, device))
+
         self.last_bias = ((length, group), bias)
         return bias
 
-    def blind(self, bias: Tensor, seen: Tensor) -> Tensor:
-        """Mask `bias` where not `seen`; a row of padding only weighs all tokens alike, as in transformers."""
-        return torch.where(seen, bias, torch.finfo(self.dtype).min)
 
-    def normalize(self, hidden: Tensor) -> Tensor:
-        """Divide by the root mean square, computed in fp32; the norm's weights are in the next product."""
-        length = torch.linalg.vector_norm(
-            hidden, dim=-1, keepdim=True, dtype=torch.float32
-        )
-        mean_square = length.square() / hidden.shape[-1]
-        return hidden * torch.rsqrt(mean_square + self.eps).to(self.dtype)
-
-    def bounded(self, hidden: Tensor) -> Tensor:
-        """Clamp the states in fp16."""
-        if self.dtype != torch.float16:
-            return hidden
-        return hidden.clamp(-LARGEST_FP16, LARGEST_FP16)
+def _packed(parts: Any, products: Products) -> Block:
+    """Pack a block of the encoder."""
+    attention = parts[0].SelfAttention
+    join = products.linear_of(attention.o)
+    return Block(
+        attend=products.joint(attention.q, attention.k, attention.v),
+        join=_bounded(join, products),
+        attention_norm=rms_norm(parts[0].layer_norm, products),
+        inner=_inner(parts[1], products),
+        inner_norm=rms_norm(parts[1].layer_norm, products),
+    )
 
 
-def _behind(norm: Any, *parts: Any) -> Tensor:
-    """Return the weights of linear layers after a norm, multiplied by the norm's weights, in fp32."""
-    weight = torch.cat([part.weight.detach().float() for part in parts])
-    folded: Tensor = weight * norm.weight.detach().float()
-    return folded
+def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
+    """Pack a block of the decoder."""
+    attention = parts[0].SelfAttention
+    value = attention.v.weight.detach().float()
+    output = attention.o.weight.detach().float()
+    itself = products.linear(output @ value)
+
+    cross = parts[1].EncDecAttention
+    shape = (cross.n_heads, -1, cross.d_model)
+    cross_key = products.copied(cross.k.weight).view(shape)
+    cross_value = products.copied(cross.v.weight).view(shape)
+    join = products.linear_of(cross.o)
+    return DecoderBlock(
+        norm=rms_norm(parts[0].layer_norm, products),
+        itself=_bounded(itself, products),
+        query_norm=rms_norm(parts[1].layer_norm, products),
+        query=products.linear_of(cross.q),
+        key=cross_key,
+        value=cross_value.transpose(1, 2).contiguous(),
+        join=_bounded(join, products),
+        inner_norm=rms_norm(parts[2].layer_norm, products),
+        inner=_inner(parts[2], products),
+    )
+
+
+def _inner(part: Any, products: Products) -> Linear:
+    """Pack a feed-forward part."""
+    dense = part.DenseReluDense
+    if hasattr(dense, "wi"):
+        inner = products.inner(dense.wi, "relu", dense.wo)
+    else:
+        inner = products.gated_inner(dense.wi_0, "gelu_new", dense.wi_1, dense.wo)
+
+    return _bounded(inner, products)
+
+
+def _bounded(linear: Linear, products: Products) -> Linear:
+    """Return a layer whose results are clamped in fp16."""
+    if products.dtype != torch.float16:
+        return linear
+
+    return lambda x, other: linear(x, other).clamp(-LARGEST_FP16, LARGEST_FP16)

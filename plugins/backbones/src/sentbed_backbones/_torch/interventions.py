@@ -37,9 +37,8 @@ class Acting:
 
     component: Intervention
     function: Callable[[BlockStates], Tensor]
-    places: Collection[Place]
+    places: frozenset[Place]
     placeholder_id: int | None
-    has_auxiliary: bool
 
     def on(
         self,
@@ -56,7 +55,8 @@ class Acting:
         Raises:
             ModelError: if the intervention needs auxiliary prompts and they are not given.
         """
-        if self.has_auxiliary and auxiliary is None:
+        needs_auxiliary = self.component.traits.auxiliary is not None
+        if needs_auxiliary and auxiliary is None:
             raise ModelError(
                 f"the intervention `{self.component.name}` needs an auxiliary prompt for each text, which "
                 "neither training nor this runtime gives; encode with `cpu` or `cuda`, without `compile`"
@@ -64,10 +64,19 @@ class Acting:
 
         recorded: dict[Place, Tensor] = {}
         if auxiliary is not None:
-            recorder = Recorder(self.places, last_tokens(*auxiliary))
+            last_of_auxiliary = last_tokens(*auxiliary)
+            rows = torch.arange(len(last_of_auxiliary), device=input_ids.device)
+
+            def record(place: Place, states: Tensor) -> Tensor:
+                if place in self.places:
+                    recorded[place] = states[rows, last_of_auxiliary]
+                if len(recorded) == len(self.places):
+                    raise ReachedError
+
+                return states
+
             with suppress(ReachedError):
-                run(*auxiliary, recorder)
-            recorded = recorder.states
+                run(*auxiliary, record)
 
         last = last_tokens(input_ids, attention_mask)
         placeholder = None
@@ -76,6 +85,9 @@ class Acting:
             placeholder = (input_ids == self.placeholder_id).int().argmax(1)
 
         def act(place: Place, states: Tensor) -> Tensor:
+            if place not in self.places:
+                return states
+
             seen = BlockStates(
                 *place,
                 states,
@@ -102,12 +114,9 @@ def acting(
     if intervention is None:
         return None
 
-    traits = intervention.traits
     function = returned(intervention.build(), Callable, intervention, "build")
-    places = tuple(intervention.places)
-    return Acting(
-        intervention, function, places, placeholder_id, traits.auxiliary is not None
-    )
+    places = frozenset(intervention.places)
+    return Acting(intervention, function, places, placeholder_id)
 
 
 def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
@@ -115,23 +124,8 @@ def last_tokens(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
     rows, length = input_ids.shape
     if attention_mask is None:
         return torch.full((rows,), length - 1, device=input_ids.device)
+
     return (attention_mask * torch.arange(length, device=input_ids.device)).argmax(1)
-
-
-class Recorder:
-    """Records the state of the last token at each place; raises `ReachedError` when it has them all."""
-
-    def __init__(self, places: Collection[Place], last: Tensor) -> None:
-        self.places = frozenset(places)
-        self.rows, self.last = torch.arange(len(last), device=last.device), last
-        self.states: dict[Place, Tensor] = {}
-
-    def __call__(self, place: Place, states: Tensor) -> Tensor:
-        """Record one place."""
-        self.states[place] = states[self.rows, self.last]
-        if self.states.keys() == self.places:
-            raise ReachedError
-        return states
 
 
 @contextmanager
@@ -141,7 +135,7 @@ def hooked(
     """Let `function` change states at these places of a model's blocks, while the block of code runs."""
 
     with ExitStack() as hooks:
-        for place in dict.fromkeys(places):
+        for place in places:
             point, block = place
             module = module_at(blocks[block], point)
             hook = partial(with_changed_input, partial(function, place))
@@ -159,6 +153,7 @@ def with_changed_input(
     """Return the arguments of a module with its input changed."""
     if arguments:
         return (change(arguments[0]), *arguments[1:]), named
+
     return arguments, {**named, "hidden_states": change(named["hidden_states"])}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -66,18 +66,25 @@ class LanguageHead:
             )
 
         self.given = GivenStates()
-        words, self.last = (
-            whole.get_input_embeddings().weight,
-            whole.get_output_embeddings(),
-        )
+        self.last = whole.get_output_embeddings()
+        words = whole.get_input_embeddings().weight
         setattr(whole, whole.base_model_prefix, self.given)
-        trained = model.get_input_embeddings().weight
-        live = live and trained.dtype == torch.float32
-        for name, value in dict(_weights(whole, words, trained, files, live)).items():
-            owner, _, attribute = name.rpartition(".")
-            shared = isinstance(value, nn.Parameter)
-            weight = value if shared else nn.Parameter(value, requires_grad=False)
-            setattr(whole.get_submodule(owner), attribute, weight)
+
+        names: dict[int, list[str]] = {}
+        for name, parameter in whole.named_parameters(remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+
+        shared = names.pop(id(words), [])
+        if shared:
+            weight = model.get_input_embeddings().weight
+            if not live or weight.dtype != torch.float32:
+                copied = weight.detach().to("cpu", torch.float32, copy=True)
+                weight = nn.Parameter(copied, requires_grad=False)
+
+            _set(whole, shared, weight)
+
+        if names:
+            _read(whole, list(names.values()), files())
 
         for name, buffer in whole.named_buffers():
             if buffer.is_meta:
@@ -101,7 +108,7 @@ class LanguageHead:
                 )
                 parts.append(output.logits[:, 0].float().numpy())
 
-        return np.concatenate(parts) if parts else np.zeros((0, tokens), np.float32)
+        return np.concatenate(parts)
 
     def output_embedding(self) -> NDArray[np.float32]:
         """Return the weights `(tokens, width)` of the last linear layer, one row per logit.
@@ -113,6 +120,7 @@ class LanguageHead:
                 f"`{type(self.model).__name__}` does not say which weights are its output embedding "
                 "(`get_output_embeddings`); choose another model"
             )
+
         weights: NDArray[np.float32] = self.last.weight.detach().float().numpy()
         return weights
 
@@ -165,64 +173,51 @@ class Vocabulary(Sequence[str]):
             return [self[number] for number in range(*place.indices(self.size))]
         if not -self.size <= place < self.size:
             raise IndexError(place)
+
         return self.tokenizer.decode(
             [place % self.size], clean_up_tokenization_spaces=False
         )
 
 
-def _weights(
-    whole: Any,
-    words: Tensor,
-    trained: Tensor,
-    files: Callable[[], Path | None],
-    live: bool,
-) -> Iterator[tuple[str, Tensor]]:
-    """Yield name and value of each weight of the head; raises `ModelError` if one is nowhere.
+def _set(whole: Any, names: Sequence[str], weight: Tensor) -> None:
+    """Set a weight under all its names. Raises `ModelError` if it has another shape than the model's."""
+    for name in names:
+        expected = tuple(whole.get_parameter(name).shape)
+        if tuple(weight.shape) != expected:
+            raise ModelError(
+                f"`{name}` has the shape {tuple(weight.shape)}, and by the model's `config.json` it should "
+                f"have {expected}; fetch the model again"
+            )
 
-    With `live`, the weight that is shared with the input embedding is that parameter itself.
+        owner, _, attribute = name.rpartition(".")
+        setattr(whole.get_submodule(owner), attribute, weight)
+
+
+def _read(whole: Any, weights: Sequence[list[str]], directory: Path | None) -> None:
+    """Set weights in fp32 as a model's files have them, each by its names.
+
+    Raises:
+        ModelError: if the files lack one.
     """
-    names: dict[int, list[str]] = {}
-    for name, parameter in whole.named_parameters(remove_duplicate=False):
-        names.setdefault(id(parameter), []).append(name)
-
-    shared = names.pop(id(words), [])
-    value = trained
-    if shared and not live:
-        value = trained.detach().float().cpu().clone()
-    for name in shared:
-        yield name, _required_shape(whole, name, value)
-    if not names:
-        return
-
     where = "a model with random weights"
-    weights: dict[str, Tensor] = {}
-    directory = files()
+    stored: dict[str, Tensor] = {}
     if directory is not None:
         where = f"`{directory}`"
-        weights = _read(directory, set(chain(*names.values())))
-    for same in names.values():
-        stored = next((name for name in same if name in weights), None)
-        if stored is None:
+        stored = _stored(directory, set(chain(*weights)))
+
+    for names in weights:
+        present = [name for name in names if name in stored]
+        if not present:
             raise ModelError(
-                f"{where} has no `{same[0]}`, a weight of the head with which `{type(whole).__name__}` "
+                f"{where} has no `{names[0]}`, a weight of the head with which `{type(whole).__name__}` "
                 "predicts tokens; take files that were saved with it, or leave out what reads predictions"
             )
-        for name in same:
-            yield name, _required_shape(whole, name, weights[stored])
+
+        weight = nn.Parameter(stored[present[0]], requires_grad=False)
+        _set(whole, names, weight)
 
 
-def _required_shape(whole: Any, name: str, value: Tensor) -> Tensor:
-    """Return the value of a weight. Raises `ModelError` if it has another shape than the model's."""
-    expected = tuple(whole.get_parameter(name).shape)
-    if tuple(value.shape) != expected:
-        raise ModelError(
-            f"`{name}` has the shape {tuple(value.shape)}, and by the model's `config.json` it should have "
-            f"{expected}; fetch the model again"
-        )
-    return value
-
-
-def _read(directory: Path, names: set[str]) -> dict[str, Tensor]:
+def _stored(directory: Path, names: set[str]) -> dict[str, Tensor]:
     """Return the weights of these names in fp32."""
     weights = {}
     for _, key, tensors in stored_weights(directory):
@@ -231,4 +226,5 @@ def _read(directory: Path, names: set[str]) -> dict[str, Tensor]:
             name = name.replace(was, new)
         if name in names:
             weights[name] = tensors.get_tensor(key).float()
+
     return weights

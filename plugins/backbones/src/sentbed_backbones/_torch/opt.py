@@ -49,16 +49,19 @@ class OptFamily(CausalFamily):
         """Return why a configuration is not OPT's, or None."""
         if config.model_type == "opt":
             return None
+
         return "the backbone `opt` takes OPT; choose another model, or the backbone `causal`"
 
-    def states(self, model: Any, layers: bool) -> Module:
+    def states(self, model: Any) -> Module:
         """Return transformers' own forward pass."""
-        if layers and model.config.word_embed_proj_dim != model.config.hidden_size:
+        last, width = model.config.word_embed_proj_dim, model.config.hidden_size
+        if self.reads_layers and last != width:
             raise ModelError(
-                f"the last state of this OPT is {model.config.word_embed_proj_dim} wide, those of its "
-                f"layers are {model.config.hidden_size}: they cannot be averaged; read the last layer alone"
+                f"the last state of this OPT is {last} wide, those of its layers are {width}: they cannot be "
+                "averaged; read the last layer alone"
             )
-        return super().states(model, layers)
+
+        return super().states(model)
 
     def width(self, config: Any) -> int:
         """Return the width after the last projection."""

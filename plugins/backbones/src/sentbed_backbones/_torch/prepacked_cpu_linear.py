@@ -13,9 +13,6 @@ from torch.nn import functional
 Linear: TypeAlias = Callable[..., Tensor]
 """`linear(x)` or `linear(x, other)`: the product, then the activation, then the join with `other`."""
 
-Weights: TypeAlias = tuple[Tensor, Tensor | None]
-"""Weights `(out, width)` and bias `(out,)`."""
-
 ROWS_TO_PACK_FOR = 2048
 """The number of tokens per batch for which oneDNN chooses the layout of the weights; any number works."""
 
@@ -30,11 +27,11 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], str, str]] = {
 
 
 class Products:
-    """How a packed form computes its products with weights: with copies of them in `dtype`."""
+    """Packs linear layers: copies of their weights, in the type of the states between them."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
-        """The type of the states between products."""
+        """The type of the states, and so of the weights."""
 
     def copied(self, tensor: Tensor) -> Tensor:
         """Return a copy in the type of the states."""
@@ -47,21 +44,40 @@ class Products:
         activation: str = "none",
         join: str = "add",
     ) -> Linear:
-        """Return the packed form of a product with a copy of `weight` and `bias`; see `linear`."""
+        """Return `x -> activation(x @ weight.T + bias)` for weights `(out, width)` and a bias `(out,)`.
+
+        A second argument is added to the result (`join="add"`) or multiplied by it (`"mul"`); a layer takes
+        either an activation or a second argument.
+        """
+        weight = self.copied(weight)
         if bias is not None:
             bias = self.copied(bias)
-        return linear(self.copied(weight), bias, activation, join)
 
-    def inner(self, widen: Weights, activation: str, narrow: Weights) -> Linear:
-        """Return the packed form of an inner layer: two products, and the join with `other`."""
-        first, second = self.linear(*widen, activation), self.linear(*narrow)
-        return lambda x, other=None: second(first(x), other)
+        activate, post, variant = ACTIVATIONS[activation]
+        if not _onednn_multiplies(weight):
 
-    def inner_of(self, widen: Any, activation: str, narrow: Any) -> Linear:
-        """Return the packed form of an inner layer of two `nn.Linear`."""
-        return self.inner(
-            (widen.weight, widen.bias), activation, (narrow.weight, narrow.bias)
-        )
+            def plain(x: Tensor, other: Tensor | None = None) -> Tensor:
+                y = activate(functional.linear(x, weight, bias))
+                if other is None:
+                    return y
+
+                return y + other if join == "add" else y * other
+
+            return plain
+
+        product = torch.ops.mkldnn._linear_pointwise
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
+
+        def prepacked(x: Tensor, other: Tensor | None = None) -> Tensor:
+            y: Tensor
+            if other is None:
+                y = product(x, packed, bias, post, [], variant)
+            else:
+                y = product.binary(x, other, packed, bias, join)
+
+            return y
+
+        return prepacked
 
     def linear_of(
         self, layer: Any, activation: str = "none", join: str = "add"
@@ -69,56 +85,42 @@ class Products:
         """Return the packed form of a `nn.Linear`."""
         return self.linear(layer.weight, layer.bias, activation, join)
 
+    def joint(self, *layers: Any) -> Linear:
+        """Return several `nn.Linear` of one input as one product: queries, keys and values."""
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = None
+        if layers[0].bias is not None:
+            bias = torch.cat([layer.bias for layer in layers])
+
+        return self.linear(weight, bias)
+
+    def inner(self, widen: Any, activation: str, narrow: Any) -> Linear:
+        """Return an inner layer of two `nn.Linear`, and the join with its second argument."""
+        first = self.linear_of(widen, activation)
+        second = self.linear_of(narrow)
+        return lambda x, other: second(first(x), other)
+
+    def gated_inner(
+        self, gate: Any, activation: str, widen: Any, narrow: Any
+    ) -> Linear:
+        """Return an inner layer whose wide states are multiplied by those of a gate."""
+        gates = self.linear_of(gate, activation)
+        first = self.linear_of(widen, join="mul")
+        second = self.linear_of(narrow)
+        return lambda x, other: second(first(x, gates(x)), other)
+
+
+def _onednn_multiplies(weight: Tensor) -> bool:
+    if weight.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    if weight.dtype != torch.bfloat16:
+        return True
+
+    # oneDNN refuses bf16 on processors without AVX-512.
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
 
 def is_plain(model: Any) -> bool:
     """Whether all layers of a model come from torch and transformers: adapters and 4-bit layers do not."""
     packages = ("torch.nn.modules.", "transformers.")
     return all(type(part).__module__.startswith(packages) for part in model.modules())
-
-
-def joined(y: Tensor, other: Tensor | None, join: str = "add") -> Tensor:
-    """Return the join of a product with `other`, if there is one."""
-    if other is None:
-        return y
-    return y + other if join == "add" else y * other
-
-
-def linear(
-    weight: Tensor,
-    bias: Tensor | None,
-    activation: str = "none",
-    join: str = "add",
-) -> Linear:
-    """Return `x -> activation(x @ weight.T + bias)`.
-
-    A second argument is added to the result (`join="add"`) or multiplied by it (`"mul"`); a layer takes
-    either an activation or a second argument.
-    """
-    activate, post, variant = ACTIVATIONS[activation]
-    # oneDNN refuses bf16 on processors without AVX-512.
-    has_type = (
-        weight.dtype != torch.bfloat16 or torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    )
-    if (
-        weight.device.type == "cpu"
-        and torch.backends.mkldnn.is_available()
-        and has_type
-    ):
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS_TO_PACK_FOR)
-
-        product = torch.ops.mkldnn._linear_pointwise
-
-        def with_packed(x: Tensor, other: Tensor | None = None) -> Tensor:
-            y: Tensor
-            if other is None:
-                y = product(x, packed, bias, post, [], variant)
-            else:
-                y = product.binary(x, other, packed, bias, join)
-            return y
-
-        return with_packed
-
-    def plain(x: Tensor, other: Tensor | None = None) -> Tensor:
-        return joined(activate(functional.linear(x, weight, bias)), other, join)
-
-    return plain

@@ -9,8 +9,11 @@ from torch.nn import functional
 LONGEST = {torch.bfloat16: 128, torch.float32: 32}
 """The longest texts for which it is faster than PyTorch's own, by type."""
 
-LEAST_SUM, LARGEST_SUM = 1e-30, 1e30
-"""Between these, sums of exponentials are far from the limits of fp32 and bf16."""
+LEAST_SUM = 1e-30
+"""Above it, a sum of exponentials is far from the least number of fp32 and bf16."""
+
+LARGEST_SUM = 1e30
+"""Below it, a sum of exponentials is far from the largest number of fp32 and bf16."""
 
 
 def has_amx() -> bool:
@@ -23,8 +26,10 @@ def suits(dtype: torch.dtype, device: torch.device, length: int) -> bool:
 
     With AMX, bf16 has a faster form: several texts in one product.
     """
-    short = device.type == "cpu" and length <= LONGEST.get(dtype, 0)
-    return short and not (dtype == torch.bfloat16 and has_amx())
+    if device.type != "cpu" or length > LONGEST.get(dtype, 0):
+        return False
+
+    return dtype != torch.bfloat16 or not has_amx()
 
 
 def short_attention(
@@ -44,7 +49,8 @@ def short_attention(
     of a row are too small, PyTorch's own attention takes care.
     """
     heads = query.shape[1]
-    left, right = query.flatten(0, 1), key.flatten(0, 1).transpose(1, 2)
+    left = query.flatten(0, 1)
+    right = key.flatten(0, 1).transpose(1, 2)
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     scores = torch.baddbmm(left.new_empty(()), left, right, beta=0, alpha=factor)
     if attn_mask is not None:
@@ -52,19 +58,20 @@ def short_attention(
 
     weights = scores.exp_()
     sums = weights.sum(-1, keepdim=True)
-    context: Tensor = (
-        torch.bmm(weights, value.flatten(0, 1)).div_(sums).unflatten(0, (-1, heads))
-    )
-    least, largest = sums.aminmax()
-    if not (least > LEAST_SUM and largest < LARGEST_SUM):
-        # Only those texts: a vector must not depend on the texts beside it.
-        fine = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
-        rows = ~fine.view(len(query), -1).all(1)
-        mask = (
-            attn_mask if attn_mask is None or len(attn_mask) == 1 else attn_mask[rows]
-        )
-        context[rows] = functional.scaled_dot_product_attention(
-            query[rows], key[rows], value[rows], attn_mask=mask, scale=scale
-        )
+    products = torch.bmm(weights, value.flatten(0, 1)).div_(sums)
+    context: Tensor = products.unflatten(0, (-1, heads))
 
+    least, largest = sums.aminmax()
+    if least > LEAST_SUM and largest < LARGEST_SUM:
+        return context
+
+    # Only those texts: a vector must not depend on the texts beside it.
+    fine = (sums > LEAST_SUM) & (sums < LARGEST_SUM)
+    rows = ~fine.view(len(query), -1).all(1)
+    if attn_mask is not None and len(attn_mask) > 1:
+        attn_mask = attn_mask[rows]
+
+    context[rows] = functional.scaled_dot_product_attention(
+        query[rows], key[rows], value[rows], attn_mask=attn_mask, scale=scale
+    )
     return context

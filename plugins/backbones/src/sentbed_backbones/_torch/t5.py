@@ -72,12 +72,14 @@ class T5Family(Family):
         """Return why a configuration is not T5's, or None."""
         if config.model_type in ("t5", "mt5", "umt5"):
             return None
+
         return "the backbone `t5` takes T5, T5 1.1 and mT5; choose another model or backbone"
 
     def loader(self) -> Any:
         """Return the class with a decoder only if the pooler needs one."""
         if self.decodes:
             return transformers.AutoModel
+
         return transformers.AutoModelForTextEncoding
 
     @property
@@ -93,19 +95,22 @@ class T5Family(Family):
         """Return advice for the user if the files hold only an encoder."""
         if missing and all(key.startswith("decoder.") for key in missing):
             return "they hold an encoder alone: name the whole model, or choose a pooler that reads the encoder"
+
         return super().advice(missing)
 
-    def states(self, model: Any, layers: bool) -> Module:
+    def states(self, model: Any) -> Module:
         """Return the encoder, or encoder and decoder."""
         if self.decodes:
-            return EncoderDecoderStates(model, layers)
-        return EncoderStates(model, layers)
+            return EncoderDecoderStates(model, self.reads_layers)
 
-    def packed(self, model: Any, products: Products, layers: bool) -> Module | None:
+        return EncoderStates(model, self.reads_layers)
+
+    def packed(self, model: Any, products: Products) -> Module | None:
         """Return the packed form of a T5 or an mT5, else None."""
         if not FastT5.fits(model):
             return None
-        return FastT5(model, products, layers, self.decodes)
+
+        return FastT5(model, products, self.reads_layers, self.decodes)
 
     def max_length(self, model: Any) -> int:
         """Return a number that no text reaches."""

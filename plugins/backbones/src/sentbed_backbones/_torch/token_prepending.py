@@ -11,10 +11,8 @@ def prepend(seen: BlockStates) -> Tensor:
     """Return the states with the last token's state also in the placeholder's place."""
     assert seen.placeholder is not None
     states = seen.states
-    rows, places = (
-        torch.arange(size, device=states.device) for size in states.shape[:2]
-    )
+    rows = torch.arange(states.shape[0], device=states.device)
+    places = torch.arange(states.shape[1], device=states.device)
     is_placeholder = places == seen.placeholder[:, None]
-    return torch.where(
-        is_placeholder[..., None], states[rows, seen.last][:, None], states
-    )
+    last_states = states[rows, seen.last]
+    return torch.where(is_placeholder[..., None], last_states[:, None], states)

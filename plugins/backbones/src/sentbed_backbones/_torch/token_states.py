@@ -20,6 +20,7 @@ from sentbed_backbones._torch.interventions import (
     Function,
     ReachedError,
     hooked,
+    last_tokens,
 )
 
 
@@ -74,10 +75,7 @@ class EncoderDecoderStates(nn.Module):
         super().__init__()
         self.model = model
         self.layers = layers
-        start = getattr(model.config, "decoder_start_token_id", None)
-        if start is None:
-            start = model.config.pad_token_id
-        self.start = int(start)
+        self.start = start_token(model.config)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None) -> TokenStates:
         """Return the encoder's states and the decoder's first output."""
@@ -101,32 +99,31 @@ class EncoderDecoderStates(nn.Module):
         )
 
 
-class CausalStates(nn.Module):
-    """A decoder; positions are counted from the mask, so that padding may be on either side.
+def start_token(config: Any) -> int:
+    """Return the id of the token with which the decoder of a T5 starts."""
+    start = getattr(config, "decoder_start_token_id", None)
+    if start is None:
+        start = config.pad_token_id
 
-    With `depth`, the pass ends before block `depth` (from 0): `TokenStates.layers` are the embeddings and the
-    outputs of the blocks before it, none of them after the final norm. With `acting`, an intervention changes
-    states on the way; `TokenStates.layers` are the blocks' outputs before it does.
+    return int(start)
+
+
+class CausalPass(nn.Module):
+    """A pass of a decoder: `module(input_ids, attention_mask | None, past, shared) -> TokenStates`.
+
+    With `acting`, an intervention changes states on the way; `TokenStates.layers` are the blocks' outputs
+    before it does.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        layers: bool,
-        depth: int | None = None,
-        acting: Acting | None = None,
-    ) -> None:
+    def __init__(self, acting: Acting | None) -> None:
         super().__init__()
-        self.model = model
-        self.layers = layers
-        self.depth = depth
         self.acting = acting
 
     def forward(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        past: Any = None,
+        past: DynamicCache | None = None,
         shared: int = 0,
         auxiliary: Batch | None = None,
     ) -> TokenStates:
@@ -137,33 +134,57 @@ class CausalStates(nn.Module):
         Raises:
             ModelError: if the intervention needs it and it is not given.
         """
-        if self.acting is None:
-            return self.unchanged(input_ids, attention_mask, past, shared)
+        act: Function | None = None
+        if self.acting is not None:
+            act = self.acting.on(input_ids, attention_mask, auxiliary, self.run)
 
-        blocks, places = blocks_of(self.model), self.acting.places
+        return self.run(input_ids, attention_mask, act, past, shared)
 
-        def run(ids: Tensor, mask: Tensor | None, function: Function) -> None:
-            with hooked(blocks, places, function):
-                self.unchanged(ids, mask)
-
-        act = self.acting.on(input_ids, attention_mask, auxiliary, run)
-        with hooked(blocks, places, act):
-            return self.unchanged(input_ids, attention_mask, past, shared)
-
-    def unchanged(
+    def run(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None,
-        past: Any = None,
+        act: Function | None = None,
+        past: DynamicCache | None = None,
         shared: int = 0,
     ) -> TokenStates:
-        """Return the rows' states without the intervention."""
+        """Return the rows' states, which `act` changes on the way."""
+        raise NotImplementedError
+
+
+class CausalStates(CausalPass):
+    """transformers' own pass; positions are counted from the mask, so that padding may be on either side.
+
+    With `depth`, the pass ends before block `depth` (from 0): `TokenStates.layers` are the embeddings and the
+    outputs of the blocks before it, none of them after the final norm.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        layers: bool,
+        depth: int | None = None,
+        acting: Acting | None = None,
+    ) -> None:
+        super().__init__(acting)
+        self.model = model
+        self.layers = layers
+        self.depth = depth
+
+    def run(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        act: Function | None = None,
+        past: DynamicCache | None = None,
+        shared: int = 0,
+    ) -> TokenStates:
+        """Return the rows' states, which `act` changes on the way."""
         seen = attention_mask
         if attention_mask is None:
             # OPT itself would count positions with a sum that is not deterministic on a GPU.
-            places = torch.arange(
-                shared, shared + input_ids.shape[1], device=input_ids.device
-            )[None]
+            last = shared + input_ids.shape[1]
+            places = torch.arange(shared, last, device=input_ids.device)[None]
         else:
             places = positions(attention_mask) + shared
             seen = functional.pad(attention_mask, (shared, 0), value=1)
@@ -175,11 +196,18 @@ class CausalStates(nn.Module):
             "past_key_values": past,
             "use_cache": past is not None,
         }
-        if self.depth is not None:
-            states = first_states(self.model, self.depth, inputs)
-            return TokenStates(states[-1], attention_mask, states)
+        with ExitStack() as hooks:
+            if act is not None:
+                assert self.acting is not None
+                blocks, acts_at = blocks_of(self.model), self.acting.places
+                hooks.enter_context(hooked(blocks, acts_at, act))
 
-        output = self.model(**inputs, output_hidden_states=self.layers)
+            if self.depth is not None:
+                states = first_states(self.model, self.depth, inputs)
+                return TokenStates(states[-1], attention_mask, states)
+
+            output = self.model(**inputs, output_hidden_states=self.layers)
+
         return TokenStates(
             output.last_hidden_state, attention_mask, output.hidden_states
         )
@@ -254,10 +282,11 @@ class SharedPrefixStates(nn.Module):
     those of the prefix.
     """
 
-    def __init__(self, states: CausalStates) -> None:
+    def __init__(self, states: CausalPass) -> None:
         super().__init__()
         self.states = states
-        self._prefix: tuple[Tensor, Any, TokenStates] | None = None
+        self.reentrant: bool = getattr(states, "reentrant", False)
+        self._kept: tuple[Tensor, DynamicCache, TokenStates] | None = None
 
     def forward(
         self,
@@ -273,7 +302,7 @@ class SharedPrefixStates(nn.Module):
             )
             return states
 
-        past, first = self._computed(prefix)
+        past, first = self._of_prefix(prefix)
         shared = len(prefix)
         behind = self.states(input_ids, attention_mask, past, shared, auxiliary)
         if attention_mask is not None:
@@ -287,14 +316,18 @@ class SharedPrefixStates(nn.Module):
         last = _joined(first.last_hidden_state, behind.last_hidden_state)
         return TokenStates(last, attention_mask, layers)
 
-    def _computed(self, prefix: Tensor) -> tuple[Any, TokenStates]:
-        if self._prefix is None or not torch.equal(self._prefix[0], prefix):
+    def _of_prefix(self, prefix: Tensor) -> tuple[DynamicCache, TokenStates]:
+        kept = self._kept
+        if kept is None or not torch.equal(kept[0], prefix):
             past = DynamicCache()
-            states = self.states.unchanged(prefix[None], None, past)
+            states = self.states.run(prefix[None], None, past=past)
             for layer in past.layers:
                 layer.__class__ = SharedLayer
-            self._prefix = (prefix.clone(), past, states)
-        return self._prefix[1], self._prefix[2]
+
+            kept = (prefix.clone(), past, states)
+            self._kept = kept
+
+        return kept[1:]
 
 
 class SharedLayer(DynamicLayer):
@@ -310,7 +343,8 @@ class SharedLayer(DynamicLayer):
 
 
 def _joined(first: Tensor, behind: Tensor, dim: int = 1) -> Tensor:
-    return torch.cat([first.expand(len(behind), *first.shape[1:]), behind], dim)
+    shape = (len(behind), *first.shape[1:])
+    return torch.cat([first.expand(shape), behind], dim)
 
 
 class Read(nn.Module):
@@ -361,20 +395,21 @@ class Read(nn.Module):
         states = states._replace(last_hidden_state=vectors)
         if self.mask_id is not None:
             # A text may contain a mask token itself: the template's is the last one.
-            is_mask = input_ids == self.mask_id
-            places = torch.arange(input_ids.shape[1], device=input_ids.device)
-            last = (is_mask * places).argmax(1)[:, None, None]
-            mask_state = vectors.gather(1, last.expand(-1, 1, vectors.shape[-1]))
+            last = last_tokens(input_ids, input_ids == self.mask_id)
+            shape = (-1, 1, vectors.shape[-1])
+            mask_state = vectors.gather(1, last[:, None, None].expand(shape))
             states = states._replace(mask_state=mask_state[:, 0])
 
         if hidden is not None:
             mask = (~hidden).long()
             if states.attention_mask is not None:
                 mask = states.attention_mask * mask
+
             states = states._replace(attention_mask=mask)
 
         if not self.keep_layers:
             states = states._replace(layers=None)
+
         return states
 
     def _require_fields(self, hidden: Tensor | None, readings: Tensor | None) -> None:
@@ -400,6 +435,7 @@ class Read(nn.Module):
             vectors = torch.where(
                 is_read, self.mean_of_layers(states, numbers), vectors
             )
+
         return vectors
 
     @staticmethod
@@ -408,6 +444,7 @@ class Read(nn.Module):
         if numbers == (-1,):
             last: Tensor = states.last_hidden_state
             return last
+
         assert states.layers is not None
         return (
             torch.stack([states.layers[number] for number in numbers]).float().mean(0)
@@ -456,9 +493,8 @@ class TemplateDenoising(nn.Module):
         is_behind = order >= template.sentence_place
         sentence = (lengths - len(template.ids)).clamp(min=0)[:, None]
         places = self.first_position + order + sentence * is_behind
-        states: TokenStates = self.read.states(
-            ids.expand(len(lengths), -1), None, places
-        )
+        ids = ids.expand(len(lengths), -1)
+        states: TokenStates = self.read.states(ids, None, places)
         chosen: Tensor = self.read.chosen(states, readings)
         return chosen[:, template.mask_place]
 
