@@ -77,6 +77,7 @@ def problems_of_adaptation(
                 '`quantization = "nf4"` is for pretrained weights, and `init` is "random"; '
                 "remove `quantization`, or name a pretrained `model`"
             )
+
         machine = (platform.system(), platform.machine())
         if machine not in RUNS_BITSANDBYTES:
             yield (
@@ -93,12 +94,14 @@ def problems_of_adaptation(
         yield from not_installed("`lora`", ("peft",), "lora")
     elif adapter is not None:
         yield from not_installed("`adapter`", ("peft",), "lora")
+
     if adapter is not None and is_local(adapter):
         try:
             directory = locate(adapter)
         except SentbedError as error:
             yield f"the adapter cannot be found: {error}"
             return
+
         yield from problems_of_adapter(directory)
 
 

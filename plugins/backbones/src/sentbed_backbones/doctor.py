@@ -31,6 +31,7 @@ def findings() -> Iterator[Finding]:
     """Yield the findings about pretrained models."""
     for name in ("transformers", "tokenizers", "safetensors"):
         yield packages("models", name, OWNER, (name,))
+
     flash = version_of("flash-attn")
     yield present(
         "attention",
@@ -50,9 +51,11 @@ def four_bits() -> Finding:
         return Finding(
             "adapters", what, "no", f"bitsandbytes does not run on {' '.join(machine)}"
         )
+
     finding = packages("adapters", what, OWNER, QLORA, "qlora")
     if finding.status == "no":
         return finding
+
     try:
         product = elsewhere(four_bit_product, PRODUCT_SECONDS)
     except RunError as error:
@@ -64,6 +67,7 @@ def four_bits() -> Finding:
             f"{finding.detail}; a product fails: {error}",
             remedy,
         )
+
     detail = (
         f"{finding.detail}; a product on {product['device']}, relative error "
         f"{product['error']:.2f}"
@@ -89,6 +93,7 @@ def four_bit_product() -> dict[str, Any]:
     error = ((computed - expected).norm() / expected.norm()).item()
     if not error < LARGEST_ERROR:
         raise RunError(f"relative error {error:.2f}, expected at most {LARGEST_ERROR}")
+
     return {"device": device, "error": error}
 
 
@@ -103,6 +108,7 @@ def hub() -> Iterator[Finding]:
             "`pip install huggingface-hub`",
         )
         return
+
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
@@ -117,6 +123,7 @@ def hub() -> Iterator[Finding]:
             detail,
             attempt=lambda: ask_hub(constants.ENDPOINT),
         )
+
     directory = Path(constants.HF_HUB_CACHE)
     models = list(directory.glob("models--*"))
     blobs = directory.glob("models--*/**/blobs/*")

@@ -13,7 +13,7 @@ import json
 import socket
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -66,12 +66,14 @@ class Listing:
 
     def files(self, code: bool = False) -> list[str]:
         """Return the files to fetch; with `code`, also the Python files."""
-        patterns = (*SMALL_FILES, "*.py") if code else SMALL_FILES
+        patterns = list(SMALL_FILES)
+        if code:
+            patterns.append("*.py")
+
         names: list[str] = []
         for pattern in patterns:
             names += fnmatch.filter(self.sizes, pattern)
-
-        return [*names, *self.weights]
+        return names + self.weights
 
 
 @attrs.frozen
@@ -84,23 +86,23 @@ class Conversion:
 
 
 @attrs.frozen
-class Fetched:
-    """A model of the hub on this machine."""
+class ModelFiles:
+    """The directory of a model, and what the manifest says of where it is from."""
 
     directory: Path
-    conversion: str | None = None
-    """The pull request whose files these are, if not the revision that was asked for."""
+    origin: Mapping[str, Any] = attrs.field(factory=dict)
+    """Of a hub id its `commit` and, if the files are a pull request's, that `conversion`."""
 
 
 def chosen_weights(
-    names: Iterable[str], preferred: Sequence[str] = MODEL_WEIGHTS
+    names: Collection[str], preferred: Sequence[str] = MODEL_WEIGHTS
 ) -> list[str]:
     """Return the files of weights that are read of all those in a repository's top folder."""
-    names = list(names)
     for pattern in preferred:
         matching = fnmatch.filter(names, pattern)
         if matching:
             return sorted(matching)
+
     return []
 
 
@@ -111,7 +113,7 @@ def fetch(
     weights: bool = True,
     preferred: Sequence[str] = MODEL_WEIGHTS,
     pickles: bool = True,
-) -> Fetched:
+) -> ModelFiles:
     """Return a repository's files on this machine, downloaded where they are not there yet.
 
     Without `weights`, those may be missing; without `pickles`, pickled ones are not downloaded, and what was
@@ -126,36 +128,49 @@ def fetch(
         listing = ask_for_listing(repository, revision, preferred=preferred)
         if listing is None:
             return _fetched_before(repository, revision, weights)
+
         if weights and not listing.weights:
             raise ModelError(_without_weights(listing, revision))
+
         source, reference = revision, None
-        conversion = None
         if weights and listing.is_pickled:
             conversion = find_conversion(listing)
-            if conversion is None and not pickles:
-                return _pickles_fetched_before(listing, revision)
-        if conversion is not None:
-            converted = ask_for_listing(
-                repository, conversion.commit, preferred=preferred
+            if conversion is not None:
+                source, reference = conversion.commit, conversion.reference
+                listing = ask_for_listing(repository, source, preferred=preferred)
+            elif not pickles:
+                return _pickles_fetched_before(repository, revision)
+
+        if listing is None:
+            raise ModelError(
+                f"the hub lists no files of `{repository}` at `{reference}`; try again"
             )
-            if converted is None:
-                raise ModelError(
-                    f"the hub lists no files of `{repository}` at `{conversion.reference}`; try again"
-                )
-            listing = converted
-            source, reference = conversion.commit, conversion.reference
+
         files = listing.files(code)
         # The name of a branch is kept by huggingface-hub beside the files, for when the hub cannot be asked.
-        directory = snapshot_download(
-            repository,
-            revision=source,
-            allow_patterns=files,
-            ignore_patterns=["*/*"],
+        directory = Path(
+            snapshot_download(
+                repository,
+                revision=source,
+                allow_patterns=files,
+                ignore_patterns=["*/*"],
+            )
         )
+        content = {"commit": directory.name, "files": files, "reference": reference}
         # A cache that cannot be written costs the record alone.
         with suppress(RunError):
-            _remember(repository, revision, weights, directory, files, reference)
-        return Fetched(Path(directory), reference)
+            record = _record(repository, revision, weights)
+            write_atomic(record, json.dumps(content))
+
+        return _from_hub(directory, reference)
+
+
+def _from_hub(directory: Path, reference: str | None) -> ModelFiles:
+    """Return files of the hub, with the commit and the pull request, if any, that they are from."""
+    origin = {"commit": directory.name}
+    if reference is not None:
+        origin["conversion"] = reference
+    return ModelFiles(directory, origin)
 
 
 def directory_fetched_before(
@@ -164,18 +179,19 @@ def directory_fetched_before(
     """Return the directory that an earlier `fetch` has filled, without asking the hub; None if none has."""
     if _remembered(repository, revision, weights=True) is None:
         return None
+
     return _fetched_before(repository, revision, weights=True).directory
 
 
-def _pickles_fetched_before(listing: Listing, revision: str | None) -> Fetched:
+def _pickles_fetched_before(repository: str, revision: str | None) -> ModelFiles:
     """Return a pickled model that was fetched before. Raises `ModelError` if it was not."""
     from huggingface_hub.errors import LocalEntryNotFoundError
 
     try:
-        return _fetched_before(listing.repository, revision, weights=True)
+        return _fetched_before(repository, revision, weights=True)
     except LocalEntryNotFoundError as error:
         raise ModelError(
-            f"the hub's `{listing.repository}` has pickled weights, which are not fetched for an encoder "
+            f"the hub's `{repository}` has pickled weights, which are not fetched for an encoder "
             "that names them: its directory may be a stranger's; if you trust that model, name it as "
             "`model` in a recipe and run that once, which converts them"
         ) from error
@@ -206,15 +222,16 @@ def ask_for_listing(
         # A server that is down is no answer; one that says "no such repository" has answered.
         if error.response is not None and error.response.status_code < 500:
             raise
+
         return None
     except (OSError, httpx.TransportError):
         return None
 
-    sizes = {
-        file.rfilename: int(file.size or 0)
-        for file in info.siblings or ()
-        if "/" not in file.rfilename
-    }
+    sizes = {}
+    for file in info.siblings or ():
+        if "/" not in file.rfilename:
+            sizes[file.rfilename] = int(file.size or 0)
+
     return Listing(repository, str(info.sha), sizes, bool(info.gated), preferred)
 
 
@@ -235,13 +252,13 @@ def find_conversion(listing: Listing) -> Conversion | None:
             discussion_type="pull_request",
             discussion_status="open",
         ):
-            is_conversion = discussion.title == BOT_TITLE and discussion.author == BOT
-            if not (
-                is_conversion
-                and discussion.is_pull_request
-                and discussion.status == "open"
-            ):
+            # A server that knows no filters answers with all.
+            if discussion.title != BOT_TITLE or discussion.author != BOT:
                 continue
+
+            if not discussion.is_pull_request or discussion.status != "open":
+                continue
+
             reference = f"refs/pr/{discussion.num}"
             commits = api.list_repo_commits(listing.repository, revision=reference)
             if len(commits) > 1 and commits[1].commit_id == listing.commit:
@@ -254,12 +271,12 @@ def find_conversion(listing: Listing) -> Conversion | None:
 
 def _without_weights(listing: Listing, revision: str | None) -> str:
     place = "" if revision is None else f" at revision `{revision}`"
-    others = sorted(
-        name
-        for name in listing.sizes
-        if name.endswith((".h5", ".msgpack", ".onnx", ".gguf"))
-    )
-    beside = f" (it has `{others[0]}`, which is of another library)" if others else ""
+    beside = ""
+    for name in sorted(listing.sizes):
+        if name.endswith((".h5", ".msgpack", ".onnx", ".gguf")):
+            beside = f" (it has `{name}`, which is of another library)"
+            break
+
     return (
         f"the hub's `{listing.repository}` has neither `*.safetensors` nor `pytorch_model.bin`{place}{beside}"
         "; name a `revision` that has them, or another model"
@@ -273,52 +290,31 @@ def _record(repository: str, revision: str | None, weights: bool) -> Path:
     return cache_root() / "hub-models" / f"{name}.json"
 
 
-def _remember(
-    repository: str,
-    revision: str | None,
-    weights: bool,
-    directory: str,
-    files: Sequence[str],
-    reference: str | None,
-) -> None:
-    """Remember the commit, the files and the pull request that were taken for a revision."""
-    content = {
-        "repository": repository,
-        "revision": revision,
-        "commit": Path(directory).name,
-        "files": list(files),
-        "reference": reference,
-    }
-    write_atomic(_record(repository, revision, weights), json.dumps(content))
-
-
 def _remembered(
     repository: str, revision: str | None, weights: bool
 ) -> Mapping[str, Any] | None:
-    """Return what `_remember` has written of a revision, with weights or else without; None if nothing."""
+    """Return what `fetch` has written of a revision, with weights or else without; None if nothing."""
     for with_weights in (weights, not weights):
-        record = _record(repository, revision, with_weights)
-        if record.is_file():
-            content: dict[str, Any] = json.loads(read_file(record))
-            return content
+        file = _record(repository, revision, with_weights)
+        if file.is_file():
+            record: dict[str, Any] = json.loads(read_file(file))
+            return record
+
     return None
 
 
-def _fetched_before(repository: str, revision: str | None, weights: bool) -> Fetched:
+def _fetched_before(repository: str, revision: str | None, weights: bool) -> ModelFiles:
     """Return what was fetched before; raises as `snapshot_download` if that is nothing.
 
     If another program has fetched it, its weights are looked for when they are read.
     """
     from huggingface_hub import snapshot_download
 
-    files, conversion = list(SMALL_FILES), None
+    files, reference = list(SMALL_FILES), None
     record = _remembered(repository, revision, weights)
     if record is not None:
-        revision, conversion, files = (
-            record["commit"],
-            record["reference"],
-            record["files"],
-        )
+        files, reference = record["files"], record["reference"]
+        revision = record["commit"]
 
     directory = snapshot_download(
         repository,
@@ -328,7 +324,7 @@ def _fetched_before(repository: str, revision: str | None, weights: bool) -> Fet
         ignore_patterns=["*/*"],
         local_files_only=True,
     )
-    return Fetched(Path(directory), conversion)
+    return _from_hub(Path(directory), reference)
 
 
 @functools.cache
@@ -345,10 +341,9 @@ def hub_answers() -> bool:
 
     address = urllib.parse.urlsplit(constants.ENDPOINT)
     port = address.port or {"http": 80, "https": 443}[address.scheme]
+    host = address.hostname or ""
     try:
-        socket.create_connection(
-            (address.hostname or "", port), timeout=SECONDS_TO_ANSWER
-        ).close()
+        socket.create_connection((host, port), SECONDS_TO_ANSWER).close()
     except OSError:
         return False
 
@@ -373,22 +368,25 @@ def outlook(repository: str, revision: str | None, weights: bool) -> str:
             if is_offline_mode():
                 reason = "`HF_HUB_OFFLINE` is set"
             return f"`{repository}`: not asked for, since {reason}; a run takes what was fetched before"
+
         if listing.gated:
             HfApi().auth_check(repository)
         if weights and not listing.weights:
             raise ModelError(_without_weights(listing, revision))
+
         if not weights:
             return f"`{repository}`: configuration and tokenizer are read, weights are random"
+
+        shown = f"`{repository}`: {_amount(listing)}"
         if not listing.is_pickled:
-            return f"`{repository}`: {_amount(listing)}"
+            return shown
+
         conversion = find_conversion(listing)
         if conversion is None:
-            return (
-                f"`{repository}`: {_amount(listing)}, pickled; they are converted to safetensors once, in a "
-                "process of their own"
-            )
+            return f"{shown}, pickled; they are converted to safetensors once, in a process of their own"
+
         return (
-            f"`{repository}`: {_amount(listing)}, pickled; the hub's conversion to safetensors is taken "
+            f"{shown}, pickled; the hub's conversion to safetensors is taken "
             f"(`{conversion.reference}`, commit {conversion.commit[:12]})"
         )
 
@@ -396,7 +394,7 @@ def outlook(repository: str, revision: str | None, weights: bool) -> str:
 def _amount(listing: Listing) -> str:
     weights = listing.weights
     size = sum(listing.sizes[name] for name in weights)
-    files = (
-        f"`{weights[0]}`" if len(weights) == 1 else f"{len(weights)} files of weights"
-    )
+    files = f"{len(weights)} files of weights"
+    if len(weights) == 1:
+        files = f"`{weights[0]}`"
     return f"{files}, {size / 1e9:.2f} GB" if size else files

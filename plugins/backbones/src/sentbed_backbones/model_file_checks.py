@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sentbed import ModelError, SentbedError
-from sentbed.helpers import foreign, is_device, read_file
+from sentbed.helpers import foreign, is_device, read_file, read_json
 from sentbed_common import pickled_files
 
 from sentbed_backbones.quantised_checkpoints import quantisation_problem
@@ -47,6 +46,9 @@ LARGEST_SIZES = {
 }
 """Names of sizes in a configuration, as a regular expression, and the largest that a model has."""
 
+INDEXES = ("*.safetensors.index.json",)
+"""Files that say which weight is in which shard."""
+
 OTHER_WEIGHTS = (
     "pytorch_model*.bin",
     "*.pt",
@@ -71,21 +73,41 @@ def is_local(model: str) -> bool:
     return model.startswith(("pkg:", "data:", ".", "/", "~"))
 
 
+def files_like(directory: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the files in a directory whose names match one of the patterns, in their order."""
+    files: list[Path] = []
+    for pattern in patterns:
+        files += sorted(directory.glob(pattern))
+    return files
+
+
 def problems_of(
     directory: Path, needs_weights: bool, trust_remote_code: bool
 ) -> Iterator[str]:
     """Yield why the model in `directory` cannot be loaded, as sentences that end with what to do."""
-    config = directory / "config.json"
-    if devices := [file for file in sorted(directory.glob("*")) if is_device(file)]:
-        yield f"`{devices[0]}` is a pipe or a device, expected a file; fetch the model again"
-        return
+    try:
+        yield from _problems_of(directory, needs_weights, trust_remote_code)
+    except SentbedError as error:
+        yield str(error)
 
-    if pointers := lfs_pointers(directory):
-        yield (
-            f"`{pointers[0]}` is a pointer of Git LFS and not the file itself; run `git lfs pull` in "
-            f"`{directory}`"
-        )
-        return
+
+def _problems_of(
+    directory: Path, needs_weights: bool, trust_remote_code: bool
+) -> Iterator[str]:
+    """Yield the problems of `problems_of`. Raises an error of sentbed for a file that cannot be read."""
+    files = sorted(directory.glob("*"))
+    for file in files:
+        if is_device(file):
+            yield f"`{file}` is a pipe or a device, expected a file; fetch the model again"
+            return
+
+    for file in files:
+        if _is_lfs_pointer(file):
+            yield (
+                f"`{file}` is a pointer of Git LFS and not the file itself; run `git lfs pull` in "
+                f"`{directory}`"
+            )
+            return
 
     if (directory / BASE_FILE).is_file():
         yield (
@@ -94,34 +116,28 @@ def problems_of(
         )
         return
 
+    config = directory / "config.json"
     if not config.is_file():
         yield f"`{directory}` holds no `config.json`; name the directory that `save_pretrained` wrote"
         return
 
-    try:
-        with foreign(ModelError, f"`{config}` is not JSON", "fetch the model again"):
-            content = json.loads(read_file(config, LARGEST_JSON))
-    except SentbedError as error:
-        yield str(error)
-        return
+    with foreign(ModelError, f"`{config}` is not JSON", "fetch the model again"):
+        content = read_json(config, LARGEST_JSON)
 
     if not isinstance(content, dict):
         yield f"`{config}` holds {content!r}, expected a table of settings; fetch the model again"
         return
 
     yield from _sizes(config, content)
-    read = (
-        file
-        for pattern in (*TOKENIZERS, *TOKENIZER_SETTINGS)
-        for file in directory.glob(pattern)
-    )
-    for file in sorted(read):
+    for file in files_like(directory, (*TOKENIZERS, *TOKENIZER_SETTINGS)):
         if file.stat().st_size > LARGEST_JSON:
-            size = f"more than {LARGEST_JSON:,} bytes"
-            yield f"`{file}` has {size}, which no tokenizer has; fetch the model again"
+            yield (
+                f"`{file}` has more than {LARGEST_JSON:,} bytes, which no tokenizer has; fetch the model again"
+            )
 
-    if not any(file for pattern in TOKENIZERS for file in directory.glob(pattern)):
+    if not files_like(directory, TOKENIZERS):
         yield f"`{directory}` holds no tokenizer; save it there with the tokenizer's `save_pretrained`"
+
     if "auto_map" in content and not trust_remote_code:
         yield (
             f"the model in `{directory}` brings Python code of its own; "
@@ -129,21 +145,20 @@ def problems_of(
             "`encoder.toml`, or choose a model of a known architecture"
         )
 
-    if needs_weights and (problem := quantisation_problem(content)) is not None:
-        yield f"in `{directory}`, {problem}"
     if needs_weights:
+        problem = quantisation_problem(content)
+        if problem is not None:
+            yield f"in `{directory}`, {problem}"
         yield from _outside(directory, content)
         yield from _incomplete(directory)
 
 
-def lfs_pointers(directory: Path) -> list[Path]:
-    """Return the files that stand for large ones which `git lfs` has not fetched."""
-    pointers = []
-    for file in sorted(directory.glob("*")):
-        is_small = file.is_file() and file.stat().st_size <= LARGEST_POINTER
-        if is_small and read_file(file, LARGEST_POINTER).startswith(LFS_POINTER):
-            pointers.append(file)
-    return pointers
+def _is_lfs_pointer(file: Path) -> bool:
+    """Whether a file stands for a large one which `git lfs` has not fetched."""
+    if not file.is_file() or file.stat().st_size > LARGEST_POINTER:
+        return False
+
+    return read_file(file, LARGEST_POINTER).startswith(LFS_POINTER)
 
 
 def only_pickled(saved: Path, file: str) -> str:
@@ -157,28 +172,27 @@ def only_pickled(saved: Path, file: str) -> str:
 
 def _incomplete(directory: Path) -> Iterator[str]:
     """Yield why there are no weights to read: none at all, or shards without the index that orders them."""
-    plain = list(directory.glob("*.safetensors"))
-    if not plain and not pickled_files(directory):
-        others = sorted(
-            file.name for pattern in OTHER_WEIGHTS for file in directory.glob(pattern)
-        )
-        beside = f", and `{others[0]}` is not read" if others else ""
+    weights = files_like(directory, ("*.safetensors",))
+    if not weights and not pickled_files(directory):
+        beside = ""
+        for file in files_like(directory, OTHER_WEIGHTS)[:1]:
+            beside = f", and `{file.name}` is not read"
         yield (
             f"found no weights in `{directory}`, expected `*.safetensors` or `pytorch_model.bin`{beside}; "
             "fetch the model again, or save it with `save_pretrained`"
         )
 
-    shards = sorted(
-        file.name
-        for file in plain
-        if re.search(r"-\d+-of-\d+\.safetensors$", file.name)
-    )
-    has_index = any(directory.glob("*.safetensors.index.json"))
-    if shards and not has_index and not (directory / "model.safetensors").is_file():
-        yield (
-            f"`{directory}` holds `{shards[0]}` and not `model.safetensors.index.json`, which says which "
-            "weight is in which shard; fetch that file too"
-        )
+    has_order = (directory / "model.safetensors").is_file()
+    if has_order or files_like(directory, INDEXES):
+        return
+
+    for file in weights:
+        if re.search(r"-\d+-of-\d+\.safetensors$", file.name):
+            yield (
+                f"`{directory}` holds `{file.name}` and not `model.safetensors.index.json`, which says which "
+                "weight is in which shard; fetch that file too"
+            )
+            return
 
 
 def _sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
@@ -187,6 +201,7 @@ def _sizes(file: Path, config: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, dict):
             yield from _sizes(file, value)
             continue
+
         for name, largest in LARGEST_SIZES.items():
             if isinstance(value, int) and re.search(name, key) and value > largest:
                 yield f"`{file}` says `{key}` = {value:.3g}, more than {largest:,}; fetch the model again"
@@ -201,32 +216,26 @@ def _outside(directory: Path, config: dict[str, Any]) -> Iterator[str]:
             "file away to load the model, or name the adapter's base as `model` and the adapter as `adapter`"
         )
 
-    named: list[tuple[str, Any]] = []
     if "transformers_weights" in config:
-        named.append(("config.json", config["transformers_weights"]))
+        yield from _elsewhere(directory / "config.json", config["transformers_weights"])
 
-    for index in sorted(directory.glob("*.safetensors.index.json")):
-        try:
-            with foreign(
-                ModelError, f"`{index}` is no index of weights", "fetch the model again"
-            ):
-                file_names = json.loads(read_file(index, LARGEST_JSON))[
-                    "weight_map"
-                ].values()
-        except SentbedError as error:
-            yield str(error)
-            continue
-        named += [(index.name, name) for name in dict.fromkeys(map(str, file_names))]
-
-    for file, name in named:
-        if (
-            not isinstance(name, str)
-            or Path(name).name != name
-            or not name.endswith(".safetensors")
+    for index in files_like(directory, INDEXES):
+        with foreign(
+            ModelError, f"`{index}` is no index of weights", "fetch the model again"
         ):
-            yield (
-                f"`{directory / file}` names the weights {name!r}, expected a `.safetensors` file beside it; "
-                "fetch the model again, or do not trust it"
-            )
-        elif not (directory / name).is_file():
-            yield f"`{directory / file}` names `{name}`, which is not there; fetch the model again"
+            names = set(read_json(index, LARGEST_JSON)["weight_map"].values())
+
+        for name in sorted(map(str, names)):
+            yield from _elsewhere(index, name)
+
+
+def _elsewhere(file: Path, name: Any) -> Iterator[str]:
+    """Yield why the weights that a file names are no safetensors file beside it."""
+    is_name = isinstance(name, str) and Path(name).name == name
+    if not is_name or not name.endswith(".safetensors"):
+        yield (
+            f"`{file}` names the weights {name!r}, expected a `.safetensors` file beside it; "
+            "fetch the model again, or do not trust it"
+        )
+    elif not file.with_name(name).is_file():
+        yield f"`{file}` names `{name}`, which is not there; fetch the model again"

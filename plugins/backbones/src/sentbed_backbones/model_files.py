@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import attrs
 from sentbed import ModelError, SentbedError, locate
 from sentbed_common import in_safetensors
 
-from sentbed_backbones.hub_models import fetch
+from sentbed_backbones.hub_models import ModelFiles, fetch
 from sentbed_backbones.model_file_checks import is_local, problems_of
 from sentbed_backbones.transformer_base import Transformer
 
 
-@attrs.frozen
-class ModelFiles:
-    """The directory of a model in safetensors, and what the manifest says of where it is from."""
+def with_safetensors(
+    files: ModelFiles,
+    model: str,
+    trust_remote_code: bool = False,
+    may_convert: bool = True,
+) -> ModelFiles:
+    """Return the files of `model` once its weights are safetensors. Raises `ModelError` as `model_files`."""
+    for problem in problems_of(files.directory, True, trust_remote_code):
+        raise ModelError(problem)
 
-    directory: Path
-    origin: Mapping[str, Any] = attrs.field(factory=dict)
+    directory, pickled = in_safetensors(files.directory, may_convert, f"`{model}`")
+    if not pickled:
+        return ModelFiles(directory, files.origin)
 
-    def in_safetensors(
-        self, model: str, trust_remote_code: bool = False, may_convert: bool = True
-    ) -> ModelFiles:
-        """Return the files of `model` once its weights are safetensors. Raises `ModelError` as `model_files`."""
-        for problem in problems_of(self.directory, True, trust_remote_code):
-            raise ModelError(problem)
-
-        directory, pickled = in_safetensors(self.directory, may_convert, f"`{model}`")
-        if not pickled:
-            return ModelFiles(directory, self.origin)
-
-        return ModelFiles(directory, {**self.origin, "pickled_sha256": dict(pickled)})
+    return ModelFiles(directory, {**files.origin, "pickled_sha256": dict(pickled)})
 
 
 def located_files(
@@ -47,11 +40,7 @@ def located_files(
     if is_local(model):
         return ModelFiles(locate(model))
 
-    fetched = fetch(model, revision, code, weights, pickles=pickles)
-    origin = {"commit": fetched.directory.name}
-    if fetched.conversion is not None:
-        origin["conversion"] = fetched.conversion
-    return ModelFiles(fetched.directory, origin)
+    return fetch(model, revision, code, weights, pickles=pickles)
 
 
 def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles:
@@ -74,7 +63,7 @@ def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles
     if not with_weights:
         return files
 
-    return files.in_safetensors(model, trust, may_convert)
+    return with_safetensors(files, model, trust, may_convert)
 
 
 def base_files(parameters: Transformer, saved: Path) -> ModelFiles:

@@ -70,22 +70,25 @@ def quantisation_problem(config: Mapping[str, Any]) -> str | None:
     if not isinstance(settings, Mapping) or not settings:
         return None
 
-    in_4_bits, in_8_bits = settings.get("load_in_4bit"), settings.get("load_in_8bit")
+    in_4_bits = settings.get("load_in_4bit")
+    in_bits = in_4_bits or settings.get("load_in_8bit")
     method = settings.get("quant_method")
-    if method is None and (in_4_bits or in_8_bits):
+    if method is None and in_bits:
         method = "bitsandbytes"
-    if method is None and "quantization" in config:
+    elif method is None and "quantization" in config:
         method = "mlx"
-    if method == "bitsandbytes" and not (in_4_bits or in_8_bits):
-        # It names the library, and quantises nothing.
-        return None
 
     title = METHODS.get(str(method), f"an unknown method ({method!r})")
     if method == "bitsandbytes":
+        if not in_bits:
+            # It names the library, and quantises nothing.
+            return None
+
         precision = "whole numbers of 8 bits"
         if in_4_bits:
             kind = str(settings.get("bnb_4bit_quant_type", "fp4"))
             precision = f"{kind.upper()} of 4 bits"
+
         title = f"bitsandbytes ({precision})"
 
     return (

@@ -17,6 +17,7 @@ def limit_resources(memory: int, seconds: int) -> None:
     """Limit this process's memory (bytes) and processor time, where the system can."""
     if sys.platform == "win32":
         return
+
     import resource
 
     for kind, limit in (

@@ -91,6 +91,7 @@ class Static(Backbone):
             yield '`file` holds the numbers of the table, and `init` is "random"; take one of them out'
         if self.special_tokens:
             yield "words of a `file` have no special tokens around them; take `special_tokens` out"
+
         try:
             locate(file)
         except SentbedError as error:

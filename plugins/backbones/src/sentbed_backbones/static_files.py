@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from sentbed import SentbedError
-from sentbed.helpers import read_file
+from sentbed.helpers import read_json
 
 from sentbed_backbones.model_file_checks import LARGEST_JSON
 
@@ -27,9 +26,11 @@ def table_directory(directory: Path) -> Path | None:
         kind = str(modules[0].get("type", ""))
         if kind.rpartition(".")[2] != STATIC_EMBEDDING:
             return None
+
         subfolder = Path(str(modules[0].get("path", "")))
         if subfolder.is_absolute() or ".." in subfolder.parts:
             return None
+
         return directory / subfolder
 
     config = _read_json(directory / "config.json")
@@ -42,9 +43,7 @@ def table_directory(directory: Path) -> Path | None:
 
 def _read_json(file: Path) -> Any:
     """Return the content of a JSON file; None if there is none, or it cannot be read."""
-    if not file.is_file():
-        return None
     try:
-        return json.loads(read_file(file, LARGEST_JSON))
+        return read_json(file, LARGEST_JSON)
     except (SentbedError, OSError, ValueError):
         return None

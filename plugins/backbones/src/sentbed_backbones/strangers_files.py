@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,43 +73,32 @@ def require_bounded_tokenizer(directory: Path) -> None:
         ModelError: if it adds more to a text than any tokenizer does, or does not end within the limits.
     """
     for name, keys in SETTINGS.items():
-        table = _read_table(directory / name)
-        for key in keys:
-            _require_few_added_tokens(directory / name, table.get(key))
+        file = directory / name
+        with _damage_named(file):
+            settings = _read_table(file)
+            for key in keys:
+                _require_few_added_tokens(file, settings.get(key) or ())
 
-    more_tokens = directory / "added_tokens.json"
-    _require_few_added_tokens(more_tokens, _read_table(more_tokens))
     for name in ("added_tokens.json", "vocab.json"):
-        _require_small_numbers(directory / name, _read_table(directory / name))
+        file = directory / name
+        with _damage_named(file):
+            numbers = _read_table(file)
+            _require_small_numbers(file, numbers)
+            if name == "added_tokens.json":
+                _require_few_added_tokens(file, numbers)
 
     file = directory / "tokenizer.json"
     if not file.is_file():
         return
 
     content = read_file(file, LARGEST_JSON)
-    record = (
-        cache_root()
-        / "tried-tokenizers"
-        / hashlib.sha256(b"%d " % VERSION + content).hexdigest()
-    )
+    digest = hashlib.sha256(b"%d " % VERSION + content).hexdigest()
+    record = cache_root() / "tried-tokenizers" / digest
     if record.is_file():
         return
 
-    definition = _table_of(content, file)
-    _require_few_added_tokens(file, definition.get("added_tokens"))
-    model = definition.get("model")
-    if isinstance(model, dict):
-        _require_small_numbers(file, model.get("vocab"))
-
-    added = definition.get("added_tokens")
-    if isinstance(added, list):
-        for token in added:
-            if isinstance(token, dict):
-                _require_small_numbers(
-                    file, {str(token.get("content")): token.get("id")}
-                )
-
-    _require_bounded_normalizer(file, definition.get("normalizer"))
+    with _damage_named(file):
+        _require_bounded_definition(file, json.loads(content))
     _try(file)
     with suppress(OSError):
         # Without it, the tokenizer is tried again the next time.
@@ -117,33 +106,49 @@ def require_bounded_tokenizer(directory: Path) -> None:
         record.touch()
 
 
+def _damage_named(file: Path) -> AbstractContextManager[None]:
+    """Turn what is raised on a file that holds something else into a `ModelError`."""
+    return foreign(
+        ModelError, f"`{file}` is no file of a tokenizer", "fetch the model again"
+    )
+
+
 def _read_table(file: Path) -> dict[str, Any]:
-    """Return the table in a JSON file, empty if there is no file or no table in it."""
+    """Return the table in a JSON file, empty if there is no file."""
     if not file.is_file():
         return {}
-    return _table_of(read_file(file, LARGEST_JSON), file)
+
+    table: dict[str, Any] = json.loads(read_file(file, LARGEST_JSON))
+    return table
 
 
-def _table_of(content: bytes, file: Path) -> dict[str, Any]:
-    with foreign(ModelError, f"`{file}` is not JSON", "fetch the model again"):
-        table = json.loads(content)
-    return table if isinstance(table, dict) else {}
+def _require_bounded_definition(file: Path, definition: Mapping[str, Any]) -> None:
+    """Raise `ModelError` for too many tokens, too high numbers, or a normaliser that grows texts."""
+    tokens = definition.get("added_tokens") or ()
+    _require_few_added_tokens(file, tokens)
+    for token in tokens:
+        _require_small_numbers(file, {token["content"]: token["id"]})
+
+    vocabulary = definition["model"]["vocab"]
+    # That of a Unigram model is a list, whose places are the numbers.
+    if isinstance(vocabulary, dict):
+        _require_small_numbers(file, vocabulary)
+
+    _require_bounded_normalizer(file, definition.get("normalizer"))
 
 
-def _require_few_added_tokens(file: Path, tokens: Any) -> None:
-    if isinstance(tokens, list | dict) and len(tokens) > MOST_ADDED_TOKENS:
+def _require_few_added_tokens(file: Path, tokens: Collection[Any]) -> None:
+    if len(tokens) > MOST_ADDED_TOKENS:
         raise ModelError(
             f"`{file}` adds {len(tokens):,} tokens to the vocabulary, more than the "
             f"{MOST_ADDED_TOKENS:,} that a tokenizer may; put them into the vocabulary, or take another model"
         )
 
 
-def _require_small_numbers(file: Path, vocabulary: Any) -> None:
+def _require_small_numbers(file: Path, vocabulary: Mapping[str, float]) -> None:
     """Raise `ModelError` if a token of a vocabulary (token -> number) has too high a number."""
-    if not isinstance(vocabulary, dict):
-        return
     for token, number in vocabulary.items():
-        if isinstance(number, int | float) and number > HIGHEST_NUMBER:
+        if number > HIGHEST_NUMBER:
             raise ModelError(
                 f"`{file}` gives the token {token!r:.80} the number {number:,}, and at most "
                 f"{HIGHEST_NUMBER:,} is allowed; fetch the model again, or take another"
@@ -153,20 +158,17 @@ def _require_small_numbers(file: Path, vocabulary: Any) -> None:
 def _require_bounded_normalizer(file: Path, normalizer: Any) -> None:
     """Raise `ModelError` if a normaliser adds more to texts than any does."""
     growth = 1.0
-    for step in _steps(normalizer):
+    for step in normalizer_steps(normalizer):
         added = step.get("content", step.get("prepend", ""))
-        if not isinstance(added, str):
-            continue
         if len(added) > LONGEST_ADDITION:
             raise ModelError(
                 f"the normaliser of `{file}` puts {len(added):,} characters into texts at a time, and at "
                 f"most {LONGEST_ADDITION} are allowed; take another model"
             )
-        pattern = step.get("pattern")
-        replaced = ""
-        if isinstance(pattern, dict):
-            replaced = str(pattern.get("String", ""))
+
+        replaced = step.get("pattern", {}).get("String", "")
         growth *= max(1.0, len(added) / max(1, len(replaced)))
+
     if growth > MOST_GROWTH:
         raise ModelError(
             f"the normaliser of `{file}` may make {growth:,.0f} characters of one, and at most "
@@ -174,16 +176,19 @@ def _require_bounded_normalizer(file: Path, normalizer: Any) -> None:
         )
 
 
-def _steps(normalizer: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the steps of a normaliser, those within sequences as well."""
-    left = [normalizer]
-    while left:
-        step = left.pop()
-        if isinstance(step, dict):
-            yield step
-            inner = step.get("normalizers")
-            if isinstance(inner, list):
-                left += inner
+def normalizer_steps(normalizer: Any) -> list[Mapping[str, Any]]:
+    """Return the steps of a normaliser's definition, in their order; none for None."""
+    if normalizer is None:
+        return []
+
+    if "normalizers" not in normalizer:
+        return [normalizer]
+
+    steps = []
+    for part in normalizer["normalizers"]:
+        steps += normalizer_steps(part)
+
+    return steps
 
 
 def _try(file: Path) -> None:
@@ -206,10 +211,8 @@ def require_bounded_expressions(
 ) -> None:
     """Raise `ModelError` if matching these regular expressions of a file with names does not end in time."""
     if expressions:
-        task_arguments = {"patterns": list(expressions), "names": list(names)}
-        run_in_limits(
-            "match", task_arguments, f"matching the regular expressions of `{file}`"
-        )
+        shown = f"matching the regular expressions of `{file}`"
+        run_in_limits("match", {"patterns": expressions, "names": names}, shown)
 
 
 def run_in_limits(task: str, task_arguments: Mapping[str, Any], shown: str) -> Any:

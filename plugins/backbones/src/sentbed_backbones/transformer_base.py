@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import attrs
 from attrs.validators import and_, ge, le, optional
 from sentbed import ModelId, SentbedError, locate
-from sentbed.helpers import read_file
+from sentbed.helpers import read_json
 from sentbed.protocols import Backbone, BackboneTraits, Intervention, InterventionTraits
 
 from sentbed_backbones.adaptation import (
@@ -106,17 +105,12 @@ class Transformer(Backbone):
             self.adapter is None or is_local(self.adapter)
         ):
             yield "`adapter_revision` is for a hub id, and the adapter is none; remove `adapter_revision`"
+
         if self.device_map is not None:
             yield from not_installed("`device_map`", ("accelerate",), "qlora")
         if self.intervention is not None:
-            yield from self.intervention.check()
-            if lacking := sorted(
-                {point for point, _ in self.intervention.places} - self.offered
-            ):
-                yield (
-                    f"the intervention `{self.intervention.name}` acts at `{lacking[0]}`, which the backbone "
-                    f"`{self.name}` does not offer; use a causal backbone, such as `opt`, or take it out"
-                )
+            yield from self._problems_of(self.intervention)
+
         yield from problems_of_adaptation(
             self.lora, self.adapter, self.quantization, self.init
         )
@@ -126,9 +120,20 @@ class Transformer(Backbone):
             except SentbedError as error:
                 yield f"the model cannot be found: {error}"
                 return
-            yield from problems_of(
-                directory, self.init == "pretrained", self.trust_remote_code
+
+            needs_weights = self.init == "pretrained"
+            yield from problems_of(directory, needs_weights, self.trust_remote_code)
+
+    def _problems_of(self, intervention: Intervention) -> Iterator[str]:
+        """Yield why an intervention cannot act in this backbone."""
+        yield from intervention.check()
+        points = {point for point, _ in intervention.places}
+        for point in sorted(points - self.offered):
+            yield (
+                f"the intervention `{intervention.name}` acts at `{point}`, which the backbone `{self.name}` "
+                "does not offer; use a causal backbone, such as `opt`, or take it out"
             )
+            return
 
     def remarks(self) -> Iterator[str]:
         """Yield what will be fetched of a hub id, as far as the hub answers.
@@ -143,9 +148,11 @@ class Transformer(Backbone):
 
     def misfits(self, needs: frozenset[str]) -> Iterator[str]:
         """Yield settings that have no effect under a pooler with these needs."""
-        if self.layers != "last" and (reads := needs & READS.keys()):
-            what = READS[min(reads)]
-            yield f"the pooler reads {what}, and `layers` would have no effect; take it out"
+        reads = sorted(needs & READS.keys())
+        if reads and self.layers != "last":
+            yield (
+                f"the pooler reads {READS[reads[0]]}, and `layers` would have no effect; take it out"
+            )
 
     @property
     def traits(self) -> BackboneTraits:
@@ -153,9 +160,11 @@ class Transformer(Backbone):
         intervenes = InterventionTraits()
         if self.intervention is not None:
             intervenes = self.intervention.traits
+
         cites = list(self.papers)
         if self.quantization is not None:
             cites.append("dettmers2023qlora")
+
         cites += intervenes.cites
         if self.lora is not None:
             cites.append("hu2022lora")
@@ -179,19 +188,20 @@ class Transformer(Backbone):
         """Return the number of positions that the size or a local configuration gives, else None."""
         if self.model is None:
             return self.random_positions
+
         return positions_of(self._local_config())
 
     def _local_config(self) -> Mapping[str, Any]:
         """Return the `config.json` of a local model; it is empty for a hub id, or if it cannot be read."""
         if self.model is None or not is_local(self.model):
             return {}
+
         try:
-            content = json.loads(
-                read_file(locate(self.model) / "config.json", LARGEST_JSON)
-            )
+            content = read_json(locate(self.model) / "config.json", LARGEST_JSON)
         except (SentbedError, OSError, ValueError):
             # `check` says so.
             return {}
+
         return content if isinstance(content, dict) else {}
 
     def reading(self, layers: tuple[int, ...]) -> Self:
@@ -207,20 +217,21 @@ class Transformer(Backbone):
         """Whether tokens can be predicted: from the last layer, by a head that is not random."""
         if self.head_in_files is None or self.layer_numbers != (-1,):
             return False
+
         return self.init == "pretrained" or not self.head_in_files
 
     def _untrainable(self) -> str | None:
-        if (
-            self.intervention is not None
-            and self.intervention.traits.auxiliary is not None
-        ):
+        intervention = self.intervention
+        if intervention is not None and intervention.traits.auxiliary is not None:
             return (
-                f"the intervention `{self.intervention.name}` runs an auxiliary prompt, which only encoding "
-                "does; train without the intervention, and encode with it"
+                f"the intervention `{intervention.name}` runs an auxiliary prompt, which only encoding does; "
+                "train without the intervention, and encode with it"
             )
+
         adapted = self.lora is not None or self.adapter is not None
         if adapted or self.dtype == "fp32" or self.quantization is not None:
             return None
+
         return (
             f"the weights are held in {self.dtype}, in which small updates are lost; train with "
             '`dtype = "fp32"` (and `precision = "bf16"` of the runtime for speed), or add `lora = {}`'
@@ -269,6 +280,7 @@ class CausalTransformer(Transformer):
         traits = super().traits
         if not self.both_ways:
             return traits
+
         offers = (traits.offers or frozenset()) - {"causal"} | {"bidirectional"}
         cites = traits.cites
         if self.attention is not None:
@@ -283,6 +295,7 @@ class CausalTransformer(Transformer):
         """
         if self.attention is not None:
             return self.attention == "bidirectional"
+
         return attends_both_ways(self._local_config())
 
     @property
@@ -296,30 +309,35 @@ class CausalTransformer(Transformer):
         """Yield problems that show without loading."""
         problems = list(super().check())
         yield from problems
-        if problems or (count := self._block_count()) is None:
+        count = self._block_count()
+        if problems or count is None:
             return
-        if wrong := [
-            number for number in self.layer_numbers if not -count - 1 <= number <= count
-        ]:
-            yield (
-                f"`layers` has {wrong[0]}, the model has the embedding output 0 and layers 1 to {count}; "
-                "choose among them, or count from the last one, -1"
-            )
-        elif self.intervention is not None:
-            last = max((block for _, block in self.intervention.places), default=0)
-            run = max(number % (count + 1) for number in self.layer_numbers)
-            if last >= run:
+
+        for number in self.layer_numbers:
+            if not -count - 1 <= number <= count:
                 yield (
-                    f"the intervention `{self.intervention.name}` acts at block {last}, and the last "
-                    f"block that is run is {run - 1}, from 0; choose earlier blocks, or read a later "
-                    "layer in `layers`"
+                    f"`layers` has {number}, the model has the embedding output 0 and layers 1 to {count}; "
+                    "choose among them, or count from the last one, -1"
                 )
+                return
+
+        if self.intervention is None:
+            return
+
+        last = max((block for _, block in self.intervention.places), default=0)
+        run = max(number % (count + 1) for number in self.layer_numbers)
+        if last >= run:
+            yield (
+                f"the intervention `{self.intervention.name}` acts at block {last}, and the last block that "
+                f"is run is {run - 1}, from 0; choose earlier blocks, or read a later layer in `layers`"
+            )
 
     def _block_count(self) -> int | None:
         """Return the number of blocks that a size or a local configuration gives, else None."""
         size: str = getattr(self, "size")  # noqa: B009 - a field of every subclass, each with its own values
         if self.model is None:
             return self.sizes[size][0]
+
         content = self._local_config()
         count = content.get("num_hidden_layers", content.get("n_layer"))
         return count if isinstance(count, int) else None

@@ -69,15 +69,14 @@ class Flops(Nested):
         """
         from sentbed_losses._torch.flops import FlopsLoss, StatefulFlopsLoss
 
-        traits = self.traits
+        traits = self.loss.traits
         module = StatefulFlopsLoss if traits.stateful else FlopsLoss
         return module(
             inner_module(self.loss, width),
             name=self.loss.name,
+            traits=traits,
             query=self.query,
             query_weight=self.query_weight,
             document_weight=self.document_weight,
             warmup=self.warmup,
-            targets=traits.targets,
-            inner_is_scheduled=self.loss.traits.scheduled,
         )

@@ -75,7 +75,7 @@ class Matryoshka(Nested):
                 f"the loss `{self.name}` has the dimension {largest}, more than the {width} of the "
                 "vectors; choose `dimensions` of at most their width"
             )
-        traits = self.traits
+        traits = self.loss.traits
         losses = {size: inner_module(self.loss, size) for size in self.dimensions}
         module = StatefulMatryoshkaLoss if traits.stateful else MatryoshkaLoss
-        return module(losses, weights=self.weights, targets=traits.targets)
+        return module(losses, self.weights, traits)

@@ -42,28 +42,16 @@ class WeightedSum(Nested):
         Metrics: `NAME` of each loss, without its weight, and its own as `NAME.METRIC`; the second of one
         name is `NAME-2`.
         """
-        from sentbed_losses._torch.weighted_sum import (
-            StatefulWeightedSumLoss,
-            WeightedSumLoss,
-        )
+        from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 
         seen: Counter[str] = Counter()
         losses: dict[str, Module] = {}
-        columns = []
         for loss in self.losses:
             seen[loss.name] += 1
-            number = seen[loss.name]
-            name = loss.name if number == 1 else f"{loss.name}-{number}"
+            name = loss.name
+            if seen[name] > 1:
+                name = f"{name}-{seen[name]}"
             losses[name] = inner_module(loss, width)
-            taken = loss.traits.takes
-            if taken is not None:
-                taken |= loss.traits.needs
-            columns.append(taken)
-        module = StatefulWeightedSumLoss if self.traits.stateful else WeightedSumLoss
-        return module(
-            losses,
-            weights=self.weights,
-            columns=columns,
-            compares_texts=[loss.traits.compares_texts for loss in self.losses],
-            scheduled=[loss.traits.scheduled for loss in self.losses],
-        )
+
+        module = StatefulParts if self.traits.stateful else Parts
+        return module(losses, self.weights, [loss.traits for loss in self.losses])

@@ -66,15 +66,11 @@ class ClsMLP(Pooler):
         Raises:
             ModelError: if the file of `mlp` has no such layer, or one of another width.
         """
-        from sentbed_poolers._torch.cls_mlp import MLPPooling, start_from_file
+        from sentbed_poolers._torch.cls_mlp import MLPPooling
         from sentbed_poolers._torch.first import FirstPooling
 
-        module = MLPPooling(
-            FirstPooling(), width, self.trained_width(width), self.mlp_only_train
-        )
-        if self.mlp is not None:
-            start_from_file(module.dense, self.mlp)
-        return module
+        state, mlp_width = FirstPooling(), self.trained_width(width)
+        return MLPPooling(state, width, mlp_width, self.mlp_only_train, self.mlp)
 
     def output_width(self, width: int) -> int:
         """Return the width of a state without the layer, and else that of the layer."""

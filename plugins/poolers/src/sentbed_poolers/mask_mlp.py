@@ -57,15 +57,11 @@ class MaskMLP(Mask):
         Raises:
             ModelError: if the file of `mlp` has no such layer, or one of another width.
         """
-        from sentbed_poolers._torch.cls_mlp import MLPPooling, start_from_file
+        from sentbed_poolers._torch.cls_mlp import MLPPooling
         from sentbed_poolers._torch.given_state import GivenState
 
-        module = MLPPooling(
-            GivenState("mask_state", self.name), width, width, self.mlp_only_train
-        )
-        if self.mlp is not None:
-            start_from_file(module.dense, self.mlp)
-        return module
+        state = GivenState("mask_state", self.name)
+        return MLPPooling(state, width, width, self.mlp_only_train, self.mlp)
 
     def load_pretrained(self, module: Module, directory: Path) -> None:
         """Set the layer to that of the model in `directory`.

@@ -8,8 +8,7 @@ import logging
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 import transformers
 from sentbed import ModelError
 from sentbed.errors import NotFiniteError, suggest
-from sentbed.helpers import foreign, read_file
+from sentbed.helpers import foreign, read_json
 from sentbed_common import is_finite_tensor
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
@@ -27,6 +26,7 @@ from sentbed_backbones._torch.token_states import base_of, blocks_of
 from sentbed_backbones._torch.weight_dtypes import cast
 from sentbed_backbones.adaptation import (
     ADAPTER_WEIGHTS,
+    ALL_LINEAR,
     PICKLED_ADAPTER,
     Freeze,
     LoRA,
@@ -46,6 +46,9 @@ logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
 import peft  # noqa: E402
 from peft.tuners.lora import LoraLayer  # noqa: E402
 
+IN_A_LIST = re.compile(r"(^|\.)\d+\.")
+"""Names of modules below a list of them, such as a transformer's layers."""
+
 PLAIN_KEY = re.compile(r"\.lora_[AB]\.weight$")
 """Weight names of an adapter that only adds B A to a weight."""
 
@@ -61,19 +64,10 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
     Raises:
         ModelError: if the model has no linear layer named in `lora.targets`.
     """
-    targets = lora.targets if isinstance(lora.targets, str) else list(lora.targets)
-    if isinstance(targets, list):
-        linear = [
-            name
-            for name, module in model.named_modules()
-            if isinstance(module, nn.Linear | Conv1D)
-        ]
-        for target in targets:
-            if not any(f".{name}".endswith(f".{target}") for name in linear):
-                names = sorted({name.rpartition(".")[2] for name in linear})
-                raise ModelError(
-                    f"the model has no linear layer `{target}`.{suggest(target, names)}"
-                )
+    targets: str | list[str] = ALL_LINEAR
+    if lora.targets != ALL_LINEAR:
+        targets = list(lora.targets)
+        _require_linear_layers(model, targets)
 
     config = peft.LoraConfig(
         task_type=peft.TaskType.FEATURE_EXTRACTION,
@@ -85,6 +79,21 @@ def add_lora(model: Any, lora: LoRA) -> peft.PeftModel:
         fan_in_fan_out=any(isinstance(module, Conv1D) for module in model.modules()),
     )
     return _wrap(model, config)
+
+
+def _require_linear_layers(model: Any, targets: Sequence[str]) -> None:
+    """Raise `ModelError` if no linear layer's name ends in one of the targets."""
+    linear = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | Conv1D):
+            linear.append(f".{name}")
+
+    for target in targets:
+        if not any(name.endswith(f".{target}") for name in linear):
+            endings = sorted({name.rpartition(".")[2] for name in linear})
+            raise ModelError(
+                f"the model has no linear layer `{target}`.{suggest(target, endings)}"
+            )
 
 
 def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
@@ -103,15 +112,16 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
         # A recipe's adapter has been converted before.
         raise ModelError(only_pickled(directory, PICKLED_ADAPTER))
 
+    file = directory / ADAPTER_CONFIG
     with foreign(
         ModelError, f"the adapter in `{directory}` cannot be read", "fetch it again"
     ):
-        content = json.loads(read_file(directory / ADAPTER_CONFIG, LARGEST_JSON))
-        kind = content["peft_type"]
+        kind = read_json(file, LARGEST_JSON)["peft_type"]
         if kind != "LORA":
             raise ModelError(
                 f"the adapter in `{directory}` is a `{kind}`, expected `LORA`; choose another adapter"
             )
+
         config = peft.LoraConfig.from_pretrained(str(directory))
         weights = safetensors.torch.load_file(directory / ADAPTER_WEIGHTS)
         _require_finite_scale(config, directory)
@@ -120,7 +130,7 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
     _require_additive(config, directory)
     weights = _without_head(model, config, weights)
     names = [name for name, _ in model.named_modules()]
-    require_bounded_expressions(expressions, names, directory / ADAPTER_CONFIG)
+    require_bounded_expressions(expressions, names, file)
     config.task_type = peft.TaskType.FEATURE_EXTRACTION
     config.inference_mode = False
     advice = "take the model that it was trained on"
@@ -131,20 +141,23 @@ def load_adapter(model: Any, directory: Path) -> peft.PeftModel:
         adapted = _wrap(model, config, low_cpu_mem_usage=True)
 
     _require_fit(adapted, weights, directory)
-    if broken := [key for key, value in weights.items() if not is_finite_tensor(value)]:
-        raise ModelError(
-            f"`{broken[0]}` of the adapter in `{directory}` has NaN or infinite values: training diverged; "
-            "take an earlier checkpoint"
-        )
+    for key, value in weights.items():
+        if not is_finite_tensor(value):
+            raise ModelError(
+                f"`{key}` of the adapter in `{directory}` has NaN or infinite values: training diverged; "
+                "take an earlier checkpoint"
+            )
 
     for name, layer in adapted.named_modules():
-        if isinstance(layer, LoraLayer):
-            base: Any = layer.get_base_layer()
-            for part in ("lora_A", "lora_B"):
-                # peft would cast it to the precision of the base weight.
-                weight = weights[f"{name}.{part}.weight"]
-                weight = weight.to(base.weight.device, torch.float32)
-                getattr(layer, part)["default"].weight = nn.Parameter(weight)
+        if not isinstance(layer, LoraLayer):
+            continue
+
+        base: Any = layer.get_base_layer()
+        for part in ("lora_A", "lora_B"):
+            # peft would cast it to the precision of the base weight.
+            weight = weights[f"{name}.{part}.weight"]
+            weight = weight.to(base.weight.device, torch.float32)
+            getattr(layer, part)["default"].weight = nn.Parameter(weight)
 
     return adapted
 
@@ -161,6 +174,7 @@ def _expressions(config: peft.LoraConfig) -> Iterator[str]:
     patterns = config.layers_pattern or []
     if isinstance(patterns, str):
         patterns = [patterns]
+
     for part in patterns:
         yield rf".*\.[^.]*{part}\.(\d+)\..*"
 
@@ -176,12 +190,12 @@ def save_adapter(model: Any, directory: Path, base: str | None = None) -> None:
     # Sets are sorted: their order differs between processes.
     text = json.dumps(content, indent=2, sort_keys=True, default=sorted)
     (directory / ADAPTER_CONFIG).write_text(text + "\n", "utf-8")
-    weights = {
-        key: value.detach().cpu().contiguous() for key, value in _weights(model).items()
-    }
-    safetensors.torch.save_file(
-        weights, directory / ADAPTER_WEIGHTS, metadata={"format": "pt"}
-    )
+    weights = {}
+    for key, value in _weights(model).items():
+        weights[key] = value.detach().cpu().contiguous()
+
+    metadata = {"format": "pt"}
+    safetensors.torch.save_file(weights, directory / ADAPTER_WEIGHTS, metadata)
 
 
 @torch.no_grad()
@@ -203,6 +217,7 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
                     f"the adapter makes weights of the shape {tuple(weight.shape)} infinite in {dtype}; "
                     "lower its `alpha`, encode in fp32, or take another adapter"
                 )
+
             layer.base_layer = _with_weight(base, weight)
 
     plain = copied.unload() if isinstance(copied, peft.PeftModel) else copied
@@ -212,6 +227,7 @@ def merged_copy(model: Any, dtype: torch.dtype) -> Any:
                 plain.set_submodule(
                     name, _with_weight(layer, _in_fp32(layer).to(dtype))
                 )
+
         plain.hf_quantizer.remove_quantization_config(plain)
         del plain.is_loaded_in_4bit
 
@@ -249,6 +265,7 @@ def prepare_4bit(model: Any) -> Any:
             layer.support_avx512bf16_for_cpu = False
             if layer.bias is not None and layer.compute_dtype is not None:
                 layer.bias.data = layer.bias.data.to(layer.compute_dtype)
+
     return model
 
 
@@ -260,26 +277,41 @@ def freeze(model: Any, what: Freeze) -> None:
     """
     base = base_of(model)
     if what.embeddings:
-        embeddings = list(_embeddings(base))
-        if hasattr(base, "embeddings"):
-            embeddings = [base.embeddings]
+        embeddings = _embeddings(base)
         if not embeddings:
             raise ModelError(
                 f"a `{base.config.model_type}` has no embeddings that can be found; leave out `embeddings`"
             )
+
         for embedding in embeddings:
             embedding.requires_grad_(False)
+
     if what.layers:
         stack = base
         if base.config.is_encoder_decoder:
             stack = base.encoder
+
         layers = blocks_of(stack)
         if what.layers > len(layers):
             raise ModelError(
                 f"`layers` is {what.layers}, the model has {len(layers)} layers; freeze at most so many"
             )
+
         for layer in layers[: what.layers]:
             layer.requires_grad_(False)
+
+
+def _embeddings(base: Any) -> list[nn.Module]:
+    """Return the embeddings outside the layers, which stand in numbered lists."""
+    if hasattr(base, "embeddings"):
+        return [base.embeddings]
+
+    embeddings: list[nn.Module] = []
+    for name, module in base.named_modules():
+        if isinstance(module, nn.Embedding) and not IN_A_LIST.search(name):
+            embeddings.append(module)
+
+    return embeddings
 
 
 def _wrap(
@@ -287,7 +319,12 @@ def _wrap(
 ) -> peft.PeftModel:
     if is_quantised(model):
         prepare_4bit(model)
-    with _without_deprecations():
+
+    with warnings.catch_warnings():
+        # peft asks transformers by an old name.
+        warnings.filterwarnings(
+            "ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning
+        )
         return peft.PeftModelForFeatureExtraction(
             model, config, low_cpu_mem_usage=low_cpu_mem_usage
         )
@@ -319,18 +356,18 @@ def _require_finite_scale(config: peft.LoraConfig, directory: Path) -> None:
 
     A rank or an alpha may be that of some layers alone (`rank_pattern`, `alpha_pattern`).
     """
+    advice = f"mend its `{ADAPTER_CONFIG}`, or fetch the adapter again"
     for name, alpha in _with_layers(config, "lora_alpha", "alpha_pattern"):
-        is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
-        if not (is_number and math.isfinite(alpha)):
+        if type(alpha) not in (int, float) or not math.isfinite(alpha):
             raise ModelError(
-                f"the adapter in `{directory}` has `{name}` = {alpha!r}, expected a finite number; mend its "
-                f"`{ADAPTER_CONFIG}`, or fetch the adapter again"
+                f"the adapter in `{directory}` has `{name}` = {alpha!r}, expected a finite number; {advice}"
             )
+
     for name, rank in _with_layers(config, "r", "rank_pattern"):
-        if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
+        if type(rank) is not int or rank < 1:
             raise ModelError(
-                f"the adapter in `{directory}` has `{name}` = {rank!r}, expected a whole number from 1; mend "
-                f"its `{ADAPTER_CONFIG}`, or fetch the adapter again"
+                f"the adapter in `{directory}` has `{name}` = {rank!r}, expected a whole number from 1; "
+                f"{advice}"
             )
 
 
@@ -357,6 +394,7 @@ def _without_head(
         config.target_modules = [
             name.removeprefix(inner) for name in config.target_modules
         ]
+
     return {
         start + key.removeprefix(start + inner): value for key, value in weights.items()
     }
@@ -420,33 +458,15 @@ def _in_fp32(layer: Any) -> Tensor:
 def _with_weight(layer: Any, weight: Tensor) -> Any:
     """Return an unquantised layer of the same kind with this weight."""
     if _is_4bit(layer):
-        bias, turned = layer.bias, issubclass(layer.source_cls, Conv1D)
+        bias = layer.bias
         with torch.device("meta"):
-            layer = (
-                Conv1D(layer.out_features, layer.in_features)
-                if turned
-                else nn.Linear(layer.in_features, layer.out_features)
-            )
+            if issubclass(layer.source_cls, Conv1D):
+                weight = weight.T.contiguous()
+                layer = Conv1D(layer.out_features, layer.in_features)
+            else:
+                layer = nn.Linear(layer.in_features, layer.out_features)
+
         layer.bias = bias
-        weight = weight.T.contiguous() if turned else weight
+
     layer.weight = nn.Parameter(weight, requires_grad=False)
     return layer
-
-
-def _embeddings(module: nn.Module) -> Iterator[nn.Module]:
-    """Yield the embeddings outside the layers."""
-    for child in module.children():
-        if isinstance(child, nn.Embedding):
-            yield child
-        elif not isinstance(child, nn.ModuleList):
-            yield from _embeddings(child)
-
-
-@contextmanager
-def _without_deprecations() -> Iterator[None]:
-    """Silence deprecation warnings between peft and transformers."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning
-        )
-        yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 import torch
 import transformers
 from sentbed import ModelError, locate
-from sentbed.helpers import foreign, physical_memory, read_file
+from sentbed.helpers import foreign, physical_memory, read_json
 from sentbed.protocols import BuildContext, InterventionTraits
 from sentbed_common import in_safetensors, is_finite_tensor, memory_limit, pickled_files
+from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import BuiltTransformer, Family, quiet
 from sentbed_backbones._torch.stored_weights import (
@@ -27,11 +27,7 @@ from sentbed_backbones._torch.tokenizer_loading import (
     note_tokens_without_embeddings,
 )
 from sentbed_backbones._torch.weight_dtypes import DTYPES
-from sentbed_backbones.adaptation import (
-    ADAPTER_WEIGHTS,
-    PICKLED_ADAPTER,
-    problems_of_adapter,
-)
+from sentbed_backbones.adaptation import ADAPTER_WEIGHTS, PICKLED_ADAPTER
 from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import (
     ADAPTER_DIRECTORY,
@@ -40,7 +36,7 @@ from sentbed_backbones.model_file_checks import (
     only_pickled,
     problems_of,
 )
-from sentbed_backbones.model_files import ModelFiles, base_files, model_files
+from sentbed_backbones.model_files import base_files, model_files
 from sentbed_backbones.transformer_base import Transformer
 
 DROPOUTS = (
@@ -80,38 +76,27 @@ def load(
         ModelError: if weights are missing or incomplete, or need code that is not trusted.
     """
     saved = context.saved
-    # An encoder saved with `BASE_FILE` holds the hashes of its base, and no weights but its adapter's.
-    source: ModelFiles | None = None
-    if saved is not None and (saved / BASE_FILE).is_file():
-        source = base_files(parameters, saved)
-    elif saved is not None:
-        source = ModelFiles(saved)
-    elif parameters.model is not None:
-        source = model_files(parameters)
-
+    origin: dict[str, Any] = {"model": parameters.model, "init": parameters.init}
     base: dict[str, str] | None = None
-    directory: Path | None = None
-    if source is None:
-        tokenizer = family.tokenizer(context)
-        config = family.config(tokenizer)
-        set_dropout(config, parameters.dropout)
-        model = _spread(initialise(family, config, parameters), parameters)
-        size = getattr(parameters, "size", None)
-        origin: dict[str, Any] = {"init": "random", "size": size}
+    weights_directory: Path | None = None
+    if saved is not None and not (saved / BASE_FILE).is_file():
+        model, tokenizer = _from_directory(parameters, family, saved, True)
+        origin["sha256"] = weight_hashes(saved, context.sums)
+    elif saved is None and parameters.model is None:
+        model, tokenizer = _random_model(parameters, family, context)
+        origin = {"init": "random", "size": getattr(parameters, "size", None)}
     else:
-        directory = source.directory
-        with_weights = directory is saved or parameters.init == "pretrained"
-        model, tokenizer = _from_directory(parameters, family, directory, with_weights)
-        origin = {"model": parameters.model, "init": parameters.init}
-        if with_weights:
-            computed = context.sums if directory is saved else {}
-            hashes = weight_hashes(directory, computed)
-            origin["sha256"] = hashes
-            if directory is not saved:
-                base = hashes
-                origin |= source.origin
-                if saved is not None:
-                    _require_same_base(saved / BASE_FILE, origin)
+        is_pretrained = parameters.init == "pretrained"
+        # Of an encoder saved with `BASE_FILE`, that file has the hashes of these weights.
+        files = base_files(parameters, saved) if saved else model_files(parameters)
+        directory = files.directory
+        model, tokenizer = _from_directory(parameters, family, directory, is_pretrained)
+        if is_pretrained:
+            weights_directory = directory
+            base = weight_hashes(directory, {})
+            origin |= {"sha256": base, **files.origin}
+            if saved is not None:
+                _require_same_base(saved / BASE_FILE, origin)
 
     if parameters.dtype != "fp32":
         origin["dtype"] = parameters.dtype
@@ -124,9 +109,20 @@ def load(
     model = adapt(model, parameters, saved, origin)
     family.require(model)
     built = BuiltTransformer(parameters, family, model, tokenizer, origin, base)
-    if saved is None and parameters.init == "pretrained":
-        built.weights_directory = directory
+    if saved is None:
+        built.weights_directory = weights_directory
     return built
+
+
+def _random_model(
+    parameters: Transformer, family: Family, context: BuildContext
+) -> tuple[Any, Any]:
+    """Return a model with random weights, and a tokenizer trained on the recipe's texts."""
+    tokenizer = family.tokenizer(context)
+    config = family.config(tokenizer)
+    set_dropout(config, parameters.dropout)
+    model = initialise(family, config, parameters)
+    return _spread(model, parameters), tokenizer
 
 
 def _add_placeholder(traits: InterventionTraits, tokenizer: Any, model: Any) -> None:
@@ -172,6 +168,7 @@ def adapt(
         from sentbed_backbones._torch.adaptation import freeze
 
         freeze(model, parameters.freeze)
+
     return model
 
 
@@ -195,9 +192,6 @@ def _with_adapter(
             parameters.adapter, parameters.adapter_revision, preferred=preferred
         ).directory
         origin["adapter_commit"] = directory.name
-
-    for problem in problems_of_adapter(directory):
-        raise ModelError(problem)
 
     shown = f"the adapter `{parameters.adapter}`"
     directory, pickled = in_safetensors(directory, True, shown, (PICKLED_ADAPTER,))
@@ -308,8 +302,13 @@ def _load(directory: Path, config: Any, parameters: Transformer, family: Family)
         key for key in info["missing_keys"] if not key.startswith("pooler.")
     )
     embeddings = name_of_embeddings(model)
-    if embeddings in missing and _read_tied_embeddings(model, directory):
-        missing.remove(embeddings)
+    if embeddings in missing:
+        weight = model.get_input_embeddings().weight.data
+        head = read_tied_head(model.config, directory)
+        if head is not None and head.shape == weight.shape:
+            weight.copy_(head)
+            missing.remove(embeddings)
+
     missing = family.fill_new_head(model, missing)
 
     mismatched = sorted(str(key) for key in info["mismatched_keys"])
@@ -344,30 +343,25 @@ def name_of_embeddings(model: Any) -> str | None:
     for name, parameter in model.named_parameters():
         if parameter is embeddings:
             return str(name)
+
     return None
 
 
-def _read_tied_embeddings(model: Any, directory: Path) -> bool:
-    """Read the input embeddings from the head that they are tied to, and return whether the files have it.
+def read_tied_head(config: Any, directory: Path) -> Tensor | None:
+    """Return the weight of the head that the input embeddings are tied to, if the files have it.
 
     A file of safetensors holds tied weights once, by any of their names. transformers looks for that of the
     embeddings alone, and initialises them at random if it is another.
     """
-    if not getattr(model.config, "tie_word_embeddings", False):
-        return False
+    if not getattr(config, "tie_word_embeddings", False):
+        return None
 
-    embeddings = model.get_input_embeddings().weight
     for _, name, weights in stored_weights(directory):
-        if name not in HEADS:
-            continue
-        head = weights.get_tensor(name)
-        if head.shape != embeddings.shape:
-            return False
-        with torch.no_grad():
-            embeddings.copy_(head)
-        return True
+        if name in HEADS:
+            head: Tensor = weights.get_tensor(name)
+            return head
 
-    return False
+    return None
 
 
 def _require_numbers(directory: Path) -> None:
@@ -413,7 +407,7 @@ def _spread(model: Any, parameters: Transformer) -> Any:
 
 def _require_same_base(file: Path, origin: Mapping[str, Any]) -> None:
     with foreign(ModelError, f"`{file}` cannot be read", "save this encoder again"):
-        recorded_hashes = json.loads(read_file(file))["sha256"]
+        recorded_hashes = read_json(file)["sha256"]
     if recorded_hashes != origin.get("sha256"):
         raise ModelError(
             f"the adapter beside `{file}` was trained on other weights than those of `{origin['model']}`, or "

@@ -11,6 +11,8 @@ import tokenizers
 from sentbed import ModelError
 from sentbed.helpers import foreign
 
+from sentbed_backbones.strangers_files import normalizer_steps
+
 EXACT_MAP = "exact_character_map"
 """Setting of a tokenizer (`tokenizer_config.json`): its texts go through `CharacterMap`."""
 
@@ -101,18 +103,3 @@ def mapped_apart(tokenizer: Any) -> tuple[tokenizers.Tokenizer, CharacterMap | N
     others = [step for step in steps if step["type"] != "Precompiled"]
     definition["normalizer"] = {"type": "Sequence", "normalizers": others}
     return tokenizers.Tokenizer.from_str(json.dumps(definition)), character_map
-
-
-def normalizer_steps(normalizer: Any) -> list[Mapping[str, Any]]:
-    """Return the steps of a normaliser's definition, in their order; none for None."""
-    if normalizer is None:
-        return []
-
-    if normalizer["type"] != "Sequence":
-        return [normalizer]
-
-    steps = []
-    for part in normalizer["normalizers"]:
-        steps += normalizer_steps(part)
-
-    return steps

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tokenizers
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import save_file
-from sentbed.protocols import BuiltBackbone, TokenIds, TokenStates
+from sentbed.protocols import BuiltBackbone, TokenStates
 from torch import Tensor, nn
 
 from sentbed_backbones._torch.built_transformer import quiet
@@ -60,7 +58,7 @@ class StaticTokenizer(BulkTokenizer):
         self, original: Any, rows: int, special_tokens: bool, leaves_out_unknown: bool
     ) -> None:
         super().__init__(original, embeddings=rows)
-        self.rows = rows
+        self._empty_id = rows
         self.special_tokens = special_tokens
         self.unknown_id: int | None = None
         if leaves_out_unknown:
@@ -69,28 +67,19 @@ class StaticTokenizer(BulkTokenizer):
     @property
     def fingerprint(self) -> str:
         """A hash of the tokenizer, and of what is left out."""
-        settings = (
-            f"{super().fingerprint} {self.special_tokens} {self.unknown_id} {self.rows}"
-        )
+        settings = f"{super().fingerprint} {self.special_tokens} {self.unknown_id} {self._empty_id}"
         return hashlib.sha256(settings.encode()).hexdigest()
 
-    def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
-        lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
-        rows = (encoding.ids for encoding in encodings)
-        ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
-        if self.unknown_id is not None:
-            is_known = ids != self.unknown_id
-            texts = np.repeat(np.arange(len(lengths)), lengths)
-            ids = ids[is_known]
-            lengths = np.bincount(texts[is_known], minlength=len(lengths))
+    def _kept(
+        self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the ids without that of unknown words, if those are left out."""
+        if self.unknown_id is None:
+            return ids, lengths
 
-        self._require_embeddings(ids)
-
-        (empty,) = np.nonzero(lengths == 0)
-        starts = np.cumsum(lengths) - lengths
-        filled = np.insert(ids.astype(np.int32), starts[empty], self.rows)
-        lengths[empty] = 1
-        return TokenIds(filled, np.concatenate([[0], np.cumsum(lengths)]))
+        is_known = ids != self.unknown_id
+        texts = np.repeat(np.arange(len(lengths)), lengths)
+        return ids[is_known], np.bincount(texts[is_known], minlength=len(lengths))
 
 
 class BuiltStatic(BuiltBackbone):

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-import tokenizers
 import torch
 import transformers
-from safetensors import safe_open
+from safetensors.torch import load_file
 from sentbed import ModelError
 from sentbed.helpers import foreign, sha256
 from torch import Tensor
 
 from sentbed_backbones._torch.built_transformer import quiet
-from sentbed_backbones._torch.loading import HEADS, name_of_embeddings
+from sentbed_backbones._torch.loading import name_of_embeddings, read_tied_head
 from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashes
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
-from sentbed_backbones.model_files import located_files
+from sentbed_backbones.model_files import located_files, with_safetensors
 from sentbed_backbones.static_files import (
     TABLE_FILE,
     TOKENIZER_FILE,
@@ -92,7 +91,7 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
         tokenizer = _read_tokenizer(table)
         origin["sha256"] = sha256(table / TABLE_FILE)
     else:
-        files = files.in_safetensors(model)
+        files = with_safetensors(files, model)
         weights_directory = files.directory
         rows = _input_embeddings(weights_directory)
         tokenizer = load_tokenizer(weights_directory, False)
@@ -102,6 +101,7 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
     if random:
         rows = torch.randn_like(rows)
         origin["init"] = "random"
+
     return TokenTable(rows, tokenizer, origin, weights_directory)
 
 
@@ -115,9 +115,7 @@ def _read_tokenizer(directory: Path) -> Any:
 
     require_bounded_tokenizer(directory)
     with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
-        written = tokenizers.Tokenizer.from_file(str(file))
-
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=written)
+        return transformers.PreTrainedTokenizerFast(tokenizer_file=str(file))
 
 
 def _read_table(directory: Path) -> Tensor:
@@ -128,11 +126,8 @@ def _read_table(directory: Path) -> Tensor:
             f"`{directory}` holds no `{TABLE_FILE}`; convert pickled weights on a machine where you trust them"
         )
 
-    with (
-        foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"),
-        safe_open(file, "pt") as weights,
-    ):
-        tensors = {name: weights.get_tensor(name) for name in weights.keys()}  # noqa: SIM118 - it is no mapping
+    with foreign(ModelError, f"`{file}` cannot be read", "fetch the model again"):
+        tensors = load_file(file)
 
     if ROWS in tensors:
         return _required(tensors[ROWS], file)
@@ -153,6 +148,7 @@ def _read_table(directory: Path) -> Tensor:
             raise ModelError(
                 f"`{file}` has {tuple(scales.shape)} `weights` for {len(rows)} tokens; fetch the model again"
             )
+
         # In this order and precision sentence-transformers rounds them.
         rows = (rows * scales[:, None]).to(tensors[MODEL2VEC].dtype).float()
 
@@ -165,6 +161,7 @@ def _mapped_rows(rows: Tensor, mapping: Tensor, file: Path) -> Tensor:
         raise ModelError(
             f"`mapping` in `{file}` names rows beyond the {len(rows)} of the table; fetch the model again"
         )
+
     return rows[mapping]
 
 
@@ -175,10 +172,12 @@ def _required(rows: Tensor, file: Path) -> Tensor:
             f"the table in `{file}` is {rows.dtype} {tuple(rows.shape)}, expected floating point "
             "(tokens, width); fetch the model again"
         )
+
     if not torch.isfinite(rows).all():
         raise ModelError(
             f"the table in `{file}` has NaN or infinite values: the file is damaged; fetch the model again"
         )
+
     return rows.float()
 
 
@@ -195,10 +194,10 @@ def _input_embeddings(directory: Path) -> Tensor:
         if name is not None and f".{key}".endswith(f".{name}"):
             return _required(weights.get_tensor(key), file)
 
-    if getattr(config, "tie_word_embeddings", False):
-        for file, key, weights in stored_weights(directory):
-            if key in HEADS:
-                return _required(weights.get_tensor(key), file)
+    head = read_tied_head(config, directory)
+    if head is not None:
+        return _required(head, directory)
+
     raise ModelError(
         f"the weights in `{directory}` have no input embeddings (`{name}`); fetch the model again"
     )

@@ -16,10 +16,7 @@ import tokenizers
 from numpy.typing import NDArray
 from sentbed import ModelError
 from sentbed.helpers import foreign
-from sentbed.protocols import (
-    TokenIds,
-    Tokenizer,
-)
+from sentbed.protocols import TokenIds, Tokenizer
 
 from sentbed_backbones._torch.sentencepiece_normalization import mapped_apart
 
@@ -29,7 +26,6 @@ HOW_IT_WAS_LOADED = ("is_local", "local_files_only")
 EMBEDDED_TOKENS = "embedded_tokens"
 """Setting of a tokenizer (`tokenizer_config.json`) that has tokens beyond the model's embeddings: the number
 of embeddings, without that of a placeholder which was added later."""
-
 
 LARGEST_ID = (1 << 31) - 1
 """The largest id of a token that `TokenIds` can hold."""
@@ -84,10 +80,12 @@ class BulkTokenizer(Tokenizer):
         self.original = original
         self.readings = readings
         self.hides = hides
-        # The files' own number may be any: it only ever lowers the model's.
-        self._embedded_tokens = min(
-            embeddings, LARGEST_ID + 1, _embedded_tokens(original, embeddings)
-        )
+        self._embedded_tokens = min(embeddings, LARGEST_ID + 1)
+        written = original.init_kwargs.get(EMBEDDED_TOKENS)
+        if type(written) is int and written >= 1:
+            # The files' own number may be any: it only ever lowers the model's.
+            self._embedded_tokens = min(self._embedded_tokens, written)
+
         pad_id = int(original.pad_token_id or 0)
         if pad_id < self._embedded_tokens:
             # Padding is never attended to: else any token with an embedding will do.
@@ -98,7 +96,8 @@ class BulkTokenizer(Tokenizer):
             self.placeholder_id = int(original.convert_tokens_to_ids(placeholder))
 
         ends = (original.bos_token_id, original.eos_token_id, self.pad_id)
-        self._nothing = [next(int(token) for token in ends if token is not None)]
+        self._empty_id = next(int(token) for token in ends if token is not None)
+        """The id that a text without any token has."""
         self._definition = original.backend_tokenizer
         """Also the one that cuts texts, since its offsets are those in the texts as they are."""
         self._loaded_truncation: dict[str, Any] | None = self._definition.truncation
@@ -111,6 +110,7 @@ class BulkTokenizer(Tokenizer):
         """Return the number of ids before the placeholder, or of all."""
         if self.placeholder_id is None:
             return len(ids)
+
         (places,) = np.nonzero(ids == self.placeholder_id)
         return int(places[0]) if len(places) else len(ids)
 
@@ -124,12 +124,14 @@ class BulkTokenizer(Tokenizer):
                 self._definition.to_str(),
                 self.pad_id,
                 self.mask_token,
-                self._nothing,
+                [self._empty_id],
                 tokenizers.__version__,
             ]
             if self._character_map is not None:
                 what.append("exact character map")
+
             self._fingerprint = hashlib.sha256(json.dumps(what).encode()).hexdigest()
+
         return self._fingerprint
 
     def save(self, directory: Path) -> None:
@@ -153,6 +155,7 @@ class BulkTokenizer(Tokenizer):
             # tokenizers wraps the system's error, such as a full disk, in an `Exception` alone.
             if type(error) is Exception:
                 raise OSError(str(error)) from error
+
             raise
 
     def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
@@ -168,6 +171,7 @@ class BulkTokenizer(Tokenizer):
             encodings = self._fast.encode_batch_fast(
                 self._mapped(texts), add_special_tokens=self.special_tokens
             )
+
         return self._token_ids(encodings)
 
     def encode_marked(
@@ -206,6 +210,7 @@ class BulkTokenizer(Tokenizer):
         """Return where the characters `starts` of the texts are once characters have been mapped."""
         if self._character_map is None:
             return starts
+
         beginnings = [text[:start] for text, start in zip(texts, starts, strict=True)]
         with tokenizing():
             return [len(beginning) for beginning in self._character_map(beginnings)]
@@ -213,21 +218,36 @@ class BulkTokenizer(Tokenizer):
     def _mapped(self, texts: Sequence[str]) -> list[str]:
         if self._character_map is None:
             return list(texts)
+
         return self._character_map(texts)
 
     def _token_ids(self, encodings: Sequence[tokenizers.Encoding]) -> TokenIds:
-        offsets = np.zeros(len(encodings) + 1, np.int64)
-        np.cumsum([len(encoding) or 1 for encoding in encodings], out=offsets[1:])
-        rows = (encoding.ids or self._nothing for encoding in encodings)
+        lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
+        rows = (encoding.ids for encoding in encodings)
         # The library's ids have 32 bits without a sign.
-        ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(offsets[-1]))
+        ids = np.fromiter(chain.from_iterable(rows), np.uint32, int(lengths.sum()))
+        ids, lengths = self._kept(ids, lengths)
         self._require_embeddings(ids)
-        tokens = TokenIds(ids.astype(np.int32), offsets)
+
+        filled = ids.astype(np.int32)
+        (empty,) = np.nonzero(lengths == 0)
+        if len(empty):
+            starts = np.cumsum(lengths) - lengths
+            filled = np.insert(filled, starts[empty], self._empty_id)
+            lengths[empty] = 1
+
+        tokens = TokenIds(filled, np.concatenate([[0], np.cumsum(lengths)]))
         if self.hides:
-            tokens = attrs.evolve(tokens, hidden=np.zeros(len(ids), bool))
+            tokens = attrs.evolve(tokens, hidden=np.zeros(len(filled), bool))
         if self.readings:
             tokens = attrs.evolve(tokens, readings=np.zeros(len(tokens), np.int32))
         return tokens
+
+    def _kept(
+        self, ids: NDArray[np.uint32], lengths: NDArray[np.int64]
+    ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+        """Return the ids of all texts that are read, and how many each text has."""
+        return ids, lengths
 
     def _require_embeddings(self, ids: NDArray[np.uint32]) -> None:
         """Raise `ModelError` if there is an id beyond the model's embeddings."""
@@ -253,23 +273,27 @@ class BulkTokenizer(Tokenizer):
         The result is the text of its first tokens, without trailing white space.
         """
         self._definition.no_truncation()
-        cut, rows = list(texts), list(range(len(texts)))
+        cut = list(texts)
         if self._character_map is not None:
             with tokenizing():
                 cut = self._character_map.where_it_differs(texts)
 
+        rows = list(range(len(cut)))
         while rows:
             with tokenizing():
                 encodings = self._definition.encode_batch(
                     [cut[row] for row in rows], add_special_tokens=False
                 )
-            tokenized, rows = zip(rows, encodings, strict=True), []
-            for row, encoding in tokenized:
+
+            longer = []
+            for row, encoding in zip(rows, encodings, strict=True):
                 if len(encoding) > max_length:
                     cut[row] = _beginning(cut[row], encoding.offsets, max_length)
-                    # The beginning may split into more tokens than it did within the text: a byte-level
-                    # token can hold one character and a piece of the next. So it is checked again.
-                    rows.append(row)
+                    longer.append(row)
+
+            # The beginning may split into more tokens than it did within the text: a byte-level token can
+            # hold one character and a piece of the next. So it is checked again.
+            rows = longer
 
         return cut
 
@@ -280,22 +304,16 @@ def _tokens_before(
     """Return which tokens end before character `starts[i]` of their text `i`, but never its last one."""
     before = np.zeros(len(tokens.ids), bool)
     for row, start in enumerate(starts):
-        first, last = int(tokens.offsets[row]), int(tokens.offsets[row + 1]) - 1
-        ends = [end for _, end in encodings[row].offsets]
+        place, last = tokens.offsets[row], tokens.offsets[row + 1] - 1
         # Special tokens end at 0.
-        behind = next(
-            (place for place, end in enumerate(ends) if end > start), len(ends)
-        )
-        before[first : min(first + behind, last)] = True
+        for _, end in encodings[row].offsets:
+            if end > start or place == last:
+                break
+
+            before[place] = True
+            place += 1
+
     return before
-
-
-def _embedded_tokens(original: Any, default: int) -> int:
-    """Return the number of tokens with embeddings as the tokenizer's files have it, or the default."""
-    written = original.init_kwargs.get(EMBEDDED_TOKENS)
-    if type(written) is not int or written < 1:
-        return default
-    return written
 
 
 def _beginning(text: str, offsets: Sequence[tuple[int, int]], count: int) -> str:

@@ -11,30 +11,36 @@ from __future__ import annotations
 
 import json
 import logging
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 import transformers
 from sentbed import ModelError
-from sentbed.helpers import foreign, read_file
+from sentbed.helpers import foreign, read_file, read_json
+from tokenizers import Regex, normalizers
+from transformers.convert_slow_tokenizer import generate_merges
 
 from sentbed_backbones._torch.sentencepiece_normalization import (
     EXACT_MAP,
-    character_map_of,
     mapped_apart,
     model_class,
-    normalizer_steps,
 )
 from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS, tokenizing
 from sentbed_backbones.model_file_checks import LARGEST_JSON
-from sentbed_backbones.strangers_files import require_bounded_tokenizer
+from sentbed_backbones.strangers_files import (
+    normalizer_steps,
+    require_bounded_tokenizer,
+)
 
 SPACE = "▁"
 """sentencepiece's sign for a space."""
+
+MOST_RECORDS = 1 << 16
+"""Records of a log that are looked through; a tokenizer leaves a few."""
 
 QUOTATION_MARKS = ("``", "''")
 """What ALBERT's and XLNet's classes replace by a double quote."""
@@ -44,10 +50,6 @@ NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 """sentencepiece's numbers of its algorithms, and of the kinds of pieces."""
 
 WRONG_CONVERSIONS: Mapping[str, str] = {
-    "uses the byte fallback option which is not implemented": (
-        "take a revision or model with `tokenizer.json`"
-    ),
-    "is not the same type as the class": "correct `tokenizer_class` in its `tokenizer_config.json`",
     "incorrect regex pattern": (
         "load it once with `AutoTokenizer.from_pretrained(..., fix_mistral_regex=True)`, save it with "
         "`save_pretrained` beside the weights, and name that directory"
@@ -110,37 +112,33 @@ def load_tokenizer(directory: Path, trust_remote_code: bool) -> Any:
         return tokenizer
 
     if definition.is_file():
-        _take_definition(tokenizer, json.loads(read_file(definition, LARGEST_JSON)))
+        _take_definition(tokenizer, read_json(definition, LARGEST_JSON))
         return tokenizer
 
     vocabulary_file = getattr(tokenizer, "vocab_file", None)
     if str(vocabulary_file).endswith(".model"):
         _convert(tokenizer, directory / Path(str(vocabulary_file)).name)
 
-    _let_mask_take_space(tokenizer, directory)
+    _let_mask_take_space(tokenizer)
     return tokenizer
 
 
 @contextmanager
 def _warnings_as_errors(directory: Path) -> Iterator[None]:
     """Raise `ModelError` for what transformers warns of in `WRONG_CONVERSIONS`."""
-    messages: list[str] = []
-    collector = logging.Handler(logging.WARNING)
-    collector.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    collector = BufferingHandler(MOST_RECORDS)
     logger = logging.getLogger("transformers")
-    handlers, level = logger.handlers[:], logger.level
-    logger.handlers[:] = [collector]
+    handlers, level = logger.handlers, logger.level
+    logger.handlers = [collector]
     logger.setLevel(logging.WARNING)
     try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            yield
+        yield
     finally:
-        logger.handlers[:] = handlers
+        logger.handlers = handlers
         logger.setLevel(level)
 
-    messages += [str(warning.message) for warning in caught]
-    for message in messages:
+    for record in collector.buffer:
+        message = record.getMessage()
         for part, advice in WRONG_CONVERSIONS.items():
             if part in message:
                 raise ModelError(
@@ -172,28 +170,21 @@ def _redefine(tokenizer: Any, definition: Mapping[str, Any]) -> None:
     tokenizer._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(definition))
 
 
-def _let_mask_take_space(tokenizer: Any, directory: Path) -> None:
+def _let_mask_take_space(tokenizer: Any) -> None:
     """Let the mask token of RoBERTa take the space before it, unless a file of the model says otherwise."""
-    if type(tokenizer).__name__ not in MASK_TAKES_SPACE or tokenizer.mask_token is None:
+    settings = tokenizer.init_kwargs
+    if type(tokenizer).__name__ not in MASK_TAKES_SPACE:
         return
 
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        file = directory / name
-        if not file.is_file():
-            continue
-        settings = json.loads(read_file(file, LARGEST_JSON))
-        if (
-            isinstance(settings.get("mask_token"), dict)
-            or "added_tokens_decoder" in settings
-        ):
-            return
+    # What a file says of a token is no text alone.
+    if (
+        settings.get("added_tokens_decoder")
+        or type(settings.get("mask_token")) is not str
+    ):
+        return
 
-    definition = json.loads(tokenizer.backend_tokenizer.to_str())
-    for token in definition["added_tokens"]:
-        if token["content"] == tokenizer.mask_token:
-            token["lstrip"] = True
-
-    _redefine(tokenizer, definition)
+    mask = tokenizers.AddedToken(tokenizer.mask_token, lstrip=True, special=True)
+    tokenizer.add_special_tokens({"mask_token": mask})
 
 
 def _convert(tokenizer: Any, file: Path) -> None:
@@ -214,18 +205,16 @@ def _convert(tokenizer: Any, file: Path) -> None:
         )
 
     definition["model"] = _model_definition(definition["model"], model)
-    definition["normalizer"] = _normalizer_definition(definition["normalizer"], model)
+    _redefine(tokenizer, definition)
+    backend = tokenizer.backend_tokenizer
+    backend.normalizer = _normalizer(model.normalizer_spec)
     # A Unigram model is faster word by word; one with pieces of several words must see them together.
     has_inner_spaces = any(SPACE in piece.piece[1:] for piece in model.pieces)
-    is_split = model.trainer_spec.model_type == UNIGRAM and not has_inner_spaces
-    definition["pre_tokenizer"] = {
-        "type": "Metaspace",
-        "replacement": SPACE,
-        "prepend_scheme": "never",
-        "split": is_split,
-    }
-    _redefine(tokenizer, definition)
-    if character_map_of(definition) is not None:
+    is_unigram = model.trainer_spec.model_type == UNIGRAM
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(
+        SPACE, prepend_scheme="never", split=is_unigram and not has_inner_spaces
+    )
+    if model.normalizer_spec.precompiled_charsmap:
         tokenizer.init_kwargs[EXACT_MAP] = True
     _require_same_ids(tokenizer, file, processor, model)
 
@@ -241,6 +230,7 @@ def _read_sentencepiece(file: Path) -> tuple[Any, Any]:
         model = read_model(content)
         if not model.pieces:
             raise ValueError("it has no pieces")
+
         processor = sentencepiece.SentencePieceProcessor(model_proto=content)
 
     return model, processor
@@ -265,11 +255,13 @@ def _changes_texts_before(definition: Mapping[str, Any]) -> bool:
     for step in normalizer_steps(definition["normalizer"]):
         if step["type"] in ("Lowercase", "StripAccents"):
             return True
+
         if (
             step["type"] == "Replace"
             and step["pattern"].get("String") in QUOTATION_MARKS
         ):
             return True
+
     return "Punctuation" in json.dumps(definition["pre_tokenizer"])
 
 
@@ -284,57 +276,42 @@ def _model_definition(converted: Mapping[str, Any], model: Any) -> dict[str, Any
         definition["unk_token"] = model.trainer_spec.unk_piece
         definition["fuse_unk"] = True
         definition["merges"] = _merges(model)
+
     return definition
 
 
 def _merges(model: Any) -> list[tuple[str, str]]:
     """Return all pairs of pieces that make a piece, in the order of its score.
 
-    transformers orders them by id; LLaMA's pieces of spaces alone have low ids and the lowest scores.
+    transformers' classes order them by id; LLaMA's pieces of spaces alone have low ids and the lowest scores.
     """
     numbers = {piece.piece: number for number, piece in enumerate(model.pieces)}
-    merged = [
-        (number, piece)
-        for number, piece in enumerate(model.pieces)
-        if piece.type == NORMAL
-    ]
-    merged.sort(key=lambda item: (-item[1].score, item[0]))
-    merges = []
-    for _, piece in merged:
-        text = piece.piece
-        pairs = []
-        for place in range(1, len(text)):
-            left, right = text[:place], text[place:]
-            if left in numbers and right in numbers:
-                pairs.append((left, right))
-        pairs.sort(key=lambda pair: (numbers[pair[0]], numbers[pair[1]]))
-        merges += pairs
+    scores = {}
+    for piece in model.pieces:
+        if piece.type == NORMAL:
+            scores[piece.piece] = piece.score
 
+    merges: list[tuple[str, str]] = generate_merges(numbers, scores)
     return merges
 
 
-def _normalizer_definition(converted: Any, model: Any) -> dict[str, Any]:
+def _normalizer(settings: Any) -> normalizers.Normalizer:
     """Return the steps of sentencepiece's normalisation, in its order (`normalizer.cc`)."""
-    settings = model.normalizer_spec
-    steps: list[Any] = []
+    steps: list[normalizers.Normalizer] = []
     if settings.precompiled_charsmap:
-        steps.append(tokenizers.normalizers.Precompiled(settings.precompiled_charsmap))
+        steps.append(normalizers.Precompiled(settings.precompiled_charsmap))
+
     if settings.remove_extra_whitespaces:
-        steps.append(tokenizers.normalizers.Replace(tokenizers.Regex("^ +"), ""))
-        steps.append(tokenizers.normalizers.Replace(tokenizers.Regex(" {2,}"), " "))
+        steps.append(normalizers.Replace(Regex("^ +"), ""))
+        steps.append(normalizers.Replace(Regex(" {2,}"), " "))
         # At the end the sign of a space is removed like a space.
-        steps.append(
-            tokenizers.normalizers.Replace(tokenizers.Regex(f"[ {SPACE}]+$"), "")
-        )
+        steps.append(normalizers.Replace(Regex(f"[ {SPACE}]+$"), ""))
 
     if settings.add_dummy_prefix:
-        steps.append(tokenizers.normalizers.Prepend(SPACE))
+        steps.append(normalizers.Prepend(SPACE))
 
-    steps.append(tokenizers.normalizers.Replace(" ", SPACE))
-    backend = tokenizers.Tokenizer(tokenizers.models.BPE())
-    backend.normalizer = tokenizers.normalizers.Sequence(steps)
-    definition: dict[str, Any] = json.loads(backend.to_str())["normalizer"]
-    return definition
+    steps.append(normalizers.Replace(" ", SPACE))
+    return normalizers.Sequence(steps)
 
 
 def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) -> None:
@@ -347,21 +324,17 @@ def _require_same_ids(tokenizer: Any, file: Path, processor: Any, model: Any) ->
         texts = [text for text in texts if token not in text]
 
     is_unigram = model.trainer_spec.model_type == UNIGRAM
-    converted_rows = ids_of(tokenizer, texts)
-    expected_rows = sentencepiece_ids(tokenizer, processor, texts)
-    for text, converted, expected in zip(
-        texts, converted_rows, expected_rows, strict=True
-    ):
-        if converted == expected:
+    rows = ids_of(tokenizer, texts)
+    published_rows = _sentencepiece_ids(tokenizer, processor, texts)
+    for text, row, published in zip(texts, rows, published_rows, strict=True):
+        if row == published or (is_unigram and are_tied(row, published)):
             continue
-        if is_unigram and are_tied(converted, expected):
-            continue
-        converted_tokens, expected_tokens = map(
-            tokenizer.convert_ids_to_tokens, (converted, expected)
-        )
+
+        tokens = tokenizer.convert_ids_to_tokens(row)
+        published_tokens = tokenizer.convert_ids_to_tokens(published)
         raise ModelError(
-            f"the conversion of `{file}` is not exact: {text!r:.60} gives {converted_tokens!r:.120}, and in "
-            f"sentencepiece {expected_tokens!r:.120}; take a revision or model with `tokenizer.json`"
+            f"the conversion of `{file}` is not exact: {text!r:.60} gives {tokens!r:.120}, and in "
+            f"sentencepiece {published_tokens!r:.120}; take a revision or model with `tokenizer.json`"
         )
 
 
@@ -395,6 +368,7 @@ def note_tokens_without_embeddings(tokenizer: Any, embeddings: int) -> None:
     """
     if EMBEDDED_TOKENS in tokenizer.init_kwargs:
         return
+
     if max(tokenizer.get_vocab().values(), default=0) >= embeddings:
         tokenizer.init_kwargs[EMBEDDED_TOKENS] = embeddings
 
@@ -434,6 +408,7 @@ def _with_first_prefix(pre_tokenizer: Any, token: str) -> dict[str, Any]:
             f"the placeholder {token!r} cannot be added to a tokenizer that has both a normaliser with a "
             f"prefix and the pre-tokenizer `{pre_tokenizer['type']}`; choose another model"
         )
+
     return {**pre_tokenizer, "prepend_scheme": "first"}
 
 
@@ -452,21 +427,25 @@ def ids_of(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
         backend.no_truncation()
         backend.no_padding()
         encodings = backend.encode_batch(list(texts), add_special_tokens=False)
+
     return [encoding.ids for encoding in encodings]
 
 
-def sentencepiece_ids(
+def _sentencepiece_ids(
     tokenizer: Any, processor: Any, texts: Sequence[str]
 ) -> list[list[int]]:
     """Return the ids of texts, by sentencepiece, with its pieces numbered as the tokenizer numbers them."""
     vocabulary = tokenizer.get_vocab()
-    numbers = [
-        vocabulary.get(processor.id_to_piece(number))
-        for number in range(len(processor))
-    ]
-    numbers[processor.unk_id()] = tokenizer.unk_token_id
+    unknown = processor.unk_id()
     rows = []
-    for row in processor.encode(list(texts)):
-        rows.append([numbers[number] for number in row])
+    for numbers in processor.encode(list(texts)):
+        row = []
+        for number in numbers:
+            if number == unknown:
+                row.append(tokenizer.unk_token_id)
+            else:
+                row.append(vocabulary.get(processor.id_to_piece(number)))
+
+        rows.append(row)
 
     return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tokenizers
@@ -38,11 +38,11 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     """
     normalizer = tokenizers.normalizers.BertNormalizer(lowercase=lowercase)
     splitter = tokenizers.pre_tokenizers.BertPreTokenizer()
-    words = Counter(
-        word
-        for text in texts
-        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text))
-    )
+    words: Counter[str] = Counter()
+    for text in texts:
+        splits = splitter.pre_tokenize_str(normalizer.normalize_str(text))
+        words.update(word for word, _ in splits)
+
     if not words:
         raise ModelError(NO_TEXT)
 
@@ -78,13 +78,8 @@ def train_wordpiece(texts: Iterable[str], vocab_size: int, lowercase: bool) -> A
     tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = splitter
     tokenizer.decoder = tokenizers.decoders.WordPiece()
-    first, last = (SPECIAL_TOKENS[key] for key in ("cls_token", "sep_token"))
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single=f"{first} $A {last}",
-        special_tokens=[
-            (token, tokenizer.token_to_id(token)) for token in (first, last)
-        ],
-    )
+    first, last = SPECIAL_TOKENS["cls_token"], SPECIAL_TOKENS["sep_token"]
+    _put_around(tokenizer, f"{first} $A {last}", [first, last])
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, **SPECIAL_TOKENS
     )
@@ -110,34 +105,40 @@ def train_byte_bpe(
         initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(
-        _without_overlong_words(_required(texts), tokenizer.pre_tokenizer), trainer
-    )
-    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
-        single=template,
-        special_tokens=[(name, tokenizer.token_to_id(name)) for name in names],
-    )
+    words = _without_overlong_words(texts, tokenizer.pre_tokenizer)
+    tokenizer.train_from_iterator(words, trainer)
+    _put_around(tokenizer, template, names)
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials)
 
 
-def _required(texts: Iterable[str]) -> Iterator[str]:
-    has_text = False
-    for text in texts:
-        has_text = True
-        yield text
-    if not has_text:
-        raise ModelError(NO_TEXT)
+def _put_around(
+    tokenizer: tokenizers.Tokenizer, template: str, names: Sequence[str]
+) -> None:
+    """Let a tokenizer put special tokens around a text `$A`, as the template says."""
+    numbers = [(name, tokenizer.token_to_id(name)) for name in names]
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single=template, special_tokens=numbers
+    )
 
 
 def _without_overlong_words(texts: Iterable[str], splitter: Any) -> Iterator[str]:
-    """Yield the texts; one with a word of more than `LONGEST_WORD` characters as its shorter words."""
+    """Yield the texts; one with a word of more than `LONGEST_WORD` characters as its shorter words.
+
+    Raises `ModelError` if there is no text.
+    """
+    has_text = False
     for text in texts:
+        has_text = True
         if _OVERLONG.search(text) is None:
             yield text
             continue
+
         for _, (start, stop) in splitter.pre_tokenize_str(text):
             if stop - start <= LONGEST_WORD:
                 yield text[start:stop]
+
+    if not has_text:
+        raise ModelError(NO_TEXT)
 
 
 def _alphabet(words: Counter[str], size: int) -> set[str]:

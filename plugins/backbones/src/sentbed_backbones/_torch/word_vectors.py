@@ -41,8 +41,10 @@ def read_word_vectors(
             if number == 1 and len(fields) == 2 and all(map(str.isdigit, fields)):
                 width = int(fields[1])
                 continue
+
             if most_words is not None and lines == most_words:
                 break
+
             lines += 1
             width = width or len(fields) - 1
             word = " ".join(fields[:-width]) if width else ""
@@ -53,8 +55,10 @@ def read_word_vectors(
                     file,
                     number,
                 )
+
             if word in words:
                 continue
+
             rows.append(_numbers(fields[-width:], file, number))
             words[word] = len(rows)
 
@@ -74,12 +78,14 @@ def _numbers(fields: list[str], file: Path, number: int) -> Any:
             file,
             number,
         ) from error
+
     if not np.isfinite(values).all():
         raise DataError(
             "found NaN or an infinite number, expected finite ones; take the line out",
             file,
             number,
         )
+
     return values
 
 

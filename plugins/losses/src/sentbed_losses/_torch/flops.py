@@ -2,74 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import torch
-from sentbed.protocols import PROGRESS, LossOutput
+from sentbed.protocols import PROGRESS, LossOutput, LossTraits
 from torch import Tensor, nn
 
 from sentbed_losses._torch.batch_columns import Columns
-from sentbed_losses._torch.nested_loss_base import named_after
+from sentbed_losses._torch.nested_loss_base import Parts, StatefulParts
 
 
-class FlopsLoss(nn.Module):
+class FlopsLoss(Parts):
     """See `sentbed_losses.flops.Flops`.
 
-    The metrics of the inner loss go by its `name`; vectors of the columns in `targets` are not counted.
+    The metrics of the inner loss, which has these `traits`, go by its `name`. A teacher's vectors are not
+    counted.
     """
 
     def __init__(
         self,
         loss: nn.Module,
         name: str,
+        traits: LossTraits,
         query: str,
         query_weight: float,
         document_weight: float,
         warmup: float,
-        targets: Collection[str],
-        inner_is_scheduled: bool,
     ) -> None:
-        super().__init__()
-        self.loss = loss
-        self.name = name
+        super().__init__({name: loss}, (), [traits])
+        self.targets = traits.targets
         self.query = query
         self.query_weight = query_weight
         self.document_weight = document_weight
         self.warmup = warmup
-        self.targets = frozenset(targets)
-        self.inner_is_scheduled = inner_is_scheduled
 
     def forward(
-        self,
-        inputs: Columns,
-        state: Mapping[str, Tensor] | None = None,
+        self, inputs: Columns, state: Mapping[str, Tensor] | None = None
     ) -> LossOutput:
         """Return the loss of a batch; the state is that of the inner loss."""
-        columns = dict(inputs)
-        progress = columns.pop(PROGRESS, None)
-        arguments: list[Any] = [inputs if self.inner_is_scheduled else columns]
-        if state is not None:
-            arguments.append(state)
-        inner: LossOutput = self.loss(*arguments)
-
-        queries = columns[self.query]
-        documents = self._documents(columns)
+        inner = super().forward(inputs, state)
+        queries, documents = inputs[self.query], self._documents(inputs)
         query_flops, document_flops = flops(queries), flops(documents)
         regulariser = (
             self.query_weight * query_flops + self.document_weight * document_flops
         )
-        if self.warmup > 0 and progress is not None:
-            share = (progress / self.warmup).clamp(max=1.0)
+        if self.warmup > 0 and PROGRESS in inputs:
+            share = (inputs[PROGRESS] / self.warmup).clamp(max=1.0)
             regulariser = share.square() * regulariser
+
         metrics = {
-            self.name: inner.loss.detach(),
+            **inner.metrics,
             "query_flops": query_flops.detach(),
             "document_flops": document_flops.detach(),
             "query_active": _active(queries),
             "document_active": _active(documents),
         }
-        metrics |= named_after(self.name, inner.metrics)
         return LossOutput(inner.loss + regulariser, metrics, inner.state)
 
     def _documents(self, columns: Columns) -> Tensor:
@@ -84,14 +71,8 @@ class FlopsLoss(nn.Module):
         return torch.cat(documents)
 
 
-class StatefulFlopsLoss(FlopsLoss):
+class StatefulFlopsLoss(StatefulParts, FlopsLoss):
     """`FlopsLoss` around a loss with a state."""
-
-    def initial_state(self) -> dict[str, Tensor]:
-        """Return the first state of the inner loss."""
-        inner: Any = self.loss
-        state: dict[str, Tensor] = inner.initial_state()
-        return state
 
 
 def flops(vectors: Tensor) -> Tensor:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from sentbed.protocols import LossOutput
+from sentbed.protocols import LossOutput, LossTraits
 from torch import Tensor, nn
 
 from sentbed_losses._torch.batch_columns import Columns
@@ -15,23 +15,22 @@ from sentbed_losses._torch.similarity import unit
 class MatryoshkaLoss(Parts):
     """See `sentbed_losses.matryoshka.Matryoshka`.
 
-    `losses` has a loss for each dimension; the columns in `targets` are not cut.
+    `losses` has a loss for each dimension, all with the same `traits`; columns of a teacher are not cut.
     """
 
     def __init__(
         self,
         losses: Mapping[int, nn.Module],
         weights: Sequence[float],
-        targets: Collection[str],
+        traits: LossTraits,
     ) -> None:
-        super().__init__({str(size): loss for size, loss in losses.items()}, weights)
+        named = {str(size): loss for size, loss in losses.items()}
+        super().__init__(named, weights, [traits] * len(losses))
         self.dimensions = tuple(losses)
-        self.targets = frozenset(targets)
+        self.targets = traits.targets
 
     def forward(
-        self,
-        inputs: Columns,
-        state: Mapping[str, Tensor] | None = None,
+        self, inputs: Columns, state: Mapping[str, Tensor] | None = None
     ) -> LossOutput:
         """Return the weighted sum of the inner loss at each dimension."""
         return self.total([self.cut(inputs, size) for size in self.dimensions], state)

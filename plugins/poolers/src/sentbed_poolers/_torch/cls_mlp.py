@@ -25,10 +25,16 @@ class MLPPooling(nn.Module):
     """A state of each text, `(batch, width)`, after layer and tanh, `(batch, mlp_width)`.
 
     `state` takes it from the tokens' states. With `mlp_only_train` and in eval mode, it is the state itself.
+    The layer is new, or that of the safetensors file `mlp`.
     """
 
     def __init__(
-        self, state: nn.Module, width: int, mlp_width: int, mlp_only_train: bool
+        self,
+        state: nn.Module,
+        width: int,
+        mlp_width: int,
+        mlp_only_train: bool,
+        mlp: str | None,
     ) -> None:
         super().__init__()
         self.state = state
@@ -36,6 +42,8 @@ class MLPPooling(nn.Module):
         nn.init.normal_(self.dense.weight, std=INITIAL_DEVIATION)
         nn.init.zeros_(self.dense.bias)
         self.mlp_only_train = mlp_only_train
+        if mlp is not None:
+            start_from_file(self.dense, mlp)
 
     def forward(self, states: TokenStates) -> Tensor:
         """Return the sentence vectors."""
