@@ -4,17 +4,15 @@ import json
 import time
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, count, islice
-from typing import Any
 
 import attrs
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sentbed._run.batch_sampling import Batch, Sampler
+from sentbed._run.batch_sampling import Sampler
 from sentbed.errors import DataError
 from sentbed.protocols import Dataset, Mixture
 from toy_dataset import ToyDataset
@@ -31,34 +29,32 @@ class Numbered(Dataset):
     columns: tuple[str, ...] = ("anchor", "positive")
     fingerprint: str = ""
 
-    def __len__(self) -> int:
+    def __len__(self):
         return self.length
 
-    def rows(
-        self, indices: Sequence[int], epoch: int = 0
-    ) -> Mapping[str, Sequence[str]]:
+    def rows(self, indices, epoch=0):
         return {
             column: [f"{column} {i} {epoch}" for i in indices]
             for column in self.columns
         }
 
-    def texts(self, columns: Any = None) -> Iterator[str]:
+    def texts(self, columns=None):
         raise AssertionError("a sampler reads only the rows of a batch")
 
 
-def mixed(sizes: Sequence[int], takes: Sequence[int], **how: bool) -> Numbered:
+def mixed(sizes, takes, **how):
     return Numbered(sum(sizes), Mixture(tuple(sizes), tuple(takes), **how))
 
 
-def epoch_of(sampler: Sampler) -> list[Batch]:
+def epoch_of(sampler):
     return [sampler.next() for _ in range(sampler.batches_an_epoch)]
 
 
-def rows_of(batches: Sequence[Batch]) -> list[int]:
+def rows_of(batches):
     return [row for batch in batches for row in batch.rows.tolist()]
 
 
-def part_of(row: int, sizes: Sequence[int]) -> int:
+def part_of(row, sizes):
     return int(np.searchsorted(np.cumsum(sizes), row, side="right"))
 
 
@@ -68,7 +64,7 @@ buffers = st.none() | st.integers(2, 70)
 
 
 @st.composite
-def mixtures(draw: st.DrawFn) -> Numbered:
+def mixtures(draw):
     sizes = draw(st.lists(st.integers(1, 30), min_size=2, max_size=4))
     takes = draw(st.lists(st.integers(2, 60), min_size=len(sizes), max_size=len(sizes)))
     return mixed(
@@ -80,9 +76,7 @@ def mixtures(draw: st.DrawFn) -> Numbered:
 
 
 @given(rows=st.integers(2, 60), batch_size=sizes_of_batches, key=seeds)
-def test_an_epoch_is_the_permutation_of_its_key_cut_into_batches(
-    rows: int, batch_size: int, key: tuple[int, int]
-) -> None:
+def test_an_epoch_is_the_permutation_of_its_key_cut_into_batches(rows, batch_size, key):
     sampler = Sampler(Numbered(rows), ["anchor"], batch_size, key)
     for epoch in range(3):
         order = np.random.default_rng([*key, epoch]).permutation(rows).tolist()
@@ -98,7 +92,7 @@ def test_an_epoch_is_the_permutation_of_its_key_cut_into_batches(
         ]
 
 
-def test_a_batch_has_the_texts_of_the_wanted_columns_in_its_epoch() -> None:
+def test_a_batch_has_the_texts_of_the_wanted_columns_in_its_epoch():
     sampler = Sampler(Numbered(5), ["positive"], 4, KEY)
     epoch_of(sampler)
     batch = sampler.next()
@@ -115,9 +109,7 @@ def test_a_batch_has_the_texts_of_the_wanted_columns_in_its_epoch() -> None:
     batch_size=sizes_of_batches,
     key=seeds,
 )
-def test_a_bounded_shuffle_has_every_row_once_an_epoch(
-    rows: int, buffer: int, batch_size: int, key: tuple[int, int]
-) -> None:
+def test_a_bounded_shuffle_has_every_row_once_an_epoch(rows, buffer, batch_size, key):
     sampler = Sampler(
         Numbered(rows), ["anchor"], batch_size, key, shuffle_buffer=buffer
     )
@@ -128,9 +120,7 @@ def test_a_bounded_shuffle_has_every_row_once_an_epoch(
 
 
 @given(rows=st.integers(2, 60), more=st.integers(0, 5), batch_size=sizes_of_batches)
-def test_a_buffer_of_all_rows_is_the_full_shuffle(
-    rows: int, more: int, batch_size: int
-) -> None:
+def test_a_buffer_of_all_rows_is_the_full_shuffle(rows, more, batch_size):
     bounded = Sampler(
         Numbered(rows), ["anchor"], batch_size, KEY, shuffle_buffer=rows + more
     )
@@ -138,9 +128,7 @@ def test_a_buffer_of_all_rows_is_the_full_shuffle(
     assert rows_of(epoch_of(bounded)) == rows_of(epoch_of(full))
 
 
-def test_a_window_of_a_bounded_shuffle_comes_from_few_places_and_is_shuffled_itself() -> (
-    None
-):
+def test_a_window_of_a_bounded_shuffle_comes_from_few_places_and_is_shuffled_itself():
     rows, buffer = 100_003, 3200
     sampler = Sampler(Numbered(rows), ["anchor"], buffer, KEY, shuffle_buffer=buffer)
     for batch in epoch_of(sampler):
@@ -153,9 +141,7 @@ def test_a_window_of_a_bounded_shuffle_comes_from_few_places_and_is_shuffled_its
     assert abs(np.mean(first[:buffer]) / rows - 0.5) < 0.25
 
 
-def test_ten_million_rows_are_shuffled_in_little_memory_and_from_any_position_at_once() -> (
-    None
-):
+def test_ten_million_rows_are_shuffled_in_little_memory_and_from_any_position_at_once():
     rows = 10_000_000
     tracemalloc.start()
     began = time.perf_counter()
@@ -174,12 +160,12 @@ def test_ten_million_rows_are_shuffled_in_little_memory_and_from_any_position_at
 
 @given(data=mixtures(), batch_size=sizes_of_batches, buffer=buffers, key=seeds)
 def test_every_part_gives_its_share_and_goes_through_all_rows_before_it_repeats(
-    data: Numbered, batch_size: int, buffer: int | None, key: tuple[int, int]
-) -> None:
+    data, batch_size, buffer, key
+):
     mixture = data.mixture
     assert mixture is not None
     sampler = Sampler(data, ["anchor"], batch_size, key, shuffle_buffer=buffer)
-    drawn: list[list[int]] = [[] for _ in mixture.sizes]
+    drawn = [[] for _ in mixture.sizes]
     left_out = 0
     for _ in range(4):
         batches = epoch_of(sampler)
@@ -211,7 +197,7 @@ def test_every_part_gives_its_share_and_goes_through_all_rows_before_it_repeats(
 
 
 @pytest.mark.parametrize("whole_batches", [False, True])
-def test_parts_in_turn_alternate_until_they_are_used_up(whole_batches: bool) -> None:
+def test_parts_in_turn_alternate_until_they_are_used_up(whole_batches):
     scale = 4 if whole_batches else 1
     sizes, takes = (100, 100, 100), (3 * scale, 1 * scale, 2 * scale)
     sampler = Sampler(
@@ -225,7 +211,7 @@ def test_parts_in_turn_alternate_until_they_are_used_up(whole_batches: bool) -> 
         assert parts[::scale] == [0, 1, 2, 0, 2, 0]
 
 
-def test_parts_out_of_turn_come_in_another_order_in_every_epoch() -> None:
+def test_parts_out_of_turn_come_in_another_order_in_every_epoch():
     sizes = (50, 50)
     sampler = Sampler(mixed(sizes, sizes), ["anchor"], 10, KEY)
     orders = [
@@ -235,7 +221,7 @@ def test_parts_out_of_turn_come_in_another_order_in_every_epoch() -> None:
     assert all(sorted(order) == [0] * 50 + [1] * 50 for order in orders)
 
 
-def test_the_order_of_many_parts_is_exact_and_even_over_pieces() -> None:
+def test_the_order_of_many_parts_is_exact_and_even_over_pieces():
     sizes = (150_000, 30_000, 1)
     sampler = Sampler(mixed(sizes, sizes), ["anchor"], 1000, KEY)
     batches = epoch_of(sampler)
@@ -248,7 +234,7 @@ def test_the_order_of_many_parts_is_exact_and_even_over_pieces() -> None:
     assert 0.009 < np.std(shares) < 0.015
 
 
-def test_the_place_of_a_single_row_is_evenly_distributed() -> None:
+def test_the_place_of_a_single_row_is_evenly_distributed():
     """One row of part 1 among 19 of part 0: each place of the epoch is as likely as another."""
     sampler = Sampler(mixed((19, 1), (19, 1)), ["anchor"], 20, KEY)
     places = Counter(sampler.next().rows.tolist().index(19) for _ in range(4000))
@@ -261,7 +247,7 @@ def test_the_place_of_a_single_row_is_evenly_distributed() -> None:
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> ToyDataset:
+def tables(draw):
     rows = draw(st.integers(2, 30))
     text = st.integers(0, draw(st.integers(3, 60))).map(str)
     column = st.lists(text, min_size=rows, max_size=rows)
@@ -270,7 +256,7 @@ def tables(draw: st.DrawFn) -> ToyDataset:
     )
 
 
-def clashes(batch: Batch) -> list[tuple[int, int]]:
+def clashes(batch):
     rows = list(zip(*batch.columns.values(), strict=True))
     return [
         (i, j)
@@ -280,9 +266,7 @@ def clashes(batch: Batch) -> list[tuple[int, int]]:
     ]
 
 
-def naive_distinct(
-    table: ToyDataset, batch_size: int, key: tuple[int, int]
-) -> Iterator[list[int] | None]:
+def naive_distinct(table, batch_size, key):
     """Row by row, of those that wait up to four batches, then an endless list; None where no row fits."""
     rows, wanted = len(table), min(batch_size, len(table))
     stream = (
@@ -291,10 +275,10 @@ def naive_distinct(
         for row in np.random.default_rng([*key, e]).permutation(rows).tolist()
     )
     texts = [{column[row] for column in table.data.values()} for row in range(rows)]
-    waiting: list[int] = []
+    waiting = []
     while True:
-        batch: list[int] = []
-        later: list[int] = []
+        batch = []
+        later = []
         vain = 0
         for row in chain(waiting[: 4 * batch_size], stream):
             if any(texts[row] & texts[other] for other in batch):
@@ -316,9 +300,7 @@ def naive_distinct(
 
 
 @given(table=tables(), batch_size=st.integers(2, 6), key=seeds)
-def test_distinct_batches_are_those_of_a_naive_loop(
-    table: ToyDataset, batch_size: int, key: tuple[int, int]
-) -> None:
+def test_distinct_batches_are_those_of_a_naive_loop(table, batch_size, key):
     sampler = Sampler(table, table.columns, batch_size, key, distinct=True)
     assert sampler.batches_an_epoch == max(1, len(table) // batch_size)
     for expected in islice(naive_distinct(table, batch_size, key), 12):
@@ -340,19 +322,13 @@ def test_distinct_batches_are_those_of_a_naive_loop(
     key=seeds,
 )
 def test_distinct_batches_of_mixtures_share_no_text(
-    table: ToyDataset,
-    data: Numbered,
-    buffer: int | None,
-    batch_size: int,
-    key: tuple[int, int],
-) -> None:
+    table, data, buffer, batch_size, key
+):
     mixture = data.mixture
     assert mixture is not None
 
     class Mixed(Numbered):
-        def rows(
-            self, indices: Sequence[int], epoch: int = 0
-        ) -> Mapping[str, Sequence[str]]:
+        def rows(self, indices, epoch=0):
             return table.rows([i % len(table) for i in indices])
 
     sampler = Sampler(
@@ -372,7 +348,7 @@ def test_distinct_batches_of_mixtures_share_no_text(
             assert 1 < len(batch.rows) <= batch_size
 
 
-def test_a_row_that_clashes_waits_for_the_next_batch() -> None:
+def test_a_row_that_clashes_waits_for_the_next_batch():
     texts = [*"aabcdefgh"]
     table = ToyDataset({"anchor": texts, "positive": [f"+{i}" for i in range(9)]})
     for seed in range(20):
@@ -383,9 +359,7 @@ def test_a_row_that_clashes_waits_for_the_next_batch() -> None:
         assert len(set(rows)) == 9 or sampler.state()["lanes"][0]["deferred"]
 
 
-def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_at_all() -> (
-    None
-):
+def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_at_all():
     crossed = ToyDataset(
         {"anchor": [*"abcd"], "positive": [*"xyzw"], "negative": [*"yuvs"]}
     )
@@ -396,9 +370,7 @@ def test_texts_are_compared_across_columns_but_not_within_a_row_and_labels_not_a
     assert len(Sampler(own, own.columns, 4, KEY, distinct=True).next().rows) == 4
 
 
-def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct() -> (
-    None
-):
+def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct():
     table = ToyDataset(
         {"anchor": [*"aaaaabbbbbccccc"], "positive": [str(i) for i in range(15)]}
     )
@@ -411,7 +383,7 @@ def test_distinct_batches_that_cannot_be_filled_say_how_many_rows_are_distinct()
     assert len(Sampler(table, table.columns, 3, KEY, distinct=True).next().rows) == 3
 
 
-def test_a_text_that_most_rows_share_does_not_make_batches_slow() -> None:
+def test_a_text_that_most_rows_share_does_not_make_batches_slow():
     """Nine rows in ten wait; they are not all looked at for every batch."""
     rows = 20_000
     table = ToyDataset(
@@ -433,9 +405,7 @@ def test_a_text_that_most_rows_share_does_not_make_batches_slow() -> None:
     batch_size=sizes_of_batches,
     buffer=buffers,
 )
-def test_from_every_position_a_restored_sampler_goes_on_alike(
-    data: Numbered, batch_size: int, buffer: int | None
-) -> None:
+def test_from_every_position_a_restored_sampler_goes_on_alike(data, batch_size, buffer):
     _goes_on_alike(
         lambda: Sampler(data, ["anchor"], batch_size, KEY, shuffle_buffer=buffer)
     )
@@ -443,8 +413,8 @@ def test_from_every_position_a_restored_sampler_goes_on_alike(
 
 @given(table=tables(), batch_size=st.integers(2, 6), buffer=buffers)
 def test_from_every_position_a_restored_distinct_sampler_goes_on_alike(
-    table: ToyDataset, batch_size: int, buffer: int | None
-) -> None:
+    table, batch_size, buffer
+):
     _goes_on_alike(
         lambda: Sampler(
             table, table.columns, batch_size, KEY, distinct=True, shuffle_buffer=buffer
@@ -452,8 +422,8 @@ def test_from_every_position_a_restored_distinct_sampler_goes_on_alike(
     )
 
 
-def _goes_on_alike(make: Callable[[], Sampler]) -> None:
-    def following(sampler: Sampler, count: int) -> list[tuple[object, ...]]:
+def _goes_on_alike(make):
+    def following(sampler, count):
         try:
             batches = [sampler.next() for _ in range(count)]
         except DataError as error:
@@ -476,7 +446,7 @@ def _goes_on_alike(make: Callable[[], Sampler]) -> None:
         assert following(whole, 1) == expected[:1]
 
 
-def test_a_sampler_depends_on_each_part_of_its_key() -> None:
+def test_a_sampler_depends_on_each_part_of_its_key():
     orders = [
         rows_of(epoch_of(Sampler(Numbered(30), ["anchor"], 30, key)))
         for key in [(1, 0), (1, 1), (2, 0)]
@@ -484,7 +454,7 @@ def test_a_sampler_depends_on_each_part_of_its_key() -> None:
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_going_on_in_a_late_epoch_of_a_mixture_is_immediate() -> None:
+def test_going_on_in_a_late_epoch_of_a_mixture_is_immediate():
     sampler = Sampler(
         mixed((200_000, 300_000), (300_000, 100_000)), ["anchor"], 64, KEY
     )
@@ -497,7 +467,7 @@ def test_going_on_in_a_late_epoch_of_a_mixture_is_immediate() -> None:
 # --- errors ---
 
 
-def test_a_missing_column_is_an_error_before_the_first_batch() -> None:
+def test_a_missing_column_is_an_error_before_the_first_batch():
     with pytest.raises(
         DataError, match="no column `negative`; it has anchor, positive"
     ):
@@ -514,17 +484,15 @@ def test_a_missing_column_is_an_error_before_the_first_batch() -> None:
         mixed((5, 5), (1, 0)),
     ],
 )
-def test_data_without_a_batch_are_an_error(data: Numbered, distinct: bool) -> None:
+def test_data_without_a_batch_are_an_error(data, distinct):
     with pytest.raises(DataError, match=r"row\(s\) an epoch, a batch needs at least 2"):
         Sampler(data, ["anchor"], 2, KEY, distinct=distinct)
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-def test_a_source_that_runs_dry_is_named_with_epoch_and_batch(distinct: bool) -> None:
+def test_a_source_that_runs_dry_is_named_with_epoch_and_batch(distinct):
     class Dry(Numbered):
-        def rows(
-            self, indices: Sequence[int], epoch: int = 0
-        ) -> Mapping[str, Sequence[str]]:
+        def rows(self, indices, epoch=0):
             return super().rows(indices[: len(indices) - epoch], epoch)
 
     sampler = Sampler(Dry(8), ["anchor"], 4, KEY, distinct=distinct)
@@ -536,7 +504,7 @@ def test_a_source_that_runs_dry_is_named_with_epoch_and_batch(distinct: bool) ->
         sampler.next()
 
 
-def test_the_state_of_other_data_is_refused() -> None:
+def test_the_state_of_other_data_is_refused():
     state = Sampler(Numbered(20), ["anchor"], 4, KEY).state()
     with pytest.raises(DataError, match="5 batches an epoch"):
         Sampler(Numbered(30), ["anchor"], 4, KEY).restore(state)
@@ -557,7 +525,7 @@ def test_the_state_of_other_data_is_refused() -> None:
         {"lanes": [{"position": 0, "deferred": [30]}]},
     ],
 )
-def test_a_position_that_is_none_is_refused(position: dict[str, Any]):
+def test_a_position_that_is_none_is_refused(position):
     sampler = Sampler(Numbered(30), ["anchor"], 4, KEY)
     with pytest.raises(
         DataError,

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from sentbed import API_VERSION, __version__
 from sentbed._cli import main as cli
 from sentbed.kinds import KINDS
-
-Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
 POOLER = '''
 import attrs
@@ -30,17 +25,17 @@ def poolers():
 '''
 
 
-def listed(*arguments: str) -> str:
+def listed(*arguments):
     result = CliRunner().invoke(cli.main, ["plugins", *arguments])
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def words(output: str) -> list[list[str]]:
+def words(output):
     return [line.split() for line in output.splitlines()]
 
 
-def test_plugins_stand_with_kinds_distribution_version_and_status(installed_toy: Path):
+def test_plugins_stand_with_kinds_distribution_version_and_status(installed_toy):
     lines = words(listed())
     assert lines[0] == ["PLUGIN", "KINDS", "DISTRIBUTION", "VERSION", "STATUS"]
     assert ["console", "hooks", "sentbed-trackers", __version__, "loaded"] in lines
@@ -48,9 +43,7 @@ def test_plugins_stand_with_kinds_distribution_version_and_status(installed_toy:
     assert toy == ["toy", *", ".join([*KINDS, "hooks"]).split(), "toy", "1.0", "loaded"]
 
 
-def test_components_stand_with_kind_name_distribution_and_what_they_are(
-    installed_toy: Path,
-):
+def test_components_stand_with_kind_name_distribution_and_what_they_are(installed_toy):
     output = listed().partition("\n\n")[2]
     lines = words(output)
     assert lines[0] == ["KIND", "NAME", "DISTRIBUTION"]
@@ -61,7 +54,7 @@ def test_components_stand_with_kind_name_distribution_and_what_they_are(
     assert kinds == sorted(kinds, key=list(KINDS).index)
 
 
-def test_json_says_the_same_for_programs(installed_toy: Path):
+def test_json_says_the_same_for_programs(installed_toy):
     found = json.loads(listed("--json"))
     assert found["api"] == API_VERSION
     (toy,) = (plugin for plugin in found["plugins"] if plugin["name"] == "toy")
@@ -105,7 +98,7 @@ def test_json_says_the_same_for_programs(installed_toy: Path):
     ],
 )
 def test_a_plugin_that_is_not_loaded_is_listed_with_the_reason(
-    source: str, status: str, reason: str, distribute: Distribute, tmp_path: Path
+    source, status, reason, distribute, tmp_path
 ):
     distribute("bad-dist", {"bad_plugin": source})
     lines = listed().splitlines()
@@ -120,9 +113,7 @@ def test_a_plugin_that_is_not_loaded_is_listed_with_the_reason(
     assert (found["status"], found["problem"]) == (status, found["reason"])
 
 
-def test_a_disabled_plugin_is_listed_and_is_no_problem(
-    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_disabled_plugin_is_listed_and_is_no_problem(distribute, monkeypatch):
     distribute("off-dist", {"off_plugin": POOLER})
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "off-dist,typo")
     output = listed()
@@ -136,7 +127,7 @@ def test_a_disabled_plugin_is_listed_and_is_no_problem(
     assert found["warnings"] == [warning]
 
 
-def test_two_of_one_name_are_listed_as_a_clash(distribute: Distribute):
+def test_two_of_one_name_are_listed_as_a_clash(distribute):
     distribute("one-dist", {"one_plugin": POOLER})
     distribute("two-dist", {"two_plugin": POOLER})
     output = listed()
@@ -167,7 +158,7 @@ def test_two_of_one_name_are_listed_as_a_clash(distribute: Distribute):
 
 
 def test_a_plugin_whose_component_another_is_preferred_to_says_so(
-    distribute: Distribute, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    distribute, monkeypatch, tmp_path
 ):
     distribute("one-dist", {"one_plugin": POOLER})
     distribute("two-dist", {"two_plugin": POOLER})
@@ -186,7 +177,7 @@ def test_a_plugin_whose_component_another_is_preferred_to_says_so(
     assert not any("clash: not taken" in line for line in lines)
 
 
-def test_two_plugins_of_one_distribution_are_told_apart(distribute: Distribute):
+def test_two_plugins_of_one_distribution_are_told_apart(distribute):
     distribute("one-dist", {"one_plugin": POOLER, "two_plugin": POOLER})
     output = listed()
     for other in ("one_plugin", "two_plugin"):
@@ -211,9 +202,7 @@ def commands():
 """
 
 
-def test_a_command_that_two_claim_is_an_error_and_their_others_run(
-    distribute: Distribute,
-):
+def test_a_command_that_two_claim_is_an_error_and_their_others_run(distribute):
     for own in ("one", "two"):
         distribute(f"{own}-dist", {f"{own}_plugin": CONTEST.replace("OWN", own)})
     result = CliRunner().invoke(cli.main, ["contest"])
@@ -239,9 +228,7 @@ def test_a_command_that_two_claim_is_an_error_and_their_others_run(
     assert (clash["kind"], clash["claims"]) == ("command", ["one-dist", "two-dist"])
 
 
-def test_the_list_shows_beginning_and_end_of_what_a_broken_plugin_says(
-    distribute: Distribute,
-):
+def test_the_list_shows_beginning_and_end_of_what_a_broken_plugin_says(distribute):
     distribute(
         "bad-dist", {"bad_plugin": "raise OSError('begin ' + 'x' * 10**6 + ' end')"}
     )

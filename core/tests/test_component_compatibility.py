@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -13,14 +10,11 @@ from sentbed._recipe.component_compatibility import REASONS, misfits
 from sentbed._recipe.prompts import Demonstration, Prompt
 from sentbed._recipe.recipe import EncoderRecipe
 from sentbed._registry.plugin_info import ComponentInfo
-from sentbed._registry.registry import Plugins
 from sentbed.protocols import Backbone, BackboneTraits, Head, Pooler, PoolerTraits
 from toy_plugin import RECIPE
 
-Put = Callable[[str, str], Path]
 
-
-def part(name: str, base: type[Any], traits: Any, **fields: type) -> type[Any]:
+def part(name, base, traits, **fields):
     """Make a component class that says this of itself."""
     own = {field: attrs.field(type=kind) for field, kind in fields.items()}
     body = {"name": name, "build": print, "traits": traits}
@@ -30,26 +24,26 @@ def part(name: str, base: type[Any], traits: Any, **fields: type) -> type[Any]:
     )
 
 
-def backbone(name: str, *offers: str) -> type[Any]:
+def backbone(name, *offers):
     return part(name, Backbone, BackboneTraits(offers=frozenset(offers)))
 
 
-def pooler(name: str, *needs: str, **prompt: str) -> type[Any]:
-    return part(name, Pooler, PoolerTraits(needs=frozenset(needs), **prompt))  # type: ignore[arg-type]
+def pooler(name, *needs, **prompt):
+    return part(name, Pooler, PoolerTraits(needs=frozenset(needs), **prompt))
 
 
-@property  # type: ignore[misc]
-def by_size(self: Any) -> BackboneTraits:
+@property
+def by_size(self):
     return BackboneTraits(offers=frozenset({"causal"} if self.size else ()))
 
 
-@property  # type: ignore[misc]
-def by_depth(self: Any) -> PoolerTraits:
+@property
+def by_depth(self):
     return PoolerTraits(needs=frozenset({"layers"}))
 
 
-@property  # type: ignore[misc]
-def by_text(self: Any) -> PoolerTraits:
+@property
+def by_text(self):
     return PoolerTraits(template=self.word)
 
 
@@ -77,9 +71,7 @@ POOLERS = [
 ]
 
 
-def offering(
-    plugins: Plugins, backbones: Iterable[type[Any]], poolers: Iterable[type[Any]]
-) -> Plugins:
+def offering(plugins, backbones, poolers):
     """Return the plugins with these parts beside theirs."""
     kinds = [("backbone", cls) for cls in backbones] + [
         ("pooler", cls) for cls in poolers
@@ -92,19 +84,19 @@ def offering(
 
 
 @pytest.fixture
-def parts(plugins: Plugins) -> Plugins:
+def parts(plugins):
     """The toy plugin, whose parts say nothing, and parts that say what they need and offer."""
     return offering(plugins, BACKBONES, POOLERS)
 
 
 def encoder_of(
-    parts: Plugins,
-    backbone: str,
-    pooler: str,
-    prompt: Prompt | None = None,
-    **fields: Any,
-) -> EncoderRecipe:
-    def make(kind: str, name: str) -> Any:
+    parts,
+    backbone,
+    pooler,
+    prompt=None,
+    **fields,
+):
+    def make(kind, name):
         cls = parts.find(kind, name).cls
         return cls(
             **{
@@ -120,26 +112,24 @@ def encoder_of(
 
 
 def found(
-    parts: Plugins,
-    backbone: str,
-    pooler: str,
-    prompt: Prompt | None = None,
-    **fields: Any,
-) -> list[tuple[str, str]]:
+    parts,
+    backbone,
+    pooler,
+    prompt=None,
+    **fields,
+):
     return list(misfits(encoder_of(parts, backbone, pooler, prompt, **fields), parts))
 
 
 @pytest.fixture
-def denoising(parts: Plugins) -> Plugins:
+def denoising(parts):
     """Those parts, and a pair that subtracts the state of the template alone."""
     need = ("mask-token", "template-alone")
     cleaned = pooler("cleaned", *need, "template", template="prompt-bert")
     return offering(parts, [backbone("clean", *need)], [cleaned])
 
 
-def test_a_pooler_that_subtracts_the_template_alone_takes_one_prompt(
-    denoising: Plugins,
-):
+def test_a_pooler_that_subtracts_the_template_alone_takes_one_prompt(denoising):
     assert found(denoising, "clean", "cleaned") == []
     prompts = (Prompt(), Prompt(template="a {text} b{mask}"))
     encoder = attrs.evolve(encoder_of(denoising, "clean", "cleaned"), prompt=prompts)
@@ -152,7 +142,7 @@ def test_a_pooler_that_subtracts_the_template_alone_takes_one_prompt(
 
 
 def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(
-    denoising: Plugins,
+    denoising,
 ):
     assert encoder_of(denoising, "clean", "cleaned").template == (
         'This sentence of "',
@@ -189,14 +179,12 @@ def test_the_template_that_a_backbone_is_built_with_is_that_of_the_only_prompt(
         ("bare", "average"),
     ],
 )
-def test_of_parts_that_fit_or_do_not_say_nothing_is_said(
-    parts: Plugins, backbone: str, pooler: str
-):
+def test_of_parts_that_fit_or_do_not_say_nothing_is_said(parts, backbone, pooler):
     assert found(parts, backbone, pooler) == []
 
 
 def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_test(
-    parts: Plugins,
+    parts,
 ):
     trained_on = part("mlp", Pooler, PoolerTraits(at_test="bare"))
     for head, problems in ((Head(), 0), (Head(projection=8), 1)):
@@ -213,9 +201,7 @@ def test_a_projection_is_refused_where_the_pooler_computes_something_else_at_tes
 
 
 @pytest.mark.parametrize("pretrained", [True, False])
-def test_a_pooler_takes_its_weights_from_a_model_that_has_some(
-    parts: Plugins, pretrained: bool
-):
+def test_a_pooler_takes_its_weights_from_a_model_that_has_some(parts, pretrained):
     loads = part("loads", Pooler, PoolerTraits(pretrained=True))
     model = part("model", Backbone, BackboneTraits(pretrained=pretrained))
     messages = list(misfits(EncoderRecipe(model(), loads()), parts))
@@ -268,7 +254,7 @@ def test_a_pooler_takes_its_weights_from_a_model_that_has_some(
     ],
 )
 def test_an_impossible_pair_is_a_sentence_with_the_reason_and_what_to_take_instead(
-    parts: Plugins, backbone: str, pooler: str, message: str
+    parts, backbone, pooler, message
 ):
     assert found(parts, backbone, pooler) == [("pooler", message)]
 
@@ -282,7 +268,7 @@ def test_every_word_that_a_pooler_may_use_has_its_reason():
     }
 
 
-def test_several_needs_and_words_of_a_plugins_own_are_named_together(parts: Plugins):
+def test_several_needs_and_words_of_a_plugins_own_are_named_together(parts):
     ((_, message),) = found(parts, "masked", "odd")
     assert message.startswith(
         "the pooler `odd` needs causal attention (its vector is the state from which the next word is "
@@ -290,7 +276,7 @@ def test_several_needs_and_words_of_a_plugins_own_are_named_together(parts: Plug
     )
 
 
-def test_where_nothing_fits_the_advice_is_another_plugin(plugins: Plugins):
+def test_where_nothing_fits_the_advice_is_another_plugin(plugins):
     only = attrs.evolve(plugins, components={})
     alone = offering(
         only,
@@ -309,7 +295,7 @@ def test_where_nothing_fits_the_advice_is_another_plugin(plugins: Plugins):
 @pytest.mark.parametrize(
     "prompt", [None, Prompt("<{text}>"), Prompt("prompt-bert"), Prompt("nonsense")]
 )
-def test_every_alternative_that_is_named_fits(parts: Plugins, prompt: Prompt | None):
+def test_every_alternative_that_is_named_fits(parts, prompt):
     # What is wrong with the prompt in itself is told once the parts fit.
     usable = prompt if prompt is None or not list(prompt.check()) else None
     plain = [cls.name for cls in BACKBONES + POOLERS if not attrs.fields(cls)]
@@ -340,7 +326,7 @@ def test_every_alternative_that_is_named_fits(parts: Plugins, prompt: Prompt | N
         }
 
 
-def test_what_a_property_says_counts_for_the_part_itself(parts: Plugins):
+def test_what_a_property_says_counts_for_the_part_itself(parts):
     assert found(parts, "by-size", "word", size=1) == []
     ((_, message),) = found(parts, "by-size", "word", size=0)
     assert (
@@ -355,7 +341,7 @@ def test_what_a_property_says_counts_for_the_part_itself(parts: Plugins):
     assert "has 0 places" in message
 
 
-def test_what_only_a_property_could_say_is_no_advice(parts: Plugins):
+def test_what_only_a_property_could_say_is_no_advice(parts):
     for backbone, pooler in (
         ("left-to-right", "start"),
         ("masked", "word"),
@@ -365,12 +351,12 @@ def test_what_only_a_property_could_say_is_no_advice(parts: Plugins):
         assert "`by-" not in message
 
 
-def test_a_backbone_that_does_not_say_what_it_offers_is_no_advice(parts: Plugins):
+def test_a_backbone_that_does_not_say_what_it_offers_is_no_advice(parts):
     ((_, message),) = found(parts, "left-to-right", "start")
     assert "characters" not in message
 
 
-def test_a_prompt_is_not_judged_where_the_parts_do_not_fit(parts: Plugins):
+def test_a_prompt_is_not_judged_where_the_parts_do_not_fit(parts):
     assert [
         key for key, _ in found(parts, "left-to-right", "start", Prompt("nonsense"))
     ] == ["pooler"]
@@ -379,9 +365,7 @@ def test_a_prompt_is_not_judged_where_the_parts_do_not_fit(parts: Plugins):
 # --- templates and masks -----------------------------------------------------------------------------------
 
 
-def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(
-    parts: Plugins,
-):
+def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(parts):
     assert found(parts, "left-to-right", "asked") == [
         (
             "pooler",
@@ -393,7 +377,7 @@ def test_a_pooler_that_needs_a_template_and_has_none_says_how_to_add_one(
     assert found(parts, "left-to-right", "word") == []
 
 
-def test_a_mask_pooler_needs_a_template(parts: Plugins):
+def test_a_mask_pooler_needs_a_template(parts):
     ((key, message),) = found(parts, "masked", "hole")
     assert (key, message.partition(";")[0]) == (
         "pooler",
@@ -402,7 +386,7 @@ def test_a_mask_pooler_needs_a_template(parts: Plugins):
     assert found(parts, "masked", "hole", Prompt("prompt-bert")) == []
 
 
-def test_a_mask_pooler_needs_a_mask_in_the_template(parts: Plugins):
+def test_a_mask_pooler_needs_a_mask_in_the_template(parts):
     message = (
         "the pooler `blank` reads the mask token, and the template '<{text}>' has none; "
         "write `{mask}` in it, or use the template `prompt-bert`"
@@ -412,7 +396,7 @@ def test_a_mask_pooler_needs_a_mask_in_the_template(parts: Plugins):
         assert found(parts, "masked", "blank", Prompt(template)) == []
 
 
-def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts: Plugins):
+def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts):
     message = (
         "the template '{text} is {mask}' has a `{mask}`, and the backbone `left-to-right` has no mask token; "
         "take it out, or use the backbone `masked`"
@@ -424,7 +408,7 @@ def test_a_mask_in_the_template_needs_one_in_the_vocabulary(parts: Plugins):
     assert found(parts, "characters", "end", Prompt("{text} is {mask}")) == []
 
 
-def test_where_no_backbone_could_take_the_mask_none_is_named(parts: Plugins):
+def test_where_no_backbone_could_take_the_mask_none_is_named(parts):
     ((_, message),) = found(parts, "left-to-right", "word", Prompt("{text} is {mask}"))
     assert message.endswith("has no mask token; take it out")
 
@@ -453,15 +437,13 @@ def test_where_no_backbone_could_take_the_mask_none_is_named(parts: Plugins):
         ),
     ],
 )
-def test_a_fault_of_the_prompt_is_told_once_under_its_key(
-    parts: Plugins, prompt: Prompt, message: str
-):
+def test_a_fault_of_the_prompt_is_told_once_under_its_key(parts, prompt, message):
     ((key, said),) = found(parts, "characters", "end", prompt)
     assert key == "prompt"
     assert message in said
 
 
-def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts: Plugins):
+def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts):
     shown = Prompt(demonstration=Demonstration("a", "b"))
     assert found(parts, "left-to-right", "word", shown) == []
     ((key, message),) = found(parts, "masked", "blank", shown)
@@ -540,13 +522,7 @@ def test_a_demonstration_can_stand_in_the_template_of_the_pooler(parts: Plugins)
     ],
 )
 def test_a_recipe_reports_what_does_not_fit_at_its_path_and_line(
-    pooler: str,
-    prompt: str,
-    path: str,
-    start: str,
-    message: str,
-    put: Put,
-    parts: Plugins,
+    pooler, prompt, path, start, message, put, parts
 ):
     text = RECIPE.replace("[[stage]]", prompt + "\n\n[[stage]]")
     text = text.replace('"characters", width = 4', '"left-to-right"').replace(
@@ -563,9 +539,7 @@ def test_a_recipe_reports_what_does_not_fit_at_its_path_and_line(
     assert message in problem.message
 
 
-def test_each_of_several_encoders_is_judged_under_its_own_name(
-    put: Put, parts: Plugins
-):
+def test_each_of_several_encoders_is_judged_under_its_own_name(put, parts):
     text = RECIPE.replace("[encoder]", "[encoders.one]") + (
         '\n[encoders.two]\nbackbone = { use = "left-to-right" }\npooler = { use = "start" }\n'
         '\n[encoders.three]\nbackbone = { use = "masked" }\npooler = { use = "blank" }\n'
@@ -581,7 +555,7 @@ def test_each_of_several_encoders_is_judged_under_its_own_name(
     ]
 
 
-def test_a_file_of_templates_is_looked_for_beside_the_recipe(put: Put, parts: Plugins):
+def test_a_file_of_templates_is_looked_for_beside_the_recipe(put, parts):
     put("templates/t.txt", "*sent_0*\n<*sent_0*>\n")
     text = RECIPE.replace(
         "[[stage]]", 'prompt = { file = "templates/t.txt", line = 2 }\n\n[[stage]]'
@@ -598,9 +572,7 @@ def test_a_file_of_templates_is_looked_for_beside_the_recipe(put: Put, parts: Pl
 # --- what a prompt asks of the backbone --------------------------------------------------------------------
 
 
-def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(
-    parts: Plugins,
-):
+def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(parts):
     hiding = backbone("hiding", "bidirectional", "span")
     parts = offering(parts, [hiding], [])
     prompt = Prompt(template="{text} {text}")
@@ -611,9 +583,7 @@ def test_a_sentence_may_stand_twice_where_the_backbone_can_hide_the_first(
 
 
 @pytest.mark.parametrize("reads", ["answer", "first"])
-def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(
-    parts: Plugins, reads: str
-):
+def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(parts, reads):
     hiding = backbone("hiding", "decoder", "span")
     first = part("first", Pooler, PoolerTraits(pooling="cls"))
     ((_, message),) = found(
@@ -625,7 +595,7 @@ def test_a_pooler_of_one_fixed_state_does_not_take_a_sentence_twice(
     )
 
 
-def test_a_prompt_chooses_layers_only_of_a_backbone_that_lets_it(parts: Plugins):
+def test_a_prompt_chooses_layers_only_of_a_backbone_that_lets_it(parts):
     ((key, message),) = found(parts, "bare", "end", Prompt("{text}", layers=(1,)))
     assert (key, message) == (
         "prompt",

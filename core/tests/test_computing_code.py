@@ -3,7 +3,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -18,19 +17,15 @@ from sentbed._registry.computing_code import (
     hashed,
     package_files,
 )
-from sentbed._registry.registry import Plugins, load_plugins
-
-Put = Callable[[str, str], Path]
+from sentbed._registry.registry import load_plugins
 
 
-def package_code(cls: type) -> str:
+def package_code(cls):
     return files_digest(package_files(cls))
 
 
 @pytest.fixture
-def package(
-    put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[ModuleType]:
+def package(put, monkeypatch, tmp_path):
     """A package of two classes and a file that no module imports."""
     put("sourced/__init__.py", "")
     put("sourced/parts.py", "class One: ...\nclass Two: ...\n")
@@ -41,7 +36,7 @@ def package(
         del sys.modules[name]
 
 
-def test_all_files_of_the_package_make_the_hash(package: ModuleType, put: Put) -> None:
+def test_all_files_of_the_package_make_the_hash(package, put):
     before = package_code(package.One)
     assert package_code(package.Two) == before
     put("sourced/deep/unused.py", "X = 12\n")
@@ -52,9 +47,9 @@ def test_all_files_of_the_package_make_the_hash(package: ModuleType, put: Put) -
 
 
 def test_the_files_of_a_package_are_read_once_for_all_its_classes(
-    package: ModuleType, put: Put, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[str] = []
+    package, put, monkeypatch
+):
+    read = []
     real = Path.read_bytes
     monkeypatch.setattr(
         Path, "read_bytes", lambda path: read.append(path.name) or real(path)
@@ -68,7 +63,7 @@ def test_the_files_of_a_package_are_read_once_for_all_its_classes(
     assert len(read) == 6
 
 
-def test_what_was_typed_in_has_no_source(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_typed_in_has_no_source(monkeypatch):
     typed = type("Typed", (), {"__module__": "typed_in"})
     monkeypatch.setitem(sys.modules, "typed_in", ModuleType("typed_in"))
     assert package_code(typed) == ""
@@ -96,13 +91,13 @@ def losses():
 """
 
 
-def metadata(name: str, version: str, *requires: str) -> str:
+def metadata(name, version, *requires):
     lines = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"]
     return "\n".join([*lines, *(f"Requires-Dist: {one}" for one in requires)]) + "\n"
 
 
 @pytest.fixture
-def lab(put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Plugins]:
+def lab(put, monkeypatch, tmp_path):
     """A plugin, a distribution of its authors below it, a library, and a requirement for pages."""
     put("lab_loss/__init__.py", LOSS)
     put("lab_loss-1.0.dist-info/entry_points.txt", "[sentbed]\nlab-loss = lab_loss\n")
@@ -127,14 +122,14 @@ def lab(put: Put, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[P
     sys.modules.pop("lab_loss", None)
 
 
-def code_of(plugins: Plugins) -> dict[str, str]:
+def code_of(plugins):
     computing_code_module._installed.cache_clear()  # as in another process
     return computing_code([plugins.find("loss", "mine").cls], plugins)
 
 
 def test_code_is_that_of_all_distributions_that_compute_and_libraries_have_their_versions(
-    lab: Plugins,
-) -> None:
+    lab,
+):
     code = code_of(lab)
     assert {
         "sentbed",
@@ -167,8 +162,8 @@ def test_code_is_that_of_all_distributions_that_compute_and_libraries_have_their
     ],
 )
 def test_an_edited_file_and_another_version_are_named(
-    file: str, content: str, difference: str | None, lab: Plugins, put: Put
-) -> None:
+    file, content, difference, lab, put
+):
     before = code_of(lab)
     put(file, content)
     assert list(code_differences(before, code_of(lab))) == (
@@ -176,7 +171,7 @@ def test_an_edited_file_and_another_version_are_named(
     )
 
 
-def test_of_core_all_counts_that_computes_and_nothing_that_only_shows() -> None:
+def test_of_core_all_counts_that_computes_and_nothing_that_only_shows():
     package = Path(sentbed.__file__).parent
     assert [part for part in DECIDES_NO_SCORE if not (package / part).exists()] == []
     files = {

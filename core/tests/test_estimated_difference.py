@@ -7,7 +7,7 @@ from scipy import stats
 from sentbed.statistics import EstimatedDifference, Source
 
 
-def test_one_source_is_students_t() -> None:
+def test_one_source_is_students_t():
     one = EstimatedDifference(1.2, (Source(0.25, 4),))
     t = stats.t(4)
     assert one.error == 0.5
@@ -21,13 +21,13 @@ def test_one_source_is_students_t() -> None:
     assert one.p_above(1.2) == pytest.approx(0.5)
 
 
-def test_a_known_variance_is_the_normal_distribution() -> None:
+def test_a_known_variance_is_the_normal_distribution():
     assert EstimatedDifference(3.0, (Source(4.0, math.inf),)).p_above(
         0.0
     ) == pytest.approx(stats.norm.sf(1.5))
 
 
-def test_two_sources_weight_their_critical_values() -> None:
+def test_two_sources_weight_their_critical_values():
     both = EstimatedDifference(0.0, (Source(1.0, 2), Source(3.0, 50)))
     expected = math.sqrt(
         (stats.t(2).isf(0.01) ** 2 + 3 * stats.t(50).isf(0.01) ** 2) / 4
@@ -38,7 +38,7 @@ def test_two_sources_weight_their_critical_values() -> None:
     assert beyond.p_above(0.0) == pytest.approx(0.01)
 
 
-def test_without_variance_there_is_no_doubt() -> None:
+def test_without_variance_there_is_no_doubt():
     sure = EstimatedDifference(1.0, ())
     assert sure.interval(0.95) == (1.0, 1.0)
     assert sure.p_above(0.5) < 1e-299

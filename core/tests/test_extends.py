@@ -4,9 +4,7 @@ import copy
 import json
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tomli_w
@@ -14,27 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import RecipeError
 from sentbed._document.extends import extend
-from sentbed._document.toml import Document, KeyPath, Located
+from sentbed._document.toml import Located
 from sentbed._recipe.load import load_recipe, read_document
-from sentbed._recipe.recipe import Recipe, resolved_toml
-from sentbed._registry.registry import Plugins
+from sentbed._recipe.recipe import resolved_toml
 from toy_plugin import RECIPE
-
-Put = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """Work in the test's directory, so that files are named as a user would."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
-def merged(put: Put, here: Path) -> Callable[..., Document]:
+def merged(put, here):
     """Read the last of several files, each of which but the last is a base of it, in order."""
 
-    def read(*texts: str) -> Document:
+    def read(*texts):
         names = [f"{i}.toml" for i in range(1, len(texts))]
         for name, text in zip(names, texts, strict=False):
             put(name, text)
@@ -44,7 +39,7 @@ def merged(put: Put, here: Path) -> Callable[..., Document]:
     return read
 
 
-def problems(file: str) -> list[str]:
+def problems(file):
     with pytest.raises(RecipeError) as caught:
         read_document(file)
     return [str(problem) for problem in caught.value.problems]
@@ -53,7 +48,7 @@ def problems(file: str) -> list[str]:
 # --- what is merged ----------------------------------------------------------------------------------------
 
 
-def test_tables_are_merged_down_to_the_values(merged: Callable[..., Document]):
+def test_tables_are_merged_down_to_the_values(merged):
     document = merged(
         "a = 1\n[t]\nb = 1\nc = 1\n[t.u]\nd = 1\ne = 1\n",
         "f = 2\n[t]\nc = 2\nu.e = 2\nv.g = 2\n",
@@ -65,9 +60,7 @@ def test_tables_are_merged_down_to_the_values(merged: Callable[..., Document]):
     }
 
 
-def test_later_bases_have_their_say_on_earlier_ones_and_the_recipe_on_all(
-    merged: Callable[..., Document],
-):
+def test_later_bases_have_their_say_on_earlier_ones_and_the_recipe_on_all(merged):
     assert merged("a = 1\nb = 1\nc = 1", "b = 2\nc = 2", "c = 3").data == {
         "a": 1,
         "b": 2,
@@ -75,7 +68,7 @@ def test_later_bases_have_their_say_on_earlier_ones_and_the_recipe_on_all(
     }
 
 
-def test_extends_itself_is_no_part_of_the_recipe(merged: Callable[..., Document]):
+def test_extends_itself_is_no_part_of_the_recipe(merged):
     assert merged("a = 1", "").data == {"a": 1}
 
 
@@ -95,9 +88,7 @@ def test_extends_itself_is_no_part_of_the_recipe(merged: Callable[..., Document]
         ('{ name = "n", x = 1 }', '[{ name = "n" }]'),
     ],
 )
-def test_everything_else_is_replaced(
-    merged: Callable[..., Document], low: str, high: str
-):
+def test_everything_else_is_replaced(merged, low, high):
     alone = merged(f"a = {high}")
     document = merged(f"a = {low}", f"a = {high}")
     assert document.data == alone.data
@@ -106,9 +97,7 @@ def test_everything_else_is_replaced(
     }
 
 
-def test_arrays_of_tables_with_names_are_merged_by_name_and_new_names_come_last(
-    merged: Callable[..., Document],
-):
+def test_arrays_of_tables_with_names_are_merged_by_name_and_new_names_come_last(merged):
     document = merged(
         '[[s]]\nname = "a"\nx = 1\n[[s]]\nname = "b"\nx = 1\nt = { y = 1, z = 1 }\n',
         '[[s]]\nname = "new"\n[[s]]\nname = "b"\nt.z = 2\n',
@@ -139,15 +128,11 @@ def test_arrays_of_tables_with_names_are_merged_by_name_and_new_names_come_last(
         ("x = 1", 'use = "b"', {"use": "b", "x": 1}),
     ],
 )
-def test_a_component_of_another_name_takes_nothing_over(
-    merged: Callable[..., Document], low: str, high: str, result: dict[str, Any]
-):
+def test_a_component_of_another_name_takes_nothing_over(merged, low, high, result):
     assert merged(f"c = {{ {low} }}", f"c = {{ {high} }}").data == {"c": result}
 
 
-def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(
-    put: Put, here: Path
-):
+def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(put, here):
     put("root.toml", "a = 0\nb = 0\nc = 0\nd = 0")
     put("left.toml", 'extends = "root.toml"\na = 1\nb = 1')
     put("right.toml", 'extends = "root.toml"\nb = 2\nc = 2')
@@ -155,9 +140,7 @@ def test_a_base_may_have_bases_and_one_that_is_reached_twice_counts_once(
     assert read_document("top.toml").data == {"a": 1, "b": 2, "c": 3, "d": 0}
 
 
-def test_a_base_may_be_in_a_package_or_among_the_data(
-    put: Put, here: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_base_may_be_in_a_package_or_among_the_data(put, here, monkeypatch):
     put("data/b.toml", "a = 1")
     put("site/some_recipes/__init__.py", "")
     put("site/some_recipes/c.toml", "b = 1")
@@ -169,7 +152,7 @@ def test_a_base_may_be_in_a_package_or_among_the_data(
     assert document.place(("a",)) == (str(here / "data" / "b.toml"), 1)
 
 
-def test_an_override_comes_after_the_merge(put: Put, here: Path):
+def test_an_override_comes_after_the_merge(put, here):
     put("base.toml", RECIPE)
     put("top.toml", 'extends = "base.toml"\nrun.seed = 1\n')
     document = read_document(
@@ -182,7 +165,7 @@ def test_an_override_comes_after_the_merge(put: Put, here: Path):
 # --- where it comes from -----------------------------------------------------------------------------------
 
 
-def test_every_key_knows_its_file_and_line(merged: Callable[..., Document]):
+def test_every_key_knows_its_file_and_line(merged):
     document = merged(
         "a = 1\n[t]\nb = 1\n\nc = 1\n", "[t]\nc = 2\nnew = { deep = 1 }\n"
     )
@@ -217,9 +200,9 @@ TABLES = st.recursive(
 )
 
 
-def everything(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def everything(value, at=()):
     yield at, value
-    items: Any = enumerate(value) if isinstance(value, list) else ()
+    items = enumerate(value) if isinstance(value, list) else ()
     for key, item in value.items() if isinstance(value, dict) else items:
         yield from everything(item, (*at, key))
 
@@ -231,9 +214,7 @@ def everything(value: Any, at: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
         max_size=3,
     )
 )
-def test_every_key_has_a_line_and_the_file_that_says_its_value(
-    files: list[dict[str, Any]],
-):
+def test_every_key_has_a_line_and_the_file_that_says_its_value(files):
     with tempfile.TemporaryDirectory() as directory:
         names = [str(Path(directory, f"{i}.toml")) for i in range(len(files))]
         for name, data in zip(names, files, strict=True):
@@ -258,13 +239,13 @@ def test_every_key_has_a_line_and_the_file_that_says_its_value(
             assert any(_alike(at, path) for at in said), (path, file)
 
 
-def _alike(one: KeyPath, other: KeyPath) -> bool:
+def _alike(one, other):
     return [key for key in one if isinstance(key, str)] == [
         key for key in other if isinstance(key, str)
     ]
 
 
-def test_what_a_file_extends_is_kept_the_last_first(merged: Callable[..., Document]):
+def test_what_a_file_extends_is_kept_the_last_first(merged):
     document = merged("a = 1\nb = 1", "\na = 2", "\n\na = 3")
     assert [(one.data, one.place(("a",))) for one in document.below] == [
         ({"a": 2, "b": 1}, ("2.toml", 2)),
@@ -272,7 +253,7 @@ def test_what_a_file_extends_is_kept_the_last_first(merged: Callable[..., Docume
     ]
 
 
-def test_a_problem_names_the_file_that_says_it(put: Put, here: Path, plugins: Plugins):
+def test_a_problem_names_the_file_that_says_it(put, here, plugins):
     put("base/base.toml", RECIPE.replace("seed = 7", "sede = 7"))
     put("top.toml", 'extends = "base/base.toml"\n[encoder]\nmax_length = 1.5\n')
     with pytest.raises(RecipeError) as caught:
@@ -283,9 +264,7 @@ def test_a_problem_names_the_file_that_says_it(put: Put, here: Path, plugins: Pl
     ]
 
 
-def test_encoders_over_an_encoder_are_refused_at_the_base(
-    put: Put, here: Path, plugins: Plugins
-):
+def test_encoders_over_an_encoder_are_refused_at_the_base(put, here, plugins):
     put("base.toml", RECIPE)
     put("top.toml", 'extends = "base.toml"\n[encoders.en]\nmax_length = 16\n')
     with pytest.raises(
@@ -299,7 +278,7 @@ def test_encoders_over_an_encoder_are_refused_at_the_base(
 
 
 @pytest.fixture
-def elsewhere(put: Put, here: Path) -> Path:
+def elsewhere(put, here):
     """A recipe whose base, in another directory, names a file, a model and a package's file."""
     put("base/lines.txt", "one\ntwo\n")
     stage = RECIPE.replace(
@@ -309,22 +288,20 @@ def elsewhere(put: Put, here: Path) -> Path:
     return put("top/top.toml", 'extends = "../base/base.toml"\n')
 
 
-def paths_of(recipe: Recipe) -> tuple[Any, Any]:
-    data: Any = recipe.stage[0].data
-    backbone: Any = recipe.encoders["encoder"].backbone
+def paths_of(recipe):
+    data = recipe.stage[0].data
+    backbone = recipe.encoders["encoder"].backbone
     return data.path, backbone.model
 
 
-def test_a_path_in_a_base_starts_at_the_base(
-    elsewhere: Path, here: Path, plugins: Plugins
-):
+def test_a_path_in_a_base_starts_at_the_base(elsewhere, here, plugins):
     recipe = load_recipe(elsewhere, plugins=plugins)
     assert paths_of(recipe) == (str(here / "base" / "lines.txt"), str(here / "weights"))
     assert not isinstance(paths_of(recipe)[0], Located)
 
 
 def test_a_path_of_the_recipe_or_of_an_override_starts_at_the_recipe(
-    elsewhere: Path, here: Path, plugins: Plugins
+    elsewhere, here, plugins
 ):
     elsewhere.write_text(
         f'{elsewhere.read_text()}[encoder.backbone]\nmodel = "./mine"\n'
@@ -336,9 +313,7 @@ def test_a_path_of_the_recipe_or_of_an_override_starts_at_the_recipe(
     )
 
 
-def test_locations_with_a_scheme_and_hub_ids_stay(
-    elsewhere: Path, here: Path, plugins: Plugins
-):
+def test_locations_with_a_scheme_and_hub_ids_stay(elsewhere, here, plugins):
     base = here / "base" / "base.toml"
     base.write_text(
         base.read_text()
@@ -351,7 +326,7 @@ def test_locations_with_a_scheme_and_hub_ids_stay(
     )
 
 
-def test_a_base_in_the_same_directory_needs_no_care(put: Put, here: Path):
+def test_a_base_in_the_same_directory_needs_no_care(put, here):
     put("base.toml", 'a = "x"')
     put("top.toml", 'extends = "./base.toml"')
     assert type(read_document("top.toml").data["a"]) is str
@@ -367,7 +342,7 @@ def test_a_string_of_another_directory_keeps_it_when_copied():
         assert (other, other.directory, type(other)) == ("x", Path("/there"), Located)
 
 
-def test_text_of_another_directory_is_text(put: Put, here: Path, plugins: Plugins):
+def test_text_of_another_directory_is_text(put, here, plugins):
     put("base/base.toml", RECIPE)
     put("alone.toml", RECIPE)
     put("top.toml", 'extends = "base/base.toml"\n')
@@ -377,7 +352,7 @@ def test_text_of_another_directory_is_text(put: Put, here: Path, plugins: Plugin
     assert all(type(at) is str for at in recipe.evaluate[0].at)
 
 
-def test_the_resolved_recipe_stands_alone(elsewhere: Path, put: Put, plugins: Plugins):
+def test_the_resolved_recipe_stands_alone(elsewhere, put, plugins):
     recipe = load_recipe(elsewhere, plugins=plugins)
     text = resolved_toml(recipe)
     assert "extends" not in text
@@ -408,7 +383,7 @@ def test_the_resolved_recipe_stands_alone(elsewhere: Path, put: Put, plugins: Pl
     ],
 )
 def test_a_base_that_cannot_be_had_is_reported_where_it_is_named(
-    put: Put, here: Path, written: str, message: str
+    put, here, written, message
 ):
     (here / "dir").mkdir()
     put("top.toml", f"a = 1\nextends = {written}")
@@ -417,7 +392,7 @@ def test_a_base_that_cannot_be_had_is_reported_where_it_is_named(
     assert problem.endswith(" @ top.toml:2 extends")
 
 
-def test_all_bases_that_cannot_be_had_are_reported_at_once(put: Put, here: Path):
+def test_all_bases_that_cannot_be_had_are_reported_at_once(put, here):
     put("sub/half.toml", '\nextends = "none.toml"')
     put("sub/broken.toml", "a = 1\nb =\n")
     put("top.toml", 'extends = [\n"sub/half.toml",\n"sub/broken.toml",\ntrue]')
@@ -428,7 +403,7 @@ def test_all_bases_that_cannot_be_had_are_reported_at_once(put: Put, here: Path)
     assert wrong.endswith("or an array of them @ top.toml:4 extends.2")
 
 
-def test_a_circle_is_refused_and_names_its_files(put: Put, here: Path):
+def test_a_circle_is_refused_and_names_its_files(put, here):
     put("top.toml", 'extends = "a.toml"')
     put("a.toml", 'extends = "sub/b.toml"')
     put("sub/b.toml", '\nextends = ["../a.toml"]')
@@ -438,14 +413,14 @@ def test_a_circle_is_refused_and_names_its_files(put: Put, here: Path):
     ]
 
 
-def test_a_recipe_that_extends_itself_is_refused(put: Put, here: Path):
+def test_a_recipe_that_extends_itself_is_refused(put, here):
     put("top.toml", 'extends = "../' + here.name + '/top.toml"')
     assert problems("top.toml") == [
         "the recipe extends itself: top.toml -> top.toml; take one `extends` out @ top.toml:1 extends"
     ]
 
 
-def test_files_in_a_row_that_extend_one_another_are_limited(put: Put, here: Path):
+def test_files_in_a_row_that_extend_one_another_are_limited(put, here):
     put("0.toml", "a = 1")
     for i in range(1, 500):
         put(f"{i}.toml", f'extends = "{i - 1}.toml"')
@@ -462,7 +437,7 @@ def test_files_in_a_row_that_extend_one_another_are_limited(put: Put, here: Path
 
 
 @pytest.mark.parametrize("schema", ["2", "true", '"1"'])
-def test_a_base_of_another_schema_is_refused(put: Put, here: Path, schema: str):
+def test_a_base_of_another_schema_is_refused(put, here, schema):
     put("base.toml", f"\nschema = {schema}\nextends = 3")
     put("top.toml", 'schema = 1\nextends = "base.toml"')
     (problem,) = problems("top.toml")
@@ -472,7 +447,7 @@ def test_a_base_of_another_schema_is_refused(put: Put, here: Path, schema: str):
     )
 
 
-def test_a_base_without_a_schema_is_a_fragment(put: Put, here: Path, plugins: Plugins):
+def test_a_base_without_a_schema_is_a_fragment(put, here, plugins):
     put("base.toml", RECIPE.replace("schema = 1\n", ""))
     put("top.toml", 'schema = 1\nextends = "base.toml"')
     assert load_recipe("top.toml", plugins=plugins).run.seed == 7

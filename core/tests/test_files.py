@@ -18,7 +18,7 @@ from sentbed._files import (
 )
 
 
-def test_a_lock_is_held_by_one_and_free_after_it(tmp_path: Path):
+def test_a_lock_is_held_by_one_and_free_after_it(tmp_path):
     path = tmp_path / "locks" / "a.lock"
     with locked(path) as first, locked(path) as second:
         assert (first, second) == (True, False)
@@ -26,11 +26,11 @@ def test_a_lock_is_held_by_one_and_free_after_it(tmp_path: Path):
         assert third
 
 
-def test_a_lock_that_another_holds_is_waited_for_if_asked(tmp_path: Path):
+def test_a_lock_that_another_holds_is_waited_for_if_asked(tmp_path):
     path = tmp_path / "a.lock"
     held, done = threading.Event(), threading.Event()
 
-    def hold() -> None:
+    def hold():
         with locked(path):
             held.set()
             done.wait(5)
@@ -48,9 +48,7 @@ def test_a_lock_that_another_holds_is_waited_for_if_asked(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["file/locks/a.lock", "directory"])
-def test_a_place_that_cannot_be_written_is_an_error_that_names_it(
-    name: str, tmp_path: Path
-):
+def test_a_place_that_cannot_be_written_is_an_error_that_names_it(name, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "directory").mkdir()
     path = tmp_path / name
@@ -60,7 +58,7 @@ def test_a_place_that_cannot_be_written_is_an_error_that_names_it(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_study_that_may_only_be_read_is_not_locked(tmp_path: Path):
+def test_a_study_that_may_only_be_read_is_not_locked(tmp_path):
     path = tmp_path / "locks" / "a.lock"
     with locked(path):
         pass
@@ -69,7 +67,7 @@ def test_a_study_that_may_only_be_read_is_not_locked(tmp_path: Path):
         pytest.fail("it holds no lock")
 
 
-def test_an_error_while_the_lock_is_held_goes_on_its_way(tmp_path: Path):
+def test_an_error_while_the_lock_is_held_goes_on_its_way(tmp_path):
     with pytest.raises(OSError, match=r"^its own$"), locked(tmp_path / "a.lock"):
         raise OSError("its own")
     with locked(tmp_path / "a.lock") as free:
@@ -77,9 +75,7 @@ def test_an_error_while_the_lock_is_held_goes_on_its_way(tmp_path: Path):
 
 
 @pytest.mark.parametrize("elsewhere", ["missing", "written", "directory"])
-def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(
-    elsewhere: str, tmp_path: Path
-):
+def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(elsewhere, tmp_path):
     place = tmp_path / "run"
     place.mkdir()
     target = tmp_path / "elsewhere"
@@ -97,7 +93,7 @@ def test_a_link_is_replaced_and_what_it_leads_to_is_unchanged(
     assert elsewhere != "written" or target.read_text() == "mine"
 
 
-def test_a_link_to_a_pipe_is_refused_and_stays(tmp_path: Path):
+def test_a_link_to_a_pipe_is_refused_and_stays(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "report.md").symlink_to("pipe")
     with pytest.raises(
@@ -109,9 +105,7 @@ def test_a_link_to_a_pipe_is_refused_and_stays(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["log.jsonl", "tables", "cells/mean/log.jsonl"])
 @pytest.mark.parametrize("target", ["file", "root", "circle"])
-def test_a_link_that_leads_out_of_a_directory_is_named(
-    name: str, target: str, tmp_path: Path
-):
+def test_a_link_that_leads_out_of_a_directory_is_named(name, target, tmp_path):
     link = tmp_path / "run" / name
     targets = {"file": tmp_path / "elsewhere", "root": "/", "circle": link.name}
     link.parent.mkdir(parents=True)
@@ -124,7 +118,7 @@ def test_a_link_that_leads_out_of_a_directory_is_named(
         require_links_within(tmp_path / "run")
 
 
-def test_a_link_within_a_directory_and_one_that_leads_to_it_are_allowed(tmp_path: Path):
+def test_a_link_within_a_directory_and_one_that_leads_to_it_are_allowed(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "a").write_text("a")
     (tmp_path / "run" / "b").symlink_to("a")
@@ -149,7 +143,7 @@ def test_a_file_that_the_disk_does_not_give_is_named():
         sha256(Path("/proc/self/mem"))
 
 
-def test_a_small_file_takes_little_memory_whatever_its_limit(tmp_path: Path):
+def test_a_small_file_takes_little_memory_whatever_its_limit(tmp_path):
     file = tmp_path / "small"
     file.write_bytes(b"x" * 3_000_000)
     tracemalloc.start()
@@ -161,7 +155,7 @@ def test_a_small_file_takes_little_memory_whatever_its_limit(tmp_path: Path):
     assert peak < 20_000_000
 
 
-def test_a_directory_is_removed_and_a_pipe_of_its_name_is_not_opened(tmp_path: Path):
+def test_a_directory_is_removed_and_a_pipe_of_its_name_is_not_opened(tmp_path):
     (tmp_path / "full" / "deep").mkdir(parents=True)
     os.mkfifo(tmp_path / "pipe")
     os.mkfifo(tmp_path / "full" / "pipe")

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
-from sentbed import hookimpl, run
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins
+from sentbed import hookimpl
 from sentbed._run.guarded_vector_store import GuardedVectorStore
 from sentbed.protocols import VectorStore
 from toy_plugin import RECIPE
-
-Encode = Callable[[Sequence[str]], Any]
 
 
 class Store(VectorStore):
@@ -24,22 +16,22 @@ class Store(VectorStore):
     taken = 0
     encoded = 0
 
-    def __init__(self, fails_in: str = "") -> None:
+    def __init__(self, fails_in=""):
         self.fails_in = fails_in
 
-    def space(self, encoder: Any) -> str:
+    def space(self, encoder):
         if self.fails_in == "space":
             raise ValueError("no space")
         return "space"
 
     def encode(
         self,
-        space: Any,
-        texts: Sequence[str],
-        encode: Encode,
-        width: int,
-        progress: Any = None,
-    ) -> Any:
+        space,
+        texts,
+        encode,
+        width,
+        progress=None,
+    ):
         if self.fails_in == "encode":
             raise OSError(28, "No space left on device")
         self.encoded += len(texts)
@@ -47,28 +39,23 @@ class Store(VectorStore):
 
 
 @pytest.mark.parametrize("fails_in", ["hook", "space", "encode"])
-def test_a_run_goes_on_without_a_store_that_fails(
-    fails_in: str,
-    recipe_of: Callable[..., Recipe],
-    plugins: Plugins,
-    tmp_path: Path,
-) -> None:
-    expected = run(recipe_of(RECIPE), tmp_path / "plain", plugins)
-    warnings: list[str] = []
+def test_a_run_goes_on_without_a_store_that_fails(fails_in, plugins, run_recipe):
+    expected = run_recipe(RECIPE, name="plain")
+    warnings = []
 
     class Faulty:
         @hookimpl
-        def vector_store(self) -> VectorStore:
+        def vector_store(self):
             if fails_in == "hook":
                 raise KeyError("index")
             return Store(fails_in)
 
         @hookimpl
-        def warned(self, message: str) -> None:
+        def warned(self, message):
             warnings.append(message)
 
     plugins.manager.register(Faulty())
-    result = run(recipe_of(RECIPE), tmp_path / "out", plugins)
+    result = run_recipe(RECIPE)
     assert [score.value for score in result.scores] == [
         score.value for score in expected.scores
     ]
@@ -81,14 +68,14 @@ def test_a_run_goes_on_without_a_store_that_fails(
     assert causes[fails_in] in warning
 
 
-def test_it_counts_as_the_store_and_raises_what_the_encoder_raises() -> None:
-    warnings: list[str] = []
+def test_it_counts_as_the_store_and_raises_what_the_encoder_raises():
+    warnings = []
     guarded = GuardedVectorStore(Store(), warnings.append)
     vectors = guarded.encode("space", ["a", "b"], lambda texts: np.ones((2, 3)), 3)
     assert vectors.shape == (2, 3)
     assert guarded.encoded == 2
 
-    def without_memory(texts: Sequence[str]) -> Any:
+    def without_memory(texts):
         raise MemoryError
 
     with pytest.raises(MemoryError):

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -12,24 +9,25 @@ import pytest
 from sentbed._recipe.recipe import Expected, Recipe
 from sentbed._run.context import RunContext
 from sentbed._run.history import History
-from sentbed.protocols import Evaluation, ReportData, Scatter, Score, StepResult
+from sentbed.protocols import Evaluation, Scatter, Score, StepResult
 
 
-def found(keys: list[str], *scores: Score) -> list[float | None]:
+def found(keys, *scores):
     history = History()
     for score in scores:
         history.scores_ready(score.encoder, Evaluation((score,), 0.0))
     expected = {key: Expected(1.0, 0.1) for key in keys}
-    recipe = Recipe(1, None, None, {}, expected=expected)  # type: ignore[arg-type]  # only `expected` is read
+    # Only `expected` is read.
+    recipe = Recipe(1, None, None, {}, expected=expected)
     return [row.found for row in history.expected(recipe)]
 
 
 def score(
-    value: float,
-    metric: str = "spearman",
-    encoder: str = "encoder",
-    protocol: str = "p",
-) -> Score:
+    value,
+    metric="spearman",
+    encoder="encoder",
+    protocol="p",
+):
     return Score(
         "STS12",
         metric,
@@ -40,12 +38,12 @@ def score(
     )
 
 
-def test_a_task_alone_names_its_first_metric() -> None:
+def test_a_task_alone_names_its_first_metric():
     scores = (score(1.0), score(2.0, "pearson"))
     assert found(["STS12", "STS12/pearson", "STS13"], *scores) == [1.0, 2.0, None]
 
 
-def test_what_was_skipped_for_want_of_data_decides_nothing() -> None:
+def test_what_was_skipped_for_want_of_data_decides_nothing():
     history = History()
     one = attrs.evolve(score(1.0), skipped=("STS15",))
     history.scores_ready("encoder", Evaluation((one,), 0.0))
@@ -53,14 +51,15 @@ def test_what_was_skipped_for_want_of_data_decides_nothing() -> None:
         key: Expected(1.0, 0.1)
         for key in ("STS12", "STS15", "STS15/spearman", "AVG", "STS16")
     }
-    recipe = Recipe(1, None, None, {}, expected=expected)  # type: ignore[arg-type]  # only `expected` is read
+    # Only `expected` is read.
+    recipe = Recipe(1, None, None, {}, expected=expected)
     assert [row.key for row in history.expected(recipe) if row.decides] == [
         "STS12",
         "STS16",
     ]
 
 
-def test_scores_before_training_are_not_expected() -> None:
+def test_scores_before_training_are_not_expected():
     assert found(["STS12"], score(1.0, encoder="encoder@start"), score(2.0)) == [2.0]
 
 
@@ -72,12 +71,12 @@ def test_scores_before_training_are_not_expected() -> None:
     ],
 )
 def test_a_key_that_fits_two_scores_finds_none_and_a_longer_key_finds_its_own(
-    other: Score, key: str
-) -> None:
+    other, key
+):
     assert found(["STS12", key], score(1.0), other) == [None, 2.0]
 
 
-def test_a_key_that_two_evaluators_fit_finds_none_in_either_order() -> None:
+def test_a_key_that_two_evaluators_fit_finds_none_in_either_order():
     one, other = (
         score(1.0),
         attrs.evolve(
@@ -92,11 +91,11 @@ def test_a_key_that_two_evaluators_fit_finds_none_in_either_order() -> None:
 
 
 @pytest.fixture
-def info(recipe_of: Callable[..., Recipe], tmp_path: Path) -> RunContext:
+def info(recipe_of, tmp_path):
     return RunContext("my-run", tmp_path, recipe_of())
 
 
-def look(value: float, note: str = "", **protocol: Any) -> Evaluation:
+def look(value, note="", **protocol):
     parts = {"encoder": {}, "evaluator": {"id": "p", **protocol}}
     made = Score(
         "dev",
@@ -112,7 +111,7 @@ def look(value: float, note: str = "", **protocol: Any) -> Evaluation:
     return Evaluation((made,), value, (Scatter("dev", "x", "y", [1.0], [2.0]),))
 
 
-def first_half(history: History, info: RunContext) -> None:
+def first_half(history, info):
     points = Scatter("STS12", "gold", "cosine", np.array([0.1, 5.0]), (math.nan, 0.5))
     history.warned("the recipe has changed")
     history.scores_ready(
@@ -127,7 +126,7 @@ def first_half(history: History, info: RunContext) -> None:
     history.validated(2, 80.125, True)
 
 
-def second_half(history: History, info: RunContext) -> None:
+def second_half(history, info):
     # A stage that is resumed is started again.
     history.stage_started(info, "pull")
     history.step_finished(3, StepResult(0.5, 0.0, 1.0, {"temperature": 0.04}))
@@ -136,16 +135,13 @@ def second_half(history: History, info: RunContext) -> None:
     history.scores_ready("en", Evaluation((score(2.0, encoder="en"),), 2.0))
 
 
-def shown(history: History, info: RunContext) -> dict[str, Any]:
+def shown(history, info):
     data = attrs.evolve(history.report_data(info, "finished", None, ""), seconds=0.0)
     # NaN is not equal to itself, its name is.
-    table: dict[str, Any] = json.loads(
-        json.dumps(attrs.asdict(data), default=list), parse_constant=str
-    )
-    return table
+    return json.loads(json.dumps(attrs.asdict(data), default=list), parse_constant=str)
 
 
-def test_a_stage_keeps_curves_metrics_and_what_was_watched(info: RunContext) -> None:
+def test_a_stage_keeps_curves_metrics_and_what_was_watched(info):
     history = History()
     first_half(history, info)
     history.observed(2, "zh", look(10.0))
@@ -168,8 +164,8 @@ def test_a_stage_keeps_curves_metrics_and_what_was_watched(info: RunContext) -> 
 
 
 def test_a_history_that_went_through_a_checkpoint_shows_what_an_uninterrupted_one_shows(
-    info: RunContext,
-) -> None:
+    info,
+):
     whole = History()
     first_half(whole, info)
     name, state = whole.tracker_state()
@@ -191,9 +187,7 @@ def test_a_history_that_went_through_a_checkpoint_shows_what_an_uninterrupted_on
     assert "NaN" in json.dumps(shown(whole, info))
 
 
-def test_time_that_a_run_was_stopped_does_not_count(
-    info: RunContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_time_that_a_run_was_stopped_does_not_count(info, monkeypatch):
     clock = 1000.0
     monkeypatch.setattr("sentbed._run.history.time.monotonic", lambda: clock)
     history = History()
@@ -205,14 +199,14 @@ def test_time_that_a_run_was_stopped_does_not_count(
     resumed.run_resumed(states)
     clock += 5
 
-    def report(of: History) -> ReportData:
+    def report(of):
         return of.report_data(info, "finished", None, "")
 
     assert report(resumed).seconds == 65
     assert report(resumed).started == report(history).started
 
 
-def test_a_checkpoint_that_knows_no_history_leaves_it_empty(info: RunContext) -> None:
+def test_a_checkpoint_that_knows_no_history_leaves_it_empty(info):
     history = History()
     history.run_resumed({})
     data = history.report_data(info, "finished", None, "")

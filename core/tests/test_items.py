@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import attrs
 import numpy as np
 import pytest
@@ -12,14 +9,12 @@ from sentbed.protocols import Items
 from sentbed.statistics import STATISTICS, average_precision
 
 
-def hit_rate(x: np.ndarray, y: np.ndarray) -> float:
+def hit_rate(x, y):
     """A statistic of a plugin: the share of items that are predicted to within one half."""
     return float(np.mean(np.abs(x - y) < 0.5))
 
 
-def items(
-    statistic: Any, n: int = 60, seed: int = 0, noise: float = 1.0, **more: Any
-) -> Items:
+def items(statistic, n=60, seed=0, noise=1.0, **more):
     """Items with ties in x and y, or classes; the gold is the same for every noise."""
     gold = np.random.default_rng(1000).integers(0, 6, n).astype(float)
     rng = np.random.default_rng(seed)
@@ -49,7 +44,7 @@ def items(
     return Items(statistic, gold, (gold + noise * rng.normal(size=n)).round(1), **more)
 
 
-def reference(statistic: Any, x: np.ndarray, y: np.ndarray | None = None) -> float:
+def reference(statistic, x, y=None):
     """x 100, as the libraries have it; 0 where they have nothing."""
     from sklearn import metrics
 
@@ -61,7 +56,7 @@ def reference(statistic: Any, x: np.ndarray, y: np.ndarray | None = None) -> flo
         return 0.0
     if callable(statistic):
         return 100 * statistic(x, y)
-    function: dict[str, Callable[[Any, Any], Any]] = {
+    function = {
         "spearman": lambda x, y: stats.spearmanr(x, y).statistic,
         "pearson": lambda x, y: stats.pearsonr(x, y).statistic,
         "matthews": metrics.matthews_corrcoef,
@@ -103,9 +98,7 @@ def reference(statistic: Any, x: np.ndarray, y: np.ndarray | None = None) -> flo
         ("v-measure", [0, 0, 1, 1], [0, 0, 0, 0], 0),
     ],
 )
-def test_values_equal_those_computed_by_hand(
-    statistic: Any, x: list[float], y: list[float] | None, expected: float
-) -> None:
+def test_values_equal_those_computed_by_hand(statistic, x, y, expected):
     predicted = None if y is None else np.array(y, float)
     assert Items(statistic, np.array(x, float), predicted).value() == pytest.approx(
         expected
@@ -113,7 +106,7 @@ def test_values_equal_those_computed_by_hand(
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_groups_are_scored_apart_and_averaged(weighted: bool) -> None:
+def test_groups_are_scored_apart_and_averaged(weighted):
     groups = np.array([0] * 10 + [1] * 20 + [2] * 30)[::-1].copy()
     found = items("spearman", groups=groups, weighted=weighted)
     assert found.y is not None
@@ -127,7 +120,7 @@ def test_groups_are_scored_apart_and_averaged(weighted: bool) -> None:
 
 
 @pytest.mark.parametrize("statistic", [*STATISTICS, hit_rate])
-def test_values_equal_those_of_the_library(statistic: Any) -> None:
+def test_values_equal_those_of_the_library(statistic):
     for n in (3, 12, 60):
         scored = items(statistic, n)
         columns = [column for column in (scored.x, scored.y) if column is not None]
@@ -137,13 +130,11 @@ def test_values_equal_those_of_the_library(statistic: Any) -> None:
 # --- resamples ---------------------------------------------------------------------------------------------
 
 
-def test_every_draw_is_the_value_of_the_items_drawn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    drawn: list[np.ndarray] = []
+def test_every_draw_is_the_value_of_the_items_drawn(monkeypatch):
+    drawn = []
     draw = Items._draw_counts
 
-    def listen(*arguments: Any) -> np.ndarray:
+    def listen(*arguments):
         drawn.append(draw(*arguments))
         return drawn[-1]
 
@@ -163,7 +154,7 @@ def test_every_draw_is_the_value_of_the_items_drawn(
     np.testing.assert_allclose(result, naive, atol=1e-9)
 
 
-def test_draws_of_groups_keep_each_groups_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_of_groups_keep_each_groups_size(monkeypatch):
     groups = np.array([1, 0, 1, 0, 0])
     rng = np.random.default_rng(0)
     grouped = Items("mean", np.zeros(5), groups=groups)
@@ -174,7 +165,7 @@ def test_draws_of_groups_keep_each_groups_size(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(counts.mean(axis=1), 1, atol=0.25)
 
 
-def test_two_systems_are_resampled_by_the_same_draws() -> None:
+def test_two_systems_are_resampled_by_the_same_draws():
     # b is a plus one everywhere: whichever items are drawn, the difference is one.
     a = items("mean", scale=1.0)
     grouped = attrs.evolve(a, groups=np.arange(60) % 7, weighted=True)
@@ -209,15 +200,13 @@ def test_two_systems_are_resampled_by_the_same_draws() -> None:
         ),
     ],
 )
-def test_items_that_cannot_be_used_are_refused_with_a_sentence(
-    bad: Items, message: str
-) -> None:
+def test_items_that_cannot_be_used_are_refused_with_a_sentence(bad, message):
     with pytest.raises(RunError, match=message):
         bad.require_usable()
 
 
 @pytest.mark.parametrize("statistic", ["pearson", "spearman"])
-def test_items_of_a_constant_side_have_no_influence(statistic: str) -> None:
+def test_items_of_a_constant_side_have_no_influence(statistic):
     # The mean of 11 times 0.7 is rounded.
     x, y = np.full(11, 0.7), np.random.default_rng(0).normal(size=11)
     assert Items(statistic, x, y).influences().tolist() == [0.0] * 11
@@ -226,16 +215,14 @@ def test_items_of_a_constant_side_have_no_influence(statistic: str) -> None:
 # --- intervals ---------------------------------------------------------------------------------------------
 
 
-def test_the_interval_of_a_mean_is_students() -> None:
+def test_the_interval_of_a_mean_is_students():
     of_mean = items("mean")
     expected = stats.ttest_1samp(100 * of_mean.x, 0).confidence_interval(0.9)
     assert of_mean.interval(0.9) == pytest.approx(tuple(expected))
 
 
 @pytest.mark.parametrize("statistic", [*STATISTICS, hit_rate])
-def test_the_interval_holds_the_score_and_is_within_the_range_of_the_metric(
-    statistic: Any,
-) -> None:
+def test_the_interval_holds_the_score_and_is_within_the_range_of_the_metric(statistic):
     found = items(statistic, noise=0.5)
     interval, wider = found.interval(), found.interval(0.99)
     assert interval is not None
@@ -245,7 +232,7 @@ def test_the_interval_holds_the_score_and_is_within_the_range_of_the_metric(
     assert wider[1] <= most
 
 
-def test_draws_and_seed_decide_the_interval_of_a_plugins_statistic_alone() -> None:
+def test_draws_and_seed_decide_the_interval_of_a_plugins_statistic_alone():
     of_plugin, of_name = items(hit_rate), items("spearman")
     assert of_plugin.interval(seed=0) == of_plugin.interval(seed=0)
     assert of_plugin.interval(seed=0) != of_plugin.interval(seed=1)
@@ -259,12 +246,12 @@ def test_draws_and_seed_decide_the_interval_of_a_plugins_statistic_alone() -> No
     assert by_draws == pytest.approx(hits, abs=1.0)
 
 
-def test_items_that_say_nothing_of_the_spread_have_no_interval() -> None:
+def test_items_that_say_nothing_of_the_spread_have_no_interval():
     assert Items("mean", np.ones(9)).interval() is None
     assert Items("mean", np.arange(3.0), groups=np.arange(3)).interval() is None
 
 
-def test_a_function_of_the_statistics_is_its_name() -> None:
+def test_a_function_of_the_statistics_is_its_name():
     named = items("average-precision")
     by_function = attrs.evolve(named, statistic=average_precision)
     assert by_function.statistic == "average-precision"
@@ -280,8 +267,6 @@ def test_a_function_of_the_statistics_is_its_name() -> None:
         ({"draws": 1}, "found 1 draws of the items, expected two or more"),
     ],
 )
-def test_levels_and_draws_that_are_none_are_refused(
-    arguments: Any, message: str
-) -> None:
+def test_levels_and_draws_that_are_none_are_refused(arguments, message):
     with pytest.raises(RunError, match=message):
         items(hit_rate).interval(**arguments)

@@ -24,8 +24,6 @@ def test_memory_and_cores_are_those_that_linux_tells():
     assert machine.usable_cores() == sum(end[-1] - end[0] + 1 for end in ends)
 
 
-def test_cores_are_all_of_them_where_the_system_does_not_say_which(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_cores_are_all_of_them_where_the_system_does_not_say_which(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     assert machine.usable_cores() == os.cpu_count()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import attrs
@@ -21,13 +19,11 @@ from sentbed._recipe.machine_settings import (
     machine_settings,
     without_machine_settings,
 )
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed._run.resume import own_recipe
-from sentbed.protocols import OF_MACHINE, OF_RUN, Backbone, Engine, Runtime, Tracker
+from sentbed.protocols import OF_MACHINE, OF_RUN, Backbone, Runtime, Tracker
 from toy_plugin import RECIPE, quicken
 
-Load = Callable[..., Recipe]
 TRACKED = RECIPE + '\n[[tracker]]\nuse = "notes"\nfile = "mine.txt"\n'
 
 
@@ -54,7 +50,7 @@ class Cluster(Runtime):
     precision: Literal["fp32", "bf16"] = "fp32"
     kernel: str = attrs.field(default="plain", metadata=OF_RUN)
 
-    def build(self) -> Engine:
+    def build(self):
         """Not needed here."""
         raise NotImplementedError
 
@@ -68,23 +64,23 @@ class Remote(Backbone):
     model: str = "tiny"
     server: str = attrs.field(default="", metadata=OF_MACHINE)
 
-    def build(self, context: Any) -> Any:
+    def build(self, context):
         """Not needed here."""
         raise NotImplementedError
 
 
 @pytest.fixture
-def plugins(toy_points: list[EntryPoint]) -> Plugins:
+def plugins(toy_points):
     """All but the console, which would only be slow."""
     return load_plugins(point for point in toy_points if point.name != "console")
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick(monkeypatch):
     quicken(monkeypatch)
 
 
-def paths(part: object) -> set[str]:
+def paths(part):
     return {".".join(map(str, path)) for path, _, _ in machine_settings(part)}
 
 
@@ -121,18 +117,18 @@ def test_of_other_components_only_what_is_marked_is_a_setting_of_the_machine():
         (Tracker, False),
     ],
 )
-def test_a_type_that_can_hold_any_text_is_known(hint: Any, free: bool):
+def test_a_type_that_can_hold_any_text_is_known(hint, free):
     assert holds_free_text(hint) is free
 
 
-def interrupted(directory: Path, recipe: Recipe, plugins: Plugins) -> Path:
+def interrupted(directory, recipe, plugins):
     """Return the directory of a run that was ended when it started."""
 
     class Ends:
         required = True
 
         @hookimpl(trylast=True)
-        def step_finished(self) -> None:
+        def step_finished(self):
             raise KeyboardInterrupt
 
     ends = Ends()
@@ -144,18 +140,18 @@ def interrupted(directory: Path, recipe: Recipe, plugins: Plugins) -> Path:
 
 
 def test_a_resumed_run_says_what_it_left_out_and_how_to_give_it_again(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
+    recipe_of, plugins, tmp_path
 ):
     out = interrupted(tmp_path / "out", recipe_of(TRACKED), plugins)
     recipe = own_recipe(out, (), False, plugins)
-    assert [tracker.file for tracker in recipe.tracker] == ["notes.txt"]  # type: ignore[attr-defined]
+    assert [tracker.file for tracker in recipe.tracker] == ["notes.txt"]
     said = left_out_sentence(recipe)
     assert said is not None
     assert '`tracker.0.file` ("mine.txt") left out' in said
     assert "--set 'tracker.0.file=\"mine.txt\"'" in said
 
     given_again = own_recipe(out, ['tracker.0.file="mine.txt"'], False, plugins)
-    assert [tracker.file for tracker in given_again.tracker] == ["mine.txt"]  # type: ignore[attr-defined]
+    assert [tracker.file for tracker in given_again.tracker] == ["mine.txt"]
     assert left_out_sentence(given_again) is None
 
     result = resume(out, plugins=plugins)
@@ -165,7 +161,7 @@ def test_a_resumed_run_says_what_it_left_out_and_how_to_give_it_again(
 
 
 def test_a_run_that_is_named_its_recipe_again_leaves_nothing_out(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
+    recipe_of, plugins, tmp_path
 ):
     out = interrupted(tmp_path / "out", recipe_of(TRACKED), plugins)
     resume(out, recipe_of(TRACKED), plugins)
@@ -175,7 +171,7 @@ def test_a_run_that_is_named_its_recipe_again_leaves_nothing_out(
 
 
 def test_other_settings_of_the_machine_are_no_change_of_the_recipe(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
+    recipe_of, plugins, tmp_path
 ):
     out = interrupted(tmp_path / "out", recipe_of(TRACKED), plugins)
     resume(out, recipe_of(TRACKED, "tracker.0.file=other.txt"), plugins)
@@ -190,9 +186,7 @@ def test_other_settings_of_the_machine_are_no_change_of_the_recipe(
     host=st.text(max_size=30),
     machines=st.integers(2, 9),
 )
-def test_no_address_of_a_document_is_left_whatever_it_says(
-    text: str, host: str, machines: int
-):
+def test_no_address_of_a_document_is_left_whatever_it_says(text, host, machines):
     table = {
         "head": text,
         "hosts": [host, text],
@@ -211,14 +205,14 @@ def test_no_address_of_a_document_is_left_whatever_it_says(
         machines=machines,
         kernel="fused",
     )
-    document = without_machine_settings(Document(table), runtime)  # type: ignore[arg-type]  # a part of one
+    document = without_machine_settings(Document(table), runtime)
     assert document.data == {"proxy": {"port": machines}, "kernel": "fused"}
     assert ("head",) in document.left_out
     assert ("machines",) in document.left_out
 
 
 def test_a_saved_encoder_does_not_say_which_machine_it_is_computed_on(
-    plugins: Plugins, tmp_path: Path
+    plugins, tmp_path
 ):
     remote = attrs.evolve(
         plugins.find("backbone", "characters"), name="remote", offered=Remote

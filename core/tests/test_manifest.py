@@ -1,27 +1,21 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint, version
-from pathlib import Path
+from importlib.metadata import version
 
-import pytest
 from sentbed import API_VERSION
 from sentbed._registry.registry import load_plugins
 from sentbed._run.manifest import describe, peak_memory_gib
 
 
-def test_every_library_that_a_distribution_asks_for_has_its_version() -> None:
+def test_every_library_that_a_distribution_asks_for_has_its_version():
     libraries = describe(load_plugins(), None)["libraries"]
     for name in ("attrs", "cattrs", "click", "numpy", "pluggy", "tomli"):
         assert libraries[name] == version(name)
     assert "not-installed" not in libraries
 
 
-def test_plugins_stand_with_version_status_and_api(
-    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_plugins_stand_with_version_status_and_api(distribute, monkeypatch):
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "c_plugin")
     modules = {
         "a_plugin": f"sentbed_api = {API_VERSION!r}",
@@ -39,9 +33,7 @@ def test_plugins_stand_with_version_status_and_api(
     assert [bool(p["problem"]) for p in found["plugins"]] == [False, True, False]
 
 
-def test_the_state_of_the_repository_is_that_of_the_recipes_directory(
-    tmp_path: Path,
-) -> None:
+def test_the_state_of_the_repository_is_that_of_the_recipes_directory(tmp_path):
     assert describe(load_plugins(), tmp_path)["git"] is None
     git = [
         "git",
@@ -63,7 +55,7 @@ def test_the_state_of_the_repository_is_that_of_the_recipes_directory(
     assert not describe(load_plugins(), tmp_path)["git"]["clean"]
 
 
-def test_peak_memory_is_that_of_this_process() -> None:
+def test_peak_memory_is_that_of_this_process():
     peak = peak_memory_gib()
     assert peak is not None
     assert 0.01 < peak < 1000

@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,22 +20,23 @@ from sentbed._locations import (
     placed,
     with_absolute_paths,
 )
+from toy_fixtures import exactly
 
 # --- locate ------------------------------------------------------------------------------------------------
 
 
-def test_a_plain_path_is_itself(tmp_path: Path):
+def test_a_plain_path_is_itself(tmp_path):
     assert locate(str(tmp_path)) == tmp_path
 
 
-def test_a_path_below_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_path_below_home_is_expanded(tmp_path, monkeypatch):
     (tmp_path / "x.txt").touch()
     monkeypatch.setenv("HOME", str(tmp_path))
     assert locate("~/x.txt") == tmp_path / "x.txt"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
-def test_a_pipe_is_refused_before_it_is_opened(tmp_path: Path):
+def test_a_pipe_is_refused_before_it_is_opened(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(
         DataError, match=r"pipe` is a pipe or a device, expected a file; check the path"
@@ -53,9 +53,7 @@ def test_pkg_is_a_file_inside_an_installed_package():
     assert locate("pkg:sentbed").joinpath("py.typed").is_file()
 
 
-def test_pkg_does_not_import_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_pkg_does_not_import_the_package(tmp_path, monkeypatch):
     (tmp_path / "heavy_package").mkdir()
     (tmp_path / "heavy_package" / "__init__.py").write_text(
         "raise AssertionError('imported')"
@@ -67,9 +65,7 @@ def test_pkg_does_not_import_the_package(
     )
 
 
-def test_pkg_does_not_import_a_package_that_holds_the_named_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_pkg_does_not_import_a_package_that_holds_the_named_one(tmp_path, monkeypatch):
     inner = tmp_path / "heavy_package" / "inner"
     inner.mkdir(parents=True)
     (tmp_path / "heavy_package" / "__init__.py").write_text(
@@ -86,7 +82,7 @@ def test_pkg_does_not_import_a_package_that_holds_the_named_one(
 
 
 def test_pkg_of_a_package_of_several_directories_is_found_in_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     for part in ("one", "two"):
         inner = tmp_path / part / "several_places" / part
@@ -98,12 +94,14 @@ def test_pkg_of_a_package_of_several_directories_is_found_in_each(
 
 
 def test_pkg_of_a_package_that_is_not_installed_names_what_to_install():
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(
+        DataError,
+        match=exactly(
+            "`pkg:no_such_package/data.tsv` names the Python package `no_such_package`, which is not installed; "
+            "install it with `pip install no-such-package`"
+        ),
+    ):
         locate("pkg:no_such_package/data.tsv")
-    assert str(caught.value) == (
-        "`pkg:no_such_package/data.tsv` names the Python package `no_such_package`, which is not installed; "
-        "install it with `pip install no-such-package`"
-    )
 
 
 def test_pkg_of_a_module_that_is_no_package_is_refused():
@@ -112,7 +110,7 @@ def test_pkg_of_a_module_that_is_no_package_is_refused():
 
 
 @pytest.mark.parametrize("location", ["pkg:", "pkg:/x"])
-def test_pkg_without_a_package_is_refused(location: str):
+def test_pkg_without_a_package_is_refused(location):
     with pytest.raises(DataError):
         locate(location)
 
@@ -122,9 +120,7 @@ def test_pkg_of_a_package_inside_one_that_is_not_installed_is_refused():
         locate("pkg:no_such_package.inner/x")
 
 
-def test_data_is_below_the_directory_of_the_variable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_data_is_below_the_directory_of_the_variable(tmp_path, monkeypatch):
     (tmp_path / "sts").mkdir()
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
     assert data_root() == tmp_path
@@ -132,34 +128,38 @@ def test_data_is_below_the_directory_of_the_variable(
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_data_without_the_variable_says_to_set_it(
-    value: str | None, monkeypatch: pytest.MonkeyPatch
-):
+def test_data_without_the_variable_says_to_set_it(value, monkeypatch):
     monkeypatch.delenv("SENTBED_DATA", raising=False)
     if value is not None:
         monkeypatch.setenv("SENTBED_DATA", value)
     assert data_root() is None
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(
+        DataError,
+        match=exactly(
+            "`data:sts/x.tsv` is relative to `SENTBED_DATA`, which is not set; "
+            "set it to the directory that holds the data"
+        ),
+    ):
         locate("data:sts/x.tsv")
-    assert str(caught.value) == (
-        "`data:sts/x.tsv` is relative to `SENTBED_DATA`, which is not set; "
-        "set it to the directory that holds the data"
-    )
 
 
 def test_a_file_that_does_not_exist_is_named_as_written_and_as_resolved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     monkeypatch.setenv("SENTBED_DATA", str(tmp_path))
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(
+        DataError,
+        match=exactly(
+            f"`data:x.tsv` does not exist; check the path @ {tmp_path / 'x.tsv'}"
+        ),
+    ):
         locate("data:x.tsv")
-    assert (
-        str(caught.value)
-        == f"`data:x.tsv` does not exist; check the path @ {tmp_path / 'x.tsv'}"
-    )
-    with pytest.raises(DataError) as caught:
+
+    with pytest.raises(
+        DataError,
+        match=exactly(f"`{tmp_path / 'x.tsv'}` does not exist; check the path"),
+    ):
         locate(str(tmp_path / "x.tsv"))
-    assert str(caught.value) == f"`{tmp_path / 'x.tsv'}` does not exist; check the path"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_file_that_does_not_exist_is_named_as_written_and_as_resolved(
         ("other:x", "/base/other:x"),
     ],
 )
-def test_only_plain_paths_are_made_absolute(location: str, expected: str):
+def test_only_plain_paths_are_made_absolute(location, expected):
     assert absolute(location, Path("/base")) == expected
 
 
@@ -185,13 +185,13 @@ def test_only_plain_paths_are_made_absolute(location: str, expected: str):
 
 
 @pytest.mark.parametrize("content", [b"", b"abc", bytes(range(256)) * 8192 + b"end"])
-def test_the_hash_of_a_file_is_the_hash_of_its_bytes(content: bytes, tmp_path: Path):
+def test_the_hash_of_a_file_is_the_hash_of_its_bytes(content, tmp_path):
     (tmp_path / "f").write_bytes(content)
     assert sha256(tmp_path / "f") == hashlib.sha256(content).hexdigest()
 
 
 def test_the_hash_of_a_directory_is_over_names_and_bytes_in_the_order_of_names(
-    tmp_path: Path,
+    tmp_path,
 ):
     for name, content in {"b.txt": b"2", "a.txt": b"1", "sub/c": b"3"}.items():
         (tmp_path / "d" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -202,7 +202,7 @@ def test_the_hash_of_a_directory_is_over_names_and_bytes_in_the_order_of_names(
     )
 
 
-def test_renaming_a_file_changes_the_hash_of_its_directory(tmp_path: Path):
+def test_renaming_a_file_changes_the_hash_of_its_directory(tmp_path):
     (tmp_path / "a").write_bytes(b"1")
     before = sha256(tmp_path)
     (tmp_path / "a").rename(tmp_path / "b")
@@ -212,13 +212,13 @@ def test_renaming_a_file_changes_the_hash_of_its_directory(tmp_path: Path):
 # --- writing -----------------------------------------------------------------------------------------------
 
 
-def names(directory: Path) -> list[str]:
+def names(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
 @pytest.mark.parametrize("content", ["text with é and \u2028", b"\x00bytes\xff", ""])
 def test_a_written_file_holds_what_was_given_and_nothing_lies_beside_it(
-    content: str | bytes, tmp_path: Path
+    content, tmp_path
 ):
     target = tmp_path / "deep" / "below" / "f"
     write_atomic(target, content)
@@ -228,14 +228,14 @@ def test_a_written_file_holds_what_was_given_and_nothing_lies_beside_it(
     assert names(target.parent) == ["f"]
 
 
-def test_a_written_file_can_be_read_by_others(tmp_path: Path):
+def test_a_written_file_can_be_read_by_others(tmp_path):
     write_atomic(tmp_path / "f", "x")
     write_directory(tmp_path / "d", lambda directory: None)
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "d").stat().st_mode & 0o777 == 0o755
 
 
-def test_a_file_does_not_appear_before_it_is_whole(tmp_path: Path):
+def test_a_file_does_not_appear_before_it_is_whole(tmp_path):
     with atomic_file(tmp_path / "f") as stream:
         stream.write(b"half")
         stream.flush()
@@ -245,11 +245,11 @@ def test_a_file_does_not_appear_before_it_is_whole(tmp_path: Path):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_exception_while_a_file_is_written_leaves_the_old_one_and_nothing_else(
-    error: type[BaseException], tmp_path: Path
+    error, tmp_path
 ):
     (tmp_path / "f").write_text("old")
 
-    def write() -> None:
+    def write():
         with atomic_file(tmp_path / "f") as stream:
             stream.write(b"new")
             raise error
@@ -260,8 +260,8 @@ def test_an_exception_while_a_file_is_written_leaves_the_old_one_and_nothing_els
     assert names(tmp_path) == ["f"]
 
 
-def test_a_directory_replaces_the_old_one_whole(tmp_path: Path):
-    def fill(*files: str) -> Callable[[Path], None]:
+def test_a_directory_replaces_the_old_one_whole(tmp_path):
+    def fill(*files):
         return lambda directory: (
             [(directory / file).write_text(file) for file in files] and None
         )
@@ -274,12 +274,12 @@ def test_a_directory_replaces_the_old_one_whole(tmp_path: Path):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_exception_while_a_directory_is_filled_leaves_the_old_one_and_nothing_else(
-    error: type[BaseException], tmp_path: Path
+    error, tmp_path
 ):
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "old").touch()
 
-    def fill(directory: Path) -> None:
+    def fill(directory):
         (directory / "new").touch()
         raise error
 
@@ -289,7 +289,7 @@ def test_an_exception_while_a_directory_is_filled_leaves_the_old_one_and_nothing
     assert names(tmp_path / "d") == ["old"]
 
 
-def test_a_place_below_a_file_cannot_be_written(tmp_path: Path):
+def test_a_place_below_a_file_cannot_be_written(tmp_path):
     (tmp_path / "f").write_text("old")
     for write in (
         lambda: write_atomic(tmp_path / "f" / "x", "new"),
@@ -304,7 +304,7 @@ def test_a_place_below_a_file_cannot_be_written(tmp_path: Path):
     assert names(tmp_path) == ["f"]
 
 
-def test_a_file_cannot_take_the_place_of_a_directory(tmp_path: Path):
+def test_a_file_cannot_take_the_place_of_a_directory(tmp_path):
     (tmp_path / "d").mkdir()
     with pytest.raises(RunError, match="is not a plain file; choose another place"):
         write_atomic(tmp_path / "d", "x")
@@ -312,9 +312,7 @@ def test_a_file_cannot_take_the_place_of_a_directory(tmp_path: Path):
 
 
 @pytest.mark.parametrize("moment", ["file", "directory"])
-def test_a_full_disk_is_an_error_that_leaves_what_was_there(
-    moment: str, tmp_path: Path
-):
+def test_a_full_disk_is_an_error_that_leaves_what_was_there(moment, tmp_path):
     # A limit on the size of files stands in for the full disk: both fail in the middle of a write.
     (tmp_path / "f").write_text("old")
     (tmp_path / "d").mkdir()
@@ -362,7 +360,7 @@ PARTS = st.lists(st.sampled_from(["..", ".", "a", "b c", "Ä", "x.tsv"]), max_si
     scheme=st.sampled_from(["", "hub:"]), base=PARTS, location=PARTS, directory=PARTS
 )
 def test_a_relative_path_is_read_from_another_directory_as_the_same_file(
-    scheme: str, base: list[str], location: list[str], directory: list[str]
+    scheme, base, location, directory
 ):
     recipe_directory = Path("/projects", *base)
     run_directory = Path("/projects", *directory)
@@ -384,9 +382,7 @@ def test_a_relative_path_is_read_from_another_directory_as_the_same_file(
         "hub:/models/x",
     ],
 )
-def test_a_location_that_is_not_relative_has_no_other_form(
-    location: str, tmp_path: Path
-):
+def test_a_location_that_is_not_relative_has_no_other_form(location, tmp_path):
     assert type(placed(location, tmp_path)) is str
     assert with_absolute_paths([location, 3, {"use": "bert"}], tmp_path) == [
         location,
@@ -395,9 +391,7 @@ def test_a_location_that_is_not_relative_has_no_other_form(
     ]
 
 
-def test_a_path_below_home_is_written_as_such(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_path_below_home_is_written_as_such(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     path = placed("~/models/x", tmp_path / "elsewhere")
     assert path == str(tmp_path / "models" / "x")
@@ -405,6 +399,6 @@ def test_a_path_below_home_is_written_as_such(
     assert path.seen_from(tmp_path / "runs") == "~/models/x"
 
 
-def test_a_written_path_keeps_its_form_in_another_process(tmp_path: Path):
+def test_a_written_path_keeps_its_form_in_another_process(tmp_path):
     path = pickle.loads(pickle.dumps(placed("x.tsv", tmp_path)))
     assert (path, path.form) == (str(tmp_path / "x.tsv"), "x.tsv")

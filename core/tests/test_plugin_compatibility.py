@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 from sentbed._registry.plugin_compatibility import API_NAME, requirements
 from sentbed._registry.plugin_source_code import assigned_text
@@ -19,11 +16,7 @@ from sentbed._registry.plugin_source_code import assigned_text
     ],
 )
 def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
-    value: str,
-    api: str,
-    put: Callable[[str, str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    value, api, put, tmp_path, monkeypatch
 ):
     for file, said in {
         "__init__": "1.9",
@@ -43,7 +36,7 @@ def test_the_written_api_is_that_of_the_module_or_of_the_packages_around_it(
 
 
 def test_in_a_namespace_the_written_api_is_that_of_the_plugins_own_module(
-    put: Callable[[str, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    put, tmp_path, monkeypatch
 ):
     put("space/one/plugin.py", "sentbed_api = '1.1'\n")
     put("space/a_neighbour/plugin.py", "sentbed_api = '9.9'\n")
@@ -51,9 +44,7 @@ def test_in_a_namespace_the_written_api_is_that_of_the_plugins_own_module(
     assert assigned_text("space.one.plugin", API_NAME) == "1.1"
 
 
-def test_requirements_are_those_of_an_extra_and_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_requirements_are_those_of_an_extra_and_of_this_machine(tmp_path, monkeypatch):
     information = tmp_path / "thing-1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text(

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 from sentbed import PluginError, RecipeError, load_recipe
-from sentbed._registry.registry import Plugins, load_plugins
-
-Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
+from sentbed._registry.registry import load_plugins
 
 PLUGIN = """
 import sentbed
@@ -40,12 +36,10 @@ class Good(Loss):
 
 
 @pytest.fixture
-def loaded(
-    distribute: Distribute, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], Plugins]:
+def loaded(distribute, monkeypatch):
     """Return a function that installs the plugin with this module for `bad`."""
 
-    def load(bad: str) -> Plugins:
+    def load(bad):
         points = distribute(
             "lazy", {"lazy_plugin": PLUGIN, "lazy_good": GOOD, "lazy_bad": bad}
         )
@@ -54,9 +48,7 @@ def loaded(
     return load
 
 
-def test_a_lazy_component_is_listed_without_being_imported(
-    loaded: Callable[[str], Plugins],
-) -> None:
+def test_a_lazy_component_is_listed_without_being_imported(loaded):
     plugins = loaded("raise RuntimeError")
     assert plugins.names("loss") == ["bad", "good"]
     assert [plugin.problem for plugin in plugins.plugins] == [None]
@@ -65,9 +57,7 @@ def test_a_lazy_component_is_listed_without_being_imported(
     assert not {"lazy_good", "lazy_bad"} & sys.modules.keys()
 
 
-def test_a_lazy_component_is_imported_when_it_is_found(
-    loaded: Callable[[str], Plugins],
-) -> None:
+def test_a_lazy_component_is_imported_when_it_is_found(loaded):
     plugins = loaded("raise RuntimeError")
     info = plugins.find("loss", "good")
     assert info.cls.__qualname__ == "Good"
@@ -103,8 +93,8 @@ def test_a_lazy_component_is_imported_when_it_is_found(
     ],
 )
 def test_a_fault_of_a_lazy_component_is_an_error_where_it_is_used(
-    bad: str, problem: str, loaded: Callable[[str], Plugins], tmp_path: Path
-) -> None:
+    bad, problem, loaded, tmp_path
+):
     plugins = loaded(bad)
     with pytest.raises(PluginError) as caught:
         plugins.find("loss", "bad")
@@ -114,16 +104,12 @@ def test_a_fault_of_a_lazy_component_is_an_error_where_it_is_used(
     assert plugins.find("loss", "good").cls
 
 
-def test_ctrl_c_while_a_component_is_imported_is_no_fault_of_it(
-    loaded: Callable[[str], Plugins],
-) -> None:
+def test_ctrl_c_while_a_component_is_imported_is_no_fault_of_it(loaded):
     with pytest.raises(KeyboardInterrupt):
         loaded("raise KeyboardInterrupt").find("loss", "bad")
 
 
-def test_faults_of_lazy_parts_of_a_recipe_are_told_with_the_others(
-    loaded: Callable[[str], Plugins], tmp_path: Path
-) -> None:
+def test_faults_of_lazy_parts_of_a_recipe_are_told_with_the_others(loaded, tmp_path):
     recipe = tmp_path / "r.toml"
     recipe.write_text(
         "schema = 1\n[encoder]\n[[stage]]\nloss = { use = 'bad' }\n[extra]\nx = 1\n"
@@ -143,9 +129,7 @@ def test_faults_of_lazy_parts_of_a_recipe_are_told_with_the_others(
     assert len(found) > 2
 
 
-def test_whose_a_class_is_is_found_without_an_import(
-    loaded: Callable[[str], Plugins],
-) -> None:
+def test_whose_a_class_is_is_found_without_an_import(loaded):
     plugins = loaded("raise RuntimeError")
 
     class Stranger:
@@ -156,8 +140,8 @@ def test_whose_a_class_is_is_found_without_an_import(
 
 
 def test_a_submodule_of_a_hooks_name_is_refused_before_it_hides_the_hook(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     package = tmp_path / "lazy_package"
     package.mkdir()
     source = PLUGIN.replace("lazy_good:Good", "lazy_package.losses:Good")

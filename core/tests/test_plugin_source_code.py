@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
-
 import pytest
 from sentbed._registry.plugin_compatibility import API_NAME
 from sentbed._registry.plugin_source_code import assigned_text, would_offer
 from sentbed.errors import reason_of
 
-Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
-
-def test_source_is_read_and_not_run(distribute: Distribute):
+def test_source_is_read_and_not_run(distribute):
     source = """raise AssertionError("run")
 sentbed_api: Final = '4.2'
 
@@ -33,7 +28,7 @@ def poolers(): ...
     assert not would_offer("", "poolers", "first")
 
 
-def test_a_hook_under_another_name_is_known_by_its_specname(distribute: Distribute):
+def test_a_hook_under_another_name_is_known_by_its_specname(distribute):
     source = """@sentbed.hookimpl(specname='poolers')
 def mine(): ...
 
@@ -48,9 +43,7 @@ class A:
 @pytest.mark.parametrize(
     "body", ["return {}", "return dict(MINE)\n\nMINE = {}", "return MORE | {}"]
 )
-def test_a_hook_that_names_components_lazily_is_known_by_its_keys(
-    body: str, distribute: Distribute
-):
+def test_a_hook_that_names_components_lazily_is_known_by_its_keys(body, distribute):
     lazy = "{'first': Lazy('unrun.a:A', 'A.'), **more, name: Lazy('unrun.b:B', 'B.')}"
     distribute(
         "d",

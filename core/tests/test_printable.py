@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 ANY = st.text(alphabet=st.characters(codec=None), max_size=40)
 
 
-def _controls(text: str) -> list[str]:
+def _controls(text):
     """Return the characters that are controls by Unicode's categories, but for tab and line feed."""
     kinds = {"Cc", "Cs"}
     marks = {
@@ -41,7 +41,7 @@ def _controls(text: str) -> list[str]:
 
 
 @given(ANY)
-def test_nothing_printable_controls_a_terminal(text: str) -> None:
+def test_nothing_printable_controls_a_terminal(text):
     shown = printable(text)
     assert _controls(shown) == []
     assert printable(shown) == shown
@@ -51,26 +51,24 @@ def test_nothing_printable_controls_a_terminal(text: str) -> None:
 
 
 @given(ANY)
-def test_a_text_within_json_stays_the_same(text: str) -> None:
+def test_a_text_within_json_stays_the_same(text):
     written = printable(json.dumps({text: [text]}, ensure_ascii=False))
     assert json.loads(written) == {text: [text]}
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40))
-def test_a_text_within_toml_stays_the_same(text: str) -> None:
+def test_a_text_within_toml_stays_the_same(text):
     assert tomli.loads(printable(tomli_w.dumps({"a": text}))) == {"a": text}
 
 
-def test_a_text_is_written_without_controls_and_bytes_as_they_are(
-    tmp_path: Path,
-) -> None:
+def test_a_text_is_written_without_controls_and_bytes_as_they_are(tmp_path):
     write_atomic(tmp_path / "a", "\x9b31m\x1b[2J\ud800 é\n")
     assert (tmp_path / "a").read_text("utf-8") == "\\u009b31m\\x1b[2J\\ud800 é\n"
     write_atomic(tmp_path / "b", b"\x9b\x00")
     assert (tmp_path / "b").read_bytes() == b"\x9b\x00"
 
 
-def test_every_command_prints_by_the_one_function() -> None:
+def test_every_command_prints_by_the_one_function():
     sources = [*ROOT.glob("core/src/**/*.py"), *ROOT.glob("plugins/*/src/**/*.py")]
     assert len(sources) > 300
     printing = [
@@ -86,18 +84,16 @@ def test_every_command_prints_by_the_one_function() -> None:
 @pytest.mark.parametrize(
     "content", ["[" * 5000 + "]" * 5000, '{"a":' * 5000 + "1" + "}" * 5000]
 )
-def test_json_that_is_nested_too_deeply_is_a_value_error(
-    content: str, tmp_path: Path
-) -> None:
+def test_json_that_is_nested_too_deeply_is_a_value_error(content, tmp_path):
     (tmp_path / "a.json").write_text(content)
     with pytest.raises(ValueError, match="nested too deeply"):
         read_json(tmp_path / "a.json")
 
 
 def test_a_file_whose_removal_fails_too_does_not_hide_why_it_was_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def read_only(*_: object, **__: object) -> None:
+    tmp_path, monkeypatch
+):
+    def read_only(*_, **__):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(Path, "unlink", read_only)
@@ -109,9 +105,7 @@ def test_a_file_whose_removal_fails_too_does_not_hide_why_it_was_not_written(
 
 
 @pytest.mark.parametrize("command", [["run"], ["check"], ["run", "--resume"]])
-def test_a_path_of_5000_characters_is_an_error_of_one_sentence(
-    command: list[str],
-) -> None:
+def test_a_path_of_5000_characters_is_an_error_of_one_sentence(command):
     result = CliRunner().invoke(main, [*command, "a" * 5000])
     assert result.exit_code in (1, 2)
     assert (
@@ -121,10 +115,8 @@ def test_a_path_of_5000_characters_is_an_error_of_one_sentence(
     assert "raised" not in result.output
 
 
-def test_an_error_is_shown_also_where_nothing_can_be_looked_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def starved(*_: object) -> None:
+def test_an_error_is_shown_also_where_nothing_can_be_looked_up(monkeypatch):
+    def starved(*_):
         raise MemoryError("no more")
 
     plugins = load_plugins([])

@@ -5,10 +5,8 @@ import os
 import platform
 import shutil
 import signal
-from collections.abc import Callable
-from importlib.metadata import EntryPoint
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -16,25 +14,22 @@ import pytest
 from damage import flip, truncate
 from sentbed import (
     DataError,
-    Encoder,
     PluginError,
     RunError,
     hookimpl,
     load_recipe,
-    resume,
     run,
 )
-from sentbed._files import locked, write_sums
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._files import locked, read_json, write_sums
+from sentbed._registry.registry import load_plugins
 from sentbed._run import training_states as states
 from sentbed._run.context import RunContext
 from sentbed._run.resume import differences
+from sentbed._run.resume import resume as resume_run
 from sentbed._run.runner import LOCK, execute, new_directory
 from sentbed.errors import LONGEST_MESSAGE
-from toy_plugin import RECIPE, TOWERS, Centre, Characters, Recorder, SgdTrainer, quicken
-
-Load = Callable[..., Recipe]
+from toy_fixtures import exactly
+from toy_plugin import RECIPE, TOWERS, Centre, Characters, SgdTrainer, quicken
 
 NOISY = 'loss = { use = "pull", noise = 0.1, memory = 0.5 }'
 LUCKY = """
@@ -64,13 +59,19 @@ HOOKS = (
 
 
 @pytest.fixture
-def plugins(toy_points: list[EntryPoint]) -> Plugins:
+def plugins(toy_points):
     """All but the console, which would only be slow."""
     return load_plugins(point for point in toy_points if point.name != "console")
 
 
+@pytest.fixture
+def resume(plugins):
+    """`sentbed.resume` with the plugins of the test."""
+    return partial(resume_run, plugins=plugins)
+
+
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _quick(monkeypatch):
     quicken(monkeypatch)
 
 
@@ -79,10 +80,10 @@ class Stop:
 
     required = True
 
-    def __init__(self, at: int, error: type[BaseException] = KeyboardInterrupt) -> None:
+    def __init__(self, at, error=KeyboardInterrupt):
         self.left, self.error = at, error
 
-    def count(self) -> None:
+    def count(self):
         self.left -= 1
         if not self.left:
             raise self.error("stopped")
@@ -104,17 +105,17 @@ class StopAtStep:
     error = KeyboardInterrupt
     required = True
 
-    def __init__(self, at: int, number: bool = False) -> None:
+    def __init__(self, at, number=False):
         self.at, self.number, self.steps = at, number, 0
 
     @hookimpl(trylast=True)
-    def step_finished(self, step: int) -> None:
+    def step_finished(self, step):
         self.steps += 1
         if self.at == (step if self.number else self.steps):
             raise self.error
 
 
-def stopping(plugins: Plugins, stop: Any, go: Callable[[], object]) -> bool:
+def stopping(plugins, stop, go):
     """Whether `go` was stopped."""
     plugins.manager.register(stop)
     try:
@@ -126,12 +127,12 @@ def stopping(plugins: Plugins, stop: Any, go: Callable[[], object]) -> bool:
     return False
 
 
-def events(directory: Path) -> list[dict[str, Any]]:
+def events(directory):
     """The log, without what tells that the run was resumed, and when."""
     lines = [
         json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()
     ]
-    kept: list[dict[str, Any]] = []
+    kept = []
     for whole_line in lines:
         line = {
             k: value
@@ -144,20 +145,17 @@ def events(directory: Path) -> list[dict[str, Any]]:
     return kept
 
 
-def outcome(directory: Path) -> dict[str, Any]:
+def contents(directory):
+    """What is in every file below a directory."""
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def outcome(directory):
     """Everything that a run that was stopped must have as one that was not."""
-    report = json.loads((directory / "report.json").read_text())
-    files = [
-        path
-        for part in ("encoder", "checkpoints")
-        for path in (directory / part).rglob("*")
-    ]
+    report = read_json(directory / "report.json")
+    files = contents(directory / "encoder") | contents(directory / "checkpoints")
     return {
-        "files": {
-            path.relative_to(directory): path.read_bytes()
-            for path in files
-            if path.is_file()
-        },
+        "files": {path.relative_to(directory): files[path] for path in files},
         "log": events(directory),
         "notes": (directory / "notes.txt").read_text(),
         "report": {
@@ -168,9 +166,7 @@ def outcome(directory: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(
-    toy_points: list[EntryPoint], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def whole(toy_points, tmp_path_factory):
     """What comes out of `RUN` when nothing stops it."""
     directory = tmp_path_factory.mktemp("whole")
     (directory / "recipe.toml").write_text(RUN)
@@ -188,15 +184,24 @@ def whole(
     return found
 
 
-def warnings_of(directory: Path) -> list[str]:
-    found: list[str] = json.loads((directory / "report.json").read_text())["warnings"]
-    return found
+def warnings_of(directory):
+    return read_json(directory / "report.json")["warnings"]
 
 
-def stop_at(plugins: Plugins, recipe: Recipe, out: Path, step: int) -> Path:
+def stop_at(plugins, recipe, out, step):
     """Run for so many steps, counting those of all stages; returns the run directory."""
     assert stopping(plugins, StopAtStep(step), lambda: run(recipe, out, plugins))
     return out
+
+
+@pytest.fixture
+def stopped_at(recipe_of, plugins, tmp_path):
+    """Run `RUN` with these overrides, and stop it after a step; returns the run directory."""
+
+    def run_until(step, *overrides):
+        return stop_at(plugins, recipe_of(RUN, *overrides), tmp_path / "out", step)
+
+    return run_until
 
 
 # --- stopped anywhere, to the bit --------------------------------------------------------------------------
@@ -212,22 +217,17 @@ SOME_STEPS = (1, 5, 6, 10)
     [(2, SOME_STEPS), (2, EVERY_STEP), (1, EVERY_STEP), (3, EVERY_STEP)],
 )
 def test_a_run_interrupted_at_any_step_and_resumed_ends_as_one_that_was_not(
-    every: int,
-    steps: tuple[int, ...],
-    recipe_of: Load,
-    plugins: Plugins,
-    whole: dict[str, Any],
-    tmp_path: Path,
+    every, steps, recipe_of, plugins, whole, tmp_path, resume
 ):
     recipe = recipe_of(RUN, f"checkpoint.every={every}")
     for step in steps:
         out = stop_at(plugins, recipe, tmp_path / str(step), step)
-        resume(out, plugins=plugins)
+        resume(out)
         assert outcome(out) == whole, f"stopped at step {step}"
 
 
 def test_a_run_stopped_before_or_in_the_fit_of_a_transform_ends_as_one_that_was_not(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of, plugins, tmp_path, monkeypatch, resume
 ):
     transform = 'encoders.zh.head.transform={ use = "centre", data = { use = "words", rows = 5 } }'
     recipe = recipe_of(RUN, transform, "evaluate.0.second=zh")
@@ -238,7 +238,7 @@ def test_a_run_stopped_before_or_in_the_fit_of_a_transform_ends_as_one_that_was_
     )
     stopped = stop_at(plugins, recipe, tmp_path / "stopped", 8)
 
-    def stop(*_: Any) -> None:
+    def stop(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -246,7 +246,7 @@ def test_a_run_stopped_before_or_in_the_fit_of_a_transform_ends_as_one_that_was_
         with pytest.raises(KeyboardInterrupt):
             run(recipe, tmp_path / "fitting", plugins)
     for out in (stopped, tmp_path / "fitting"):
-        resume(out, plugins=plugins)
+        resume(out)
         assert outcome(out) == whole
 
 
@@ -254,7 +254,7 @@ class AskAtStep(StopAtStep):
     """A signal that comes during the `at`-th step."""
 
     @hookimpl(tryfirst=True)
-    def step_finished(self, step: int) -> None:
+    def step_finished(self, step):
         self.steps += 1
         if self.at == self.steps:
             signal.raise_signal(signal.SIGTERM)
@@ -263,36 +263,27 @@ class AskAtStep(StopAtStep):
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("steps", [SOME_STEPS, EVERY_STEP])
 def test_a_run_asked_to_end_at_any_step_and_resumed_ends_as_one_that_was_not(
-    steps: tuple[int, ...],
-    recipe_of: Load,
-    plugins: Plugins,
-    whole: dict[str, Any],
-    tmp_path: Path,
+    steps, recipe_of, plugins, whole, tmp_path, resume
 ):
     recipe = recipe_of(RUN)
     for step in steps:
         out = tmp_path / str(step)
         assert stopping(plugins, AskAtStep(step), lambda: run(recipe, out, plugins))  # noqa: B023
-        resume(out, plugins=plugins)
+        resume(out)
         assert outcome(out) == whole, f"asked to end at step {step}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "each"), [(Stop, 1), (LateStop, 3)])
 def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
-    kind: type[Stop],
-    each: int,
-    recipe_of: Load,
-    plugins: Plugins,
-    whole: dict[str, Any],
-    tmp_path: Path,
+    kind, each, recipe_of, plugins, whole, tmp_path, resume
 ):
     recipe = recipe_of(RUN, "checkpoint.every=2")
     for at in range(1, 1000, each):
         out = tmp_path / str(at)
         if not stopping(plugins, kind(at), lambda: run(recipe, out, plugins)):  # noqa: B023
             break
-        resume(out, plugins=plugins)
+        resume(out)
         assert outcome(out) == whole, f"stopped at event {at}"
     assert at > 40
 
@@ -300,20 +291,16 @@ def test_a_run_interrupted_at_any_event_and_resumed_ends_as_one_that_was_not(
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, PluginError, SystemExit])
 def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(
-    error: type[BaseException],
-    recipe_of: Load,
-    plugins: Plugins,
-    whole: dict[str, Any],
-    tmp_path: Path,
+    error, recipe_of, plugins, whole, tmp_path, resume
 ):
     recipe = recipe_of(RUN, "checkpoint.every=1")
     out = tmp_path / "out"
-    go: Callable[[], object] = lambda: run(recipe, out, plugins)  # noqa: E731
+    go = lambda: run(recipe, out, plugins)  # noqa: E731
     stops = 0
     while stopping(plugins, Stop(10, error), go):
         stops += 1
         assert stops < 20
-        go = lambda: resume(out, plugins=plugins)  # noqa: E731
+        go = lambda: resume(out)  # noqa: E731
     assert stops > 3
     assert outcome(out) == whole
 
@@ -321,10 +308,10 @@ def test_a_run_stopped_again_and_again_ends_as_one_that_was_not(
 class Killer:
     """Ends the process, as SIGKILL would, at the `at`-th time that a file or directory gets its place."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at):
         self.left = at
 
-    def patch(self, patch: pytest.MonkeyPatch) -> None:
+    def patch(self, patch):
         for owner, name in (
             (Path, "chmod"),
             (Path, "rename"),
@@ -334,8 +321,8 @@ class Killer:
         ):
             patch.setattr(owner, name, self.counted(getattr(owner, name)))
 
-    def counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **keywords: Any) -> Any:
+    def counted(self, function):
+        def call(*arguments, **keywords):
             self.left -= 1
             if not self.left:
                 os._exit(9)
@@ -344,7 +331,7 @@ class Killer:
         return call
 
 
-def killed(at: int, go: Callable[[], object]) -> bool:
+def killed(at, go):
     """Do it in a process of its own that is killed; whether that happened before the end."""
     child = os.fork()
     if child == 0:
@@ -365,7 +352,7 @@ def killed(at: int, go: Callable[[], object]) -> bool:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
 def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
-    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+    recipe_of, plugins, whole, tmp_path, resume
 ):
     recipe = recipe_of(RUN, "checkpoint.every=1", "stage.pairs.cache_frozen=true")
     resumed = 0
@@ -374,15 +361,12 @@ def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
         if not killed(at, lambda: run(recipe, out, plugins)):  # noqa: B023
             break
         manifest = out / "manifest.json"
-        if (
-            not manifest.exists()
-            or json.loads(manifest.read_text())["status"] == "finished"
-        ):
+        if not manifest.exists() or read_json(manifest)["status"] == "finished":
             continue
         if resumed % 2:
-            killed(at // 2 + 1, lambda: resume(out, plugins=plugins))  # noqa: B023
-        if json.loads(manifest.read_text())["status"] != "finished":
-            resume(out, plugins=plugins)
+            killed(at // 2 + 1, lambda: resume(out))  # noqa: B023
+        if read_json(manifest)["status"] != "finished":
+            resume(out)
             assert sorted(p.name for p in out.glob(".*")) == [LOCK]
             assert outcome(out) == whole, f"killed at {at}"
         resumed += 1
@@ -390,7 +374,7 @@ def test_a_run_killed_while_it_writes_and_resumed_ends_as_one_that_was_not(
 
 
 def test_a_cache_that_a_killed_run_left_is_used_and_gives_the_same_result(
-    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+    recipe_of, plugins, whole, tmp_path, resume
 ):
     recipe = recipe_of(RUN, "checkpoint.every=2", "stage.pairs.cache_frozen=true")
     out = stop_at(plugins, recipe, tmp_path / "out", 5)
@@ -400,7 +384,7 @@ def test_a_cache_that_a_killed_run_left_is_used_and_gives_the_same_result(
     assert records.any(axis=1).all()
     records[0, 12] ^= 1
     vectors.write_bytes(records.tobytes())
-    resume(out, plugins=plugins)
+    resume(out)
     assert outcome(out) == whole
 
 
@@ -410,23 +394,19 @@ def test_a_cache_that_a_killed_run_left_is_used_and_gives_the_same_result(
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("keep", [1, 2, 3])
 def test_only_so_many_states_are_kept_while_a_run_goes_on(
-    keep: int, recipe_of: Load, plugins: Plugins, tmp_path: Path
+    keep, plugins, tmp_path, run_recipe
 ):
-    seen: list[list[str]] = []
+    seen = []
 
     class Look:
         @hookimpl
-        def step_finished(self, run: Any) -> None:
+        def step_finished(self, run):
             seen.append(
                 sorted(path.name for path in (run.directory / "states").iterdir())
             )
 
     plugins.manager.register(Look())
-    run(
-        recipe_of(RUN, "checkpoint.every=2", f"checkpoint.keep={keep}"),
-        tmp_path / "out",
-        plugins,
-    )
+    run_recipe(RUN, "checkpoint.every=2", f"checkpoint.keep={keep}")
     written = [
         "00-00000000",
         "00-00000002",
@@ -441,24 +421,22 @@ def test_only_so_many_states_are_kept_while_a_run_goes_on(
 
 
 @pytest.mark.parametrize(("minutes", "count"), [(0, 8), (10, 0)])
-def test_states_are_also_saved_by_time(
-    minutes: int, count: int, recipe_of: Load, plugins: Plugins, tmp_path: Path
-):
-    saved: list[int] = []
+def test_states_are_also_saved_by_time(minutes, count, plugins, run_recipe):
+    saved = []
 
     class Look:
         @hookimpl
-        def tracker_state(self) -> None:
+        def tracker_state(self):
             saved.append(1)
 
     plugins.manager.register(Look())
-    run(recipe_of(RUN, f"checkpoint.minutes={minutes}"), tmp_path / "out", plugins)
+    run_recipe(RUN, f"checkpoint.minutes={minutes}")
     # Beside the one at the start and one after each stage.
     assert len(saved) == 3 + count
 
 
 def test_a_run_without_stages_has_no_states_and_starts_from_the_beginning(
-    recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
+    recipe_of, plugins, recorder, tmp_path, resume
 ):
     text = (
         TOWERS[: TOWERS.index("[[stage]]")]
@@ -467,13 +445,13 @@ def test_a_run_without_stages_has_no_states_and_starts_from_the_beginning(
     out = tmp_path / "out"
     assert stopping(plugins, Stop(2), lambda: run(recipe_of(text), out, plugins))
     assert not (out / "states").exists()
-    assert [score.encoder for score in resume(out, plugins=plugins).scores] == ["en"]
+    assert [score.encoder for score in resume(out).scores] == ["en"]
 
 
 def test_trackers_are_given_what_they_had_and_the_history_goes_on(
-    recipe_of: Load, plugins: Plugins, recorder: Recorder, tmp_path: Path
+    recorder, stopped_at, resume
 ):
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
+    out = stopped_at(3, "checkpoint.every=2")
     before = recorder.names.index("step_finished")
     told = next(
         i
@@ -481,43 +459,42 @@ def test_trackers_are_given_what_they_had_and_the_history_goes_on(
         if recorder.names[before : i + 1].count("step_finished") == 2
     )
     recorder.events.clear()
-    resume(out, plugins=plugins)
+    resume(out)
     (resumed,) = [details for name, details in recorder.events if name == "run_resumed"]
     assert resumed["state"]["events"] > told
     assert recorder.names[:2] == ["run_resumed", "stage_started"]
     assert [
         details["step"] for name, details in recorder.events if name == "step_finished"
     ][:2] == [3, 4]
-    manifest = json.loads((out / "manifest.json").read_text())
+    manifest = read_json(out / "manifest.json")
     assert manifest["resumed"] == [{"stage": 0, "step": 2}]
     assert manifest["status"] == "finished"
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("stages", 0, "learning_rates"), None),
-        (("stages", 0, "losses"), []),
-        (("stages", 0, "steps", 0), "1"),
-        (("stages",), None),
-        (("scores",), [{"task": "a"}]),
-        (("started",), "yesterday"),
-        (("seconds",), None),
+        (("trackers", "history", "stages", 0, "learning_rates"), None),
+        (("trackers", "history", "stages", 0, "losses"), []),
+        (("trackers", "history", "stages", 0, "steps", 0), "1"),
+        (("facts", "code"), {"numpy": 0}),
+        (("facts", "code"), []),
+        (("facts", "data"), 1),
+        (("facts", "evaluation_data"), []),
+        (("facts", "trained_tokens"), "1"),
+        (("trackers", "history", "stages"), None),
+        (("trackers", "history", "scores"), [{"task": "a"}]),
+        (("trackers", "history", "started"), "yesterday"),
+        (("trackers", "history", "seconds"), None),
     ],
 )
-def test_a_state_whose_history_is_another_than_was_written_is_refused_before_a_step_is_taken(
-    path: tuple[str | int, ...],
-    value: object,
-    recipe_of: Load,
-    plugins: Plugins,
-    recorder: Recorder,
-    tmp_path: Path,
+def test_a_state_that_is_another_than_was_written_is_refused_before_a_step_is_taken(
+    path, value, stopped, recorder, resume
 ):
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
-    place = newest(out)[0]
-    content = json.loads((place / "state.json").read_text())
-    table = content["trackers"]["history"]
+    place = newest(stopped)[0]
+    content = read_json(place / "state.json")
+    table = content
     for key in path[:-1]:
         table = table[key]
     table[path[-1]] = value
@@ -526,60 +503,32 @@ def test_a_state_whose_history_is_another_than_was_written_is_refused_before_a_s
     recorder.events.clear()
 
     with pytest.raises(RunError, match="cannot be restored"):
-        resume(out, plugins=plugins)
+        resume(stopped)
 
     assert "step_finished" not in recorder.names
 
 
-@pytest.mark.parametrize(
-    "fact",
-    [
-        {"code": {"numpy": 0}},
-        {"code": []},
-        {"data": 1},
-        {"evaluation_data": []},
-        {"trained_tokens": "1"},
-    ],
-)
-def test_a_state_whose_facts_are_of_other_types_is_refused(
-    fact: dict[str, Any], recipe_of: Load, plugins: Plugins, tmp_path: Path
-):
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
-    place = newest(out)[0]
-    content = json.loads((place / "state.json").read_text())
-    content["facts"].update(fact)
-    (place / "state.json").write_text(json.dumps(content))
-    write_sums(place)
-
-    with pytest.raises(RunError, match="cannot be restored"):
-        resume(out, plugins=plugins)
-
-
-def test_a_manifest_whose_resumptions_are_no_list_is_refused(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-):
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
-    manifest = json.loads((out / "manifest.json").read_text())
-    (out / "manifest.json").write_text(json.dumps({**manifest, "resumed": "yes"}))
+def test_a_manifest_whose_resumptions_are_no_list_is_refused(stopped, resume):
+    manifest = read_json(stopped / "manifest.json")
+    (stopped / "manifest.json").write_text(json.dumps({**manifest, "resumed": "yes"}))
     with pytest.raises(
         RunError,
         match=r"manifest.json` is damaged: `resumed` is 'yes', expected a list",
     ):
-        resume(out, plugins=plugins)
+        resume(stopped)
 
 
 @pytest.mark.parametrize("name", ["log.jsonl", "states/mine", "items"])
 def test_a_link_out_of_a_run_is_refused_and_what_it_leads_to_is_unchanged(
-    name: str, recipe_of: Load, plugins: Plugins, tmp_path: Path
+    name, stopped, tmp_path, resume
 ):
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=2"), tmp_path / "out", 3)
     mine = tmp_path / "mine"
     mine.write_text("mine")
-    (out / name).unlink(missing_ok=True)
-    (out / name).symlink_to(mine)
+    (stopped / name).unlink(missing_ok=True)
+    (stopped / name).symlink_to(mine)
 
     with pytest.raises(RunError, match="is a link that leads out of"):
-        resume(out, plugins=plugins)
+        resume(stopped)
 
     assert mine.read_text() == "mine"
 
@@ -588,9 +537,7 @@ def test_a_link_out_of_a_run_is_refused_and_what_it_leads_to_is_unchanged(
 
 
 @pytest.fixture(scope="module")
-def stopped_once(
-    toy_points: list[EntryPoint], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+def stopped_once(toy_points, tmp_path_factory):
     """What `stopped` is a copy of."""
     directory = tmp_path_factory.mktemp("stopped")
     (directory / "recipe.toml").write_text(RUN)
@@ -602,15 +549,13 @@ def stopped_once(
 
 
 @pytest.fixture
-def stopped(
-    stopped_once: Path, put: Callable[[str, str], Path], tmp_path: Path
-) -> Path:
+def stopped(stopped_once, put, tmp_path):
     """A run that was stopped after step 4 of the second stage's 4 and has states of steps 2 and 3."""
     put("recipe.toml", RUN)
     return Path(shutil.copytree(stopped_once, tmp_path / "out"))
 
 
-def newest(directory: Path) -> list[Path]:
+def newest(directory):
     return [state.path for state in states.saved_states(directory)]
 
 
@@ -621,18 +566,13 @@ def newest(directory: Path) -> list[Path]:
     ["checksums.json", "state.json", "trainer/trainer.json", "trainer/arrays.npz"],
 )
 def test_a_damaged_state_is_left_for_the_one_before_with_a_warning_that_names_it(
-    name: str,
-    change: Callable[[Path], object],
-    stopped: Path,
-    plugins: Plugins,
-    whole: dict[str, Any],
-    recorder: Recorder,
+    name, change, stopped, whole, recorder, resume
 ):
     first, second = newest(stopped)
     assert (first.name, second.name) == ("01-00000003", "01-00000002")
     change(first / name)
     recorder.events.clear()
-    resume(stopped, plugins=plugins)
+    resume(stopped)
     (warned,) = [
         details["message"] for event, details in recorder.events if event == "warned"
     ]
@@ -648,28 +588,26 @@ def test_a_damaged_state_is_left_for_the_one_before_with_a_warning_that_names_it
     assert outcome(stopped) == whole
 
 
-def test_a_damaged_state_is_gone_as_soon_as_there_is_another(
-    stopped: Path, plugins: Plugins
-):
+def test_a_damaged_state_is_gone_as_soon_as_there_is_another(stopped, plugins, resume):
     flip(newest(stopped)[0] / "state.json")
     recipe = load_recipe(stopped / "resolved.toml", ["checkpoint.keep=1"], plugins)
     assert stopping(
         plugins,
         StopAtStep(4, True),
-        lambda: resume(stopped, recipe, plugins, allow_changes=True),
+        lambda: resume(stopped, recipe, allow_changes=True),
     )
     (left,) = newest(stopped)
     assert states.read(states.saved_states(stopped)[0]).path == left
 
 
 def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(
-    stopped: Path, plugins: Plugins
+    stopped, resume
 ):
     for path in newest(stopped):
         flip(path / "trainer" / "arrays.npz")
-    before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
+    before = contents(stopped)
     with pytest.raises(RunError) as caught:
-        resume(stopped, plugins=plugins)
+        resume(stopped)
     listed = "; ".join(
         f"the checkpoint `{path}` is damaged: `trainer/arrays.npz` is not what was written"
         for path in newest(stopped)
@@ -677,17 +615,15 @@ def test_where_all_states_are_damaged_each_is_named_and_nothing_is_lost(
     assert str(caught.value) == (
         f"{listed}; no other is left, start the run again with another `--out`"
     )
-    assert {
-        path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()
-    } == before
+    assert contents(stopped) == before
 
 
-def kept_of(directory: Path, stage: str) -> Path:
+def kept_of(directory, stage):
     (kept,) = (directory / "checkpoints" / stage).glob("kept-*/zh")
     return kept
 
 
-def without(found: dict[str, Any], stage: str) -> dict[str, Any]:
+def without(found, stage):
     """An outcome, without the weights that a stage has kept."""
     files = {
         path: content
@@ -701,38 +637,30 @@ def without(found: dict[str, Any], stage: str) -> dict[str, Any]:
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("change", [flip, truncate, Path.unlink])
 def test_damaged_weights_of_a_finished_stage_do_not_matter_to_a_state_within_the_next_one(
-    change: Callable[[Path], object],
-    stopped: Path,
-    plugins: Plugins,
-    whole: dict[str, Any],
+    change, stopped, whole, resume
 ):
     change(kept_of(stopped, "pairs") / "backbone" / "embedding.npy")
-    resume(stopped, plugins=plugins)
+    resume(stopped)
     assert warnings_of(stopped) == []
     assert without(outcome(stopped), "pairs") == without(whole, "pairs")
 
 
 def test_damaged_weights_of_a_finished_stage_are_damage_of_a_state_that_begins_with_them(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
+    stopped_at, resume
 ):
     # Stopped at the first step of the second stage: there are the states after the first stage and within it.
-    out = stop_at(
-        plugins,
-        recipe_of(RUN, "checkpoint.every=1", "checkpoint.keep=1"),
-        tmp_path / "out",
-        7,
-    )
+    out = stopped_at(7, "checkpoint.every=1", "checkpoint.keep=1")
     assert [path.name for path in newest(out)] == ["01-00000000"]
     flip(kept_of(out, "pairs") / "backbone" / "embedding.npy")
     place = kept_of(out, "pairs").relative_to(out).as_posix()
     with pytest.raises(
         RunError, match=f"is damaged: `{place}` is not what was written"
     ):
-        resume(out, plugins=plugins)
+        resume(out)
 
 
 def test_damaged_best_weights_are_damage_of_the_states_that_speak_of_them(
-    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+    recipe_of, plugins, whole, tmp_path, resume
 ):
     # Falling distance: a near target is best late, at step 2; the state of step 1 knows nothing of it.
     validate = (
@@ -745,7 +673,7 @@ def test_damaged_best_weights_are_damage_of_the_states_that_speak_of_them(
     # The state of step 1 refers to those that the stage began with.
     *_, kept = sorted((out / "checkpoints" / "tune").glob("kept-*"))
     shutil.rmtree(kept / "zh")
-    resume(out, plugins=plugins)
+    resume(out)
     (warned,) = warnings_of(out)
     assert (
         f"01-00000002` is damaged: `checkpoints/tune/{kept.name}/zh` is not what was written"
@@ -755,25 +683,25 @@ def test_damaged_best_weights_are_damage_of_the_states_that_speak_of_them(
 
 
 def test_weights_that_are_damaged_while_a_run_goes_on_change_nothing_of_it(
-    recipe_of: Load, plugins: Plugins, whole: dict[str, Any], tmp_path: Path
+    plugins, whole, stopped_at, resume
 ):
     class Spoil:
         @hookimpl
-        def stage_started(self, run: Any, stage: str) -> None:
+        def stage_started(self, run, stage):
             if stage == "tune":
                 flip(kept_of(run.directory, "pairs") / "backbone" / "embedding.npy")
 
     plugins.manager.register(spoil := Spoil())
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1"), tmp_path / "out", 9)
+    out = stopped_at(9, "checkpoint.every=1")
     plugins.manager.unregister(spoil)
-    resume(out, plugins=plugins)
+    resume(out)
     assert without(outcome(out), "pairs") == without(whole, "pairs")
 
 
 # --- interrupted while it was tidied ------------------------------------------------------------------------
 
 
-def names(directory: Path) -> set[Path]:
+def names(directory):
     return {
         path.relative_to(directory)
         for path in directory.rglob("*")
@@ -784,11 +712,7 @@ def names(directory: Path) -> set[Path]:
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("stages", [None, 1])
 def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
-    stages: int | None,
-    recipe_of: Load,
-    plugins: Plugins,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    stages, recipe_of, plugins, tmp_path, monkeypatch, resume
 ):
     recipe = recipe_of(
         RUN, "checkpoint.every=1", "checkpoint.keep=3", "stage.pairs.cache_frozen=true"
@@ -800,7 +724,7 @@ def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
     expected = names(tmp_path / "whole")
     remove, left, finished = shutil.rmtree, 0, False
 
-    def killed(path: Path, **options: Any) -> None:
+    def killed(path, **options):
         nonlocal left
         left -= finished
         if left == 0:
@@ -811,7 +735,7 @@ def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
 
     class Finished:
         @hookimpl
-        def run_finished(self) -> None:
+        def run_finished(self):
             nonlocal finished
             finished = True
 
@@ -829,7 +753,7 @@ def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
             else:
                 break
         with pytest.raises(RunError, match="has finished; there is nothing to resume"):
-            resume(out, plugins=plugins)
+            resume(out)
         assert names(out) == expected
     assert 3 < count < 8
 
@@ -838,59 +762,50 @@ def test_a_finished_run_that_was_killed_while_it_was_tidied_is_tidied_again(
 
 
 @pytest.mark.parametrize("manifest", [None, "", "{", "[]", "3", "{}", "\xff"])
-def test_a_directory_that_holds_no_run_cannot_be_resumed(
-    manifest: str | None, plugins: Plugins, tmp_path: Path
-):
+def test_a_directory_that_holds_no_run_cannot_be_resumed(manifest, tmp_path, resume):
     if manifest is not None:
         (tmp_path / "manifest.json").write_bytes(manifest.encode("latin-1"))
     for place in (tmp_path, tmp_path / "none") if manifest is None else (tmp_path,):
-        with pytest.raises(RunError) as caught:
-            resume(place, plugins=plugins)
-        assert (
-            str(caught.value)
-            == f"`{place}` is not a run directory (no `manifest.json` in it); name one"
-        )
+        with pytest.raises(
+            RunError,
+            match=exactly(
+                f"`{place}` is not a run directory (no `manifest.json` in it); name one"
+            ),
+        ):
+            resume(place)
 
 
-def test_a_run_that_has_finished_cannot_be_resumed(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-):
-    out = run(recipe_of(RUN), tmp_path / "out", plugins).directory
-    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    with pytest.raises(RunError) as caught:
-        resume(out, plugins=plugins)
-    assert (
-        str(caught.value)
-        == f"the run in `{out}` has finished; there is nothing to resume"
-    )
-    assert {
-        path: path.read_bytes() for path in out.rglob("*") if path.is_file()
-    } == before
+def test_a_run_that_has_finished_cannot_be_resumed(run_recipe, resume):
+    out = run_recipe(RUN).directory
+    before = contents(out)
+    with pytest.raises(
+        RunError,
+        match=exactly(f"the run in `{out}` has finished; there is nothing to resume"),
+    ):
+        resume(out)
+
+    assert contents(out) == before
 
 
 def test_a_run_killed_before_its_first_state_starts_from_the_beginning(
-    recipe_of: Load,
-    plugins: Plugins,
-    whole: dict[str, Any],
-    recorder: Recorder,
-    tmp_path: Path,
+    recipe_of, plugins, whole, recorder, tmp_path, resume
 ):
     out = tmp_path / "out"
     assert stopping(plugins, Stop(3), lambda: run(recipe_of(RUN), out, plugins))
     assert newest(out) == []
     recorder.events.clear()
-    resume(out, plugins=plugins)
+    resume(out)
     assert recorder.names[:2] == ["run_resumed", "evaluation_started"]
     assert outcome(out) == whole
 
 
 def test_a_run_that_starts_from_the_beginning_has_no_digits_of_other_versions(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of, plugins, tmp_path, monkeypatch, resume
 ):
     out = tmp_path / "out"
     assert stopping(plugins, Stop(3), lambda: run(recipe_of(RUN), out, plugins))
     monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
-    resume(out, plugins=plugins)
+    resume(out)
     assert warnings_of(out) == []
 
 
@@ -925,15 +840,13 @@ def test_values_of_megabytes_are_cut_in_differences():
     assert difference.endswith("x' -> 1")
 
 
-def test_the_lines_of_a_warning_are_cut(
-    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
-):
+def test_the_lines_of_a_warning_are_cut(recipe_of, plugins, tmp_path):
     class Listener:
         @hookimpl
-        def warned(self, message: str) -> None:
+        def warned(self, message):
             lines.extend(message.split("\n"))
 
-    lines: list[str] = []
+    lines = []
     plugins.manager.register(Listener())
     context = RunContext("r", tmp_path, recipe_of())
     context.hooks = plugins.manager.hook
@@ -969,37 +882,31 @@ LISTED = (
 
 
 def test_a_changed_recipe_is_refused_with_every_change_and_nothing_is_touched(
-    stopped: Path, recipe_of: Load, plugins: Plugins
+    stopped, recipe_of, resume
 ):
-    before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
-    with pytest.raises(RunError) as caught:
-        resume(stopped, recipe_of(RUN, "checkpoint.every=1", *CHANGES), plugins)
-    assert str(caught.value) == (
-        f"the recipe is not the one that the run in `{stopped}` was started with:\n{LISTED}"
-        "go on without these changes, or allow them (`--allow-changes`)"
-    )
-    assert {
-        path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()
-    } == before
+    before = contents(stopped)
+    with pytest.raises(
+        RunError,
+        match=exactly(
+            f"the recipe is not the one that the run in `{stopped}` was started with:\n{LISTED}"
+            "go on without these changes, or allow them (`--allow-changes`)"
+        ),
+    ):
+        resume(stopped, recipe_of(RUN, "checkpoint.every=1", *CHANGES))
+
+    assert contents(stopped) == before
 
 
-def test_the_same_recipe_from_its_file_is_no_change(
-    stopped: Path, recipe_of: Load, plugins: Plugins, whole: dict[str, Any]
-):
-    resume(stopped, recipe_of(RUN, "checkpoint.every=1"), plugins)
+def test_the_same_recipe_from_its_file_is_no_change(stopped, recipe_of, whole, resume):
+    resume(stopped, recipe_of(RUN, "checkpoint.every=1"))
     assert outcome(stopped) == whole
     assert warnings_of(stopped) == []
 
 
 def test_a_changed_recipe_that_is_allowed_is_the_one_that_runs_and_a_warning(
-    stopped: Path, recipe_of: Load, plugins: Plugins
+    stopped, recipe_of, plugins, resume
 ):
-    resume(
-        stopped,
-        recipe_of(RUN, "checkpoint.every=1", *CHANGES),
-        plugins,
-        allow_changes=True,
-    )
+    resume(stopped, recipe_of(RUN, "checkpoint.every=1", *CHANGES), allow_changes=True)
     assert warnings_of(stopped) == [
         f"the recipe has changed since the run was started:\n{LISTED}".rstrip()
     ]
@@ -1010,60 +917,58 @@ def test_a_changed_recipe_that_is_allowed_is_the_one_that_runs_and_a_warning(
 
 
 def test_a_change_holds_from_the_first_state_that_was_written_with_it(
-    stopped: Path, recipe_of: Load, plugins: Plugins
+    stopped, recipe_of, plugins, resume
 ):
     flip(newest(stopped)[0] / "state.json")
     changed = recipe_of(RUN, "checkpoint.every=1", "run.seed=8")
 
-    def go() -> None:
-        resume(stopped, changed, plugins, allow_changes=True)
+    def go():
+        resume(stopped, changed, allow_changes=True)
 
     # Stopped before such a state: the run is as if it had never been resumed.
     assert stopping(plugins, StopAtStep(3, True), go)
     first, second = warnings_of(stopped)
     assert "is damaged" in first
     assert second.endswith("run.seed: 7 -> 8")
-    assert stopping(
-        plugins, StopAtStep(3, True), lambda: resume(stopped, plugins=plugins)
-    )
+    assert stopping(plugins, StopAtStep(3, True), lambda: resume(stopped))
     assert warnings_of(stopped) == [first]
     with pytest.raises(RunError, match=r"run\.seed: 7 -> 8"):
-        resume(stopped, changed, plugins)
+        resume(stopped, changed)
     # Stopped behind it: the change is part of the run, and so is the warning.
     assert stopping(plugins, StopAtStep(4, True), go)
     assert [state.step for state in states.saved_states(stopped)] == [3, 2]
-    resume(stopped, plugins=plugins)
+    resume(stopped)
     assert warnings_of(stopped) == [first, second]
     assert load_recipe(stopped / "resolved.toml", plugins=plugins).run.seed == 8
-    assert len(json.loads((stopped / "manifest.json").read_text())["resumed"]) == 4
+    assert len(read_json(stopped / "manifest.json")["resumed"]) == 4
 
 
 def test_a_recipe_that_is_not_that_of_the_state_is_a_change_wherever_it_comes_from(
-    stopped: Path, plugins: Plugins
+    stopped, resume
 ):
     """As a process leaves it that is killed while it writes its first state with another recipe."""
     resolved = stopped / "resolved.toml"
     resolved.write_text(resolved.read_text().replace("seed = 7", "seed = 8"))
     with pytest.raises(RunError, match=r"run\.seed: 7 -> 8"):
-        resume(stopped, plugins=plugins)
-    resume(stopped, plugins=plugins, allow_changes=True)
+        resume(stopped)
+    resume(stopped, allow_changes=True)
     assert warnings_of(stopped)[0].endswith("run.seed: 7 -> 8")
 
 
 def test_a_change_of_what_comes_after_the_last_stage_is_in_the_recipe_of_the_run(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
+    recipe_of, plugins, tmp_path, resume
 ):
     class AtTheEnd:
         error = KeyboardInterrupt
 
         @hookimpl
-        def evaluation_started(self, encoder: str) -> None:
+        def evaluation_started(self, encoder):
             if encoder == "zh+en":
                 raise KeyboardInterrupt
 
     out = tmp_path / "out"
     assert stopping(plugins, AtTheEnd(), lambda: run(recipe_of(RUN), out, plugins))
-    resume(out, recipe_of(RUN, "evaluate.0.left=xyz"), plugins, allow_changes=True)
+    resume(out, recipe_of(RUN, "evaluate.0.left=xyz"), allow_changes=True)
     assert (
         load_recipe(out / "resolved.toml", plugins=plugins).evaluate[0].evaluator.left
         == "xyz"
@@ -1081,23 +986,25 @@ def test_a_change_of_what_comes_after_the_last_stage_is_in_the_recipe_of_the_run
     ],
 )
 def test_stages_that_a_run_has_begun_cannot_change_names_or_towers(
-    change: str, stopped: Path, recipe_of: Load, plugins: Plugins
+    change, stopped, recipe_of, resume
 ):
     if change.startswith("stage.pairs={"):
         recipe = recipe_of(RUN, "checkpoint.every=1")
         recipe = attrs.evolve(recipe, stage=recipe.stage[1:])
     else:
         recipe = recipe_of(RUN, "checkpoint.every=1", change)
-    with pytest.raises(RunError) as caught:
-        resume(stopped, recipe, plugins, allow_changes=True)
-    assert str(caught.value) == (
-        f"the stages that the run in `{stopped}` has begun have other names, or train other encoders; "
-        "undo that, or start a new run"
-    )
+    with pytest.raises(
+        RunError,
+        match=exactly(
+            f"the stages that the run in `{stopped}` has begun have other names, or train other encoders; "
+            "undo that, or start a new run"
+        ),
+    ):
+        resume(stopped, recipe, allow_changes=True)
 
 
 def test_the_only_encoder_cannot_be_renamed_in_a_stage_that_a_run_has_begun(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
+    recipe_of, plugins, tmp_path, resume
 ):
     out = stop_at(plugins, recipe_of(RECIPE, "checkpoint.every=1"), tmp_path / "out", 3)
     renamed = recipe_of(
@@ -1106,12 +1013,12 @@ def test_the_only_encoder_cannot_be_renamed_in_a_stage_that_a_run_has_begun(
     with pytest.raises(
         RunError, match="has begun have other names, or train other encoders"
     ):
-        resume(out, renamed, plugins, allow_changes=True)
+        resume(out, renamed, allow_changes=True)
 
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_an_encoder_cannot_become_another_one_within_a_run(
-    allowed: bool, stopped: Path, recipe_of: Load, plugins: Plugins
+    allowed, stopped, recipe_of, resume
 ):
     changed = recipe_of(RUN, "checkpoint.every=1", "encoders.zh.backbone.init_seed=9")
     expected = (
@@ -1120,48 +1027,56 @@ def test_an_encoder_cannot_become_another_one_within_a_run(
         else "is not the one that the run"
     )
     with pytest.raises(RunError, match=expected) as caught:
-        resume(stopped, changed, plugins, allow_changes=allowed)
+        resume(stopped, changed, allow_changes=allowed)
     assert "encoders.zh.backbone.init_seed" in str(caught.value)
 
 
-def test_a_stage_cannot_have_fewer_steps_than_are_done(
-    stopped: Path, recipe_of: Load, plugins: Plugins
-):
+def test_a_stage_cannot_have_fewer_steps_than_are_done(stopped, recipe_of, resume):
     changed = recipe_of(RUN, "checkpoint.every=1", "stage.1.epochs=", "stage.1.steps=1")
     with pytest.raises(
         RunError, match="the stage `tune` has 1 steps, and 3 are done; give it more"
     ):
-        resume(stopped, changed, plugins, allow_changes=True)
+        resume(stopped, changed, allow_changes=True)
 
 
-def test_a_stage_that_a_run_has_not_begun_may_change(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-):
-    out = stop_at(plugins, recipe_of(RUN, "checkpoint.every=1"), tmp_path / "out", 3)
+def test_a_stage_that_a_run_has_not_begun_may_change(recipe_of, stopped_at, resume):
+    out = stopped_at(3, "checkpoint.every=1")
     changed = recipe_of(
         RUN, "checkpoint.every=1", "stage.tune.name=other", 'stage.1.train="en"'
     )
-    resume(out, changed, plugins, allow_changes=True)
+    resume(out, changed, allow_changes=True)
     names = [line["stage"] for line in events(out) if line["event"] == "stage_finished"]
     assert names == ["pairs", "other"]
 
 
 def test_another_batch_size_in_the_middle_of_a_stage_is_refused_even_where_changes_are_allowed(
-    stopped: Path, recipe_of: Load, plugins: Plugins
+    stopped, recipe_of, resume
 ):
     changed = recipe_of(RUN, "checkpoint.every=1", "stage.tune.batch_size=2")
     with pytest.raises(
         DataError,
         match="resume with the data and the batch size of the run that was saved",
     ):
-        resume(stopped, changed, plugins, allow_changes=True)
+        resume(stopped, changed, allow_changes=True)
 
 
+PUT_THEM_BACK = "put them back, or allow changes to go on with them"
 TABLE = 'stage.tune.data={ use = "table", path = "t.tsv" }'
 
 
-def rows(*texts: str) -> str:
+def rows(*texts):
     return "anchor\tpositive\n" + "".join(f"{text}\t{text[::-1]}x\n" for text in texts)
+
+
+def refused_unless_allowed(directory, resume, change, remedy):
+    """Resume a run that was changed: refused, then with a warning. Returns what else it warns of."""
+    with pytest.raises(RunError, match=exactly(f"{change}; {remedy}")):
+        resume(directory)
+
+    resume(directory, allow_changes=True)
+    warning, *others = warnings_of(directory)
+    assert warning == change
+    return others
 
 
 @pytest.mark.parametrize(
@@ -1172,27 +1087,14 @@ def rows(*texts: str) -> str:
     ],
 )
 def test_changed_data_is_refused_and_a_warning_where_it_is_allowed(
-    texts: tuple[str, ...],
-    count: int,
-    recipe_of: Load,
-    put: Callable[..., Path],
-    plugins: Plugins,
-    tmp_path: Path,
+    texts, count, put, stopped_at, resume
 ):
     put("t.tsv", rows("ab", "cd", "ef", "gh", "ij", "kl", "mn"))
-    out = stop_at(
-        plugins, recipe_of(RUN, "checkpoint.every=1", TABLE), tmp_path / "out", 8
-    )
+    out = stopped_at(8, "checkpoint.every=1", TABLE)
     put("t.tsv", rows(*texts))
-    said = f"the data of stage `tune` is not what it was when the run started (7 rows then, {count} now)"
-    with pytest.raises(RunError) as caught:
-        resume(out, plugins=plugins)
-    assert (
-        str(caught.value)
-        == f"{said}; put it back, or allow changes to go on with other texts in its rows"
-    )
-    resume(out, plugins=plugins, allow_changes=True)
-    assert warnings_of(out) == [said]
+    change = f"the data of stage `tune` is not what it was when the run started (7 rows then, {count} now)"
+    remedy = "put it back, or allow changes to go on with other texts in its rows"
+    assert refused_unless_allowed(out, resume, change, remedy) == []
 
 
 READER = """
@@ -1234,11 +1136,7 @@ VALIDATED = (
 
 
 @pytest.fixture
-def reading(
-    distribute: Callable[..., list[EntryPoint]],
-    toy_points: list[EntryPoint],
-    put: Callable[..., Path],
-) -> Plugins:
+def reading(distribute, toy_points, put):
     """The plugins, with one whose evaluator reads a file."""
     put("lines.txt", "one\ntwo\n")
     points = distribute("line-norms", {"line_norms": READER})
@@ -1248,7 +1146,7 @@ def reading(
 
 
 def test_changed_data_of_validations_and_evaluations_is_refused_and_a_warning_where_it_is_allowed(
-    reading: Plugins, put: Callable[..., Path], tmp_path: Path
+    reading, put, tmp_path, resume
 ):
     recipe = load_recipe(
         put("recipe.toml", RUN), ["checkpoint.every=1", *VALIDATED], reading
@@ -1256,11 +1154,14 @@ def test_changed_data_of_validations_and_evaluations_is_refused_and_a_warning_wh
     out = stop_at(reading, recipe, tmp_path / "out", 5)
     put("lines.txt", "one\ntwo\nthree\n")
     message = "the data of evaluations is not what it was when the run started: `line-norm lines.txt`"
-    with pytest.raises(RunError) as caught:
+    with pytest.raises(
+        RunError,
+        match=exactly(
+            f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)"
+        ),
+    ):
         resume(out, plugins=reading)
-    assert str(caught.value) == (
-        f"{message}; put it back, or allow changes to go on with it (`--allow-changes`)"
-    )
+
     put("lines.txt", "one\ntwo\n")
     os.utime(tmp_path / "lines.txt", (1, 1))
     assert stopping(reading, StopAtStep(1), lambda: resume(out, plugins=reading))
@@ -1270,85 +1171,62 @@ def test_changed_data_of_validations_and_evaluations_is_refused_and_a_warning_wh
 
 
 def test_edited_code_of_a_plugin_is_refused_and_a_warning_where_it_is_allowed(
-    reading: Plugins, put: Callable[..., Path], tmp_path: Path
+    reading, put, tmp_path, resume
 ):
     recipe = load_recipe(
         put("recipe.toml", RUN), ["checkpoint.every=1", *VALIDATED], reading
     )
     out = stop_at(reading, recipe, tmp_path / "out", 5)
-    assert "line-norms" in json.loads((out / "manifest.json").read_text())["code"]
+    assert "line-norms" in read_json(out / "manifest.json")["code"]
     source = tmp_path / "site" / "line_norms.py"
     source.write_text(READER.replace("FACTOR = 1.0", "FACTOR = 2.0"))
     message = "code is not what it was when the run was started: line-norms: other code"
-    with pytest.raises(RunError) as caught:
-        resume(out, plugins=reading)
-    assert str(caught.value) == (
-        f"{message}; put it back, start a new run, or allow changes to go on with it (`--allow-changes`)"
-    )
-    resume(out, plugins=reading, allow_changes=True)
-    assert warnings_of(out)[0] == message
+    remedy = "put it back, start a new run, or allow changes to go on with it (`--allow-changes`)"
+    refused_unless_allowed(out, partial(resume, plugins=reading), message, remedy)
 
 
-def test_data_of_a_stage_that_has_not_begun_may_change(
-    recipe_of: Load, put: Callable[..., Path], plugins: Plugins, tmp_path: Path
-):
+def test_data_of_a_stage_that_has_not_begun_may_change(put, stopped_at, resume):
     put("t.tsv", rows("ab", "cd", "ef"))
-    out = stop_at(
-        plugins, recipe_of(RUN, "checkpoint.every=1", TABLE), tmp_path / "out", 3
-    )
+    out = stopped_at(3, "checkpoint.every=1", TABLE)
     put("t.tsv", rows("ab", "cd", "eF"))
-    resume(out, plugins=plugins)
+    resume(out)
     assert [found for found in warnings_of(out) if "batch_size" not in found] == []
 
 
 def test_other_weights_of_the_models_are_refused_and_a_warning_where_they_are_allowed(
-    stopped: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    stopped, monkeypatch, resume
 ):
     build = Characters.build
 
-    def other(self: Characters, context: Any) -> Any:
+    def other(self, context):
         return attrs.evolve(build(self, context), origin={"init": "another file"})
 
     monkeypatch.setattr(Characters, "build", other)
-    said = "the models' files are not those that the run was started with"
-    with pytest.raises(
-        RunError, match=f"^{said}; put them back, or allow changes to go on with them$"
-    ):
-        resume(stopped, plugins=plugins)
-    resume(stopped, plugins=plugins, allow_changes=True)
-    assert warnings_of(stopped) == [said]
+    change = "the models' files are not those that the run was started with"
+    assert refused_unless_allowed(stopped, resume, change, PUT_THEM_BACK) == []
 
 
 def test_another_tokenizer_is_refused_and_a_warning_where_it_is_allowed(
-    stopped: Path, plugins: Plugins, monkeypatch: pytest.MonkeyPatch
+    stopped, monkeypatch, resume
 ):
     build = Characters.build
 
-    def other(self: Characters, context: Any) -> Any:
+    def other(self, context):
         backbone = build(self, context)
         backbone.tokenizer.fingerprint = "other texts"
         return backbone
 
     monkeypatch.setattr(Characters, "build", other)
-    said = (
+    change = (
         "the tokenizer of `en` is not the one that the run was started with: its file has changed, or "
         "texts that it is trained on, which are those of all stages"
     )
-    with pytest.raises(RunError) as caught:
-        resume(stopped, plugins=plugins)
-    assert (
-        str(caught.value)
-        == f"{said}; put them back, or allow changes to go on with them"
-    )
-    resume(stopped, plugins=plugins, allow_changes=True)
-    assert warnings_of(stopped) == [said, said.replace("`en`", "`zh`")]
+    others = refused_unless_allowed(stopped, resume, change, PUT_THEM_BACK)
+    assert others == [change.replace("`en`", "`zh`")]
 
 
 def test_another_python_is_a_warning_and_another_version_of_a_plugin(
-    stopped: Path,
-    plugins: Plugins,
-    whole: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
+    stopped, plugins, whole, monkeypatch, resume
 ):
     python = platform.python_version()
     monkeypatch.setattr("platform.python_version", lambda: "9.9.9")
@@ -1375,36 +1253,38 @@ def test_another_python_is_a_warning_and_another_version_of_a_plugin(
 # --- refused without harm ----------------------------------------------------------------------------------
 
 
-def test_a_run_that_another_process_works_on_is_left_alone(
-    stopped: Path, plugins: Plugins
-):
-    before = {path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()}
-    with locked(stopped / LOCK), pytest.raises(RunError) as caught:
-        resume(stopped, plugins=plugins)
-    assert str(caught.value) == (
-        f"another process is at work on the run in `{stopped}`; let it end first"
-    )
-    assert {
-        path: path.read_bytes() for path in stopped.rglob("*") if path.is_file()
-    } == before
-    resume(stopped, plugins=plugins)
+def test_a_run_that_another_process_works_on_is_left_alone(stopped, resume):
+    before = contents(stopped)
+    with (
+        locked(stopped / LOCK),
+        pytest.raises(
+            RunError,
+            match=exactly(
+                f"another process is at work on the run in `{stopped}`; let it end first"
+            ),
+        ),
+    ):
+        resume(stopped)
+
+    assert contents(stopped) == before
+    resume(stopped)
 
 
 def test_a_run_is_locked_while_it_goes_on_and_not_afterwards(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
+    plugins, run_recipe, resume
 ):
     refused = []
 
     class Look:
         @hookimpl
-        def step_finished(self, run: Any) -> None:
+        def step_finished(self, run):
             with pytest.raises(RunError, match="another process is at work"):
-                resume(run.directory, plugins=plugins)
+                resume(run.directory)
             refused.append(1)
 
     look = Look()
     plugins.manager.register(look)
-    out = run(recipe_of(RUN), tmp_path / "out", plugins).directory
+    out = run_recipe(RUN).directory
     assert len(refused) == 10
     with locked(out / LOCK) as free:
         assert free
@@ -1412,37 +1292,23 @@ def test_a_run_is_locked_while_it_goes_on_and_not_afterwards(
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_a_resume_that_is_refused_keeps_the_encoder_that_was_saved(
-    inside: bool,
-    recipe_of: Load,
-    put: Callable[..., Path],
-    plugins: Plugins,
-    tmp_path: Path,
+    inside, put, stopped_at, resume
 ):
     put("t.tsv", rows("ab", "cd", "ef", "gh", "ij", "kl", "mn"))
     every = 1 if inside else 100
-    out = stop_at(
-        plugins, recipe_of(RUN, f"checkpoint.every={every}", TABLE), tmp_path / "out", 8
-    )
-    saved = {
-        path: path.read_bytes()
-        for path in (out / "encoder").rglob("*")
-        if path.is_file()
-    }
+    out = stopped_at(8, f"checkpoint.every={every}", TABLE)
+    saved = contents(out / "encoder")
     put("t.tsv", rows("other"))
     with pytest.raises(RunError):
-        resume(out, plugins=plugins)
-    assert {
-        path: path.read_bytes()
-        for path in (out / "encoder").rglob("*")
-        if path.is_file()
-    } == saved
+        resume(out)
+    assert contents(out / "encoder") == saved
 
 
 # --- what is left ------------------------------------------------------------------------------------------
 
 
 def test_what_killed_processes_left_is_removed_at_the_end_and_nothing_else(
-    stopped: Path, plugins: Plugins
+    stopped, resume
 ):
     (kept,) = (stopped / "checkpoints" / "pairs").glob("kept-*")
     left = [
@@ -1456,14 +1322,6 @@ def test_what_killed_processes_left_is_removed_at_the_end_and_nothing_else(
     mine = [stopped / ".notes.markdown", stopped / ".report.html.swp", stopped / ".git"]
     for path in (*left, *mine):
         path.mkdir()
-    resume(stopped, plugins=plugins)
+    resume(stopped)
     assert [path.name for path in left if path.exists()] == []
     assert all(path.exists() for path in mine)
-
-
-def test_the_encoder_of_a_resumed_run_loads(stopped: Path, plugins: Plugins):
-    resume(stopped, plugins=plugins)
-    vectors = Encoder.load(stopped / "encoder" / "zh", {"use": "toy"}, plugins).encode(
-        ["abc"]
-    )
-    assert np.isfinite(vectors).all()

@@ -22,16 +22,14 @@ def default_handlers():
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_ends_at_once_where_there_is_no_patience(
-    name: str, default_handlers: None
-):
+def test_a_signal_ends_at_once_where_there_is_no_patience(name, default_handlers):
     stop = Stop()
     with pytest.raises(KeyboardInterrupt, match=f"ended by {name}"), stop.listening():
         os.kill(os.getpid(), getattr(signal, name))
     assert stop.asked is None
 
 
-def test_a_signal_that_comes_twice_at_once_is_one(default_handlers: None):
+def test_a_signal_that_comes_twice_at_once_is_one(default_handlers):
     stop = Stop(lambda _: None)
     with stop.listening(), stop.patient():
         os.kill(os.getpid(), signal.SIGTERM)
@@ -40,10 +38,10 @@ def test_a_signal_that_comes_twice_at_once_is_one(default_handlers: None):
 
 
 def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(
-    default_handlers: None, monkeypatch: pytest.MonkeyPatch
+    default_handlers, monkeypatch
 ):
     monkeypatch.setattr("sentbed._signals.SAME_SIGNAL", 0.0)
-    said: list[str] = []
+    said = []
     stop = Stop(said.append)
     with stop.listening():
         with stop.patient():
@@ -54,8 +52,8 @@ def test_the_first_signal_waits_for_what_is_being_done_and_the_second_does_not(
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_handlers_are_put_back_and_those_of_others_left_alone(default_handlers: None):
-    def own(*_: object) -> None: ...
+def test_handlers_are_put_back_and_those_of_others_left_alone(default_handlers):
+    def own(*_): ...
 
     signal.signal(signal.SIGTERM, own)
     with Stop().listening():

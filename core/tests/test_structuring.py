@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import attrs
 import pytest
@@ -12,7 +11,7 @@ from attrs.validators import ge, in_, optional
 from sentbed import FilePath, ModelId
 from sentbed._document.structuring import structure, unstructure
 from sentbed._document.toml import parse
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Backbone, DataSource, Evaluator, Loss
 
 BASE = Path("/recipes/here")
@@ -56,25 +55,21 @@ class Inline:
     at: str = "end"
 
 
-def read(text: str, cls: type[Any], plugins: Plugins) -> Any:
+def read(text, cls, plugins):
     document = parse(text.encode(), "r.toml")
     value, problems = structure(document.data, cls, document, plugins, BASE)
     assert problems == []
     return value
 
 
-def problems_of(
-    text: str, cls: type[Any], plugins: Plugins
-) -> list[tuple[int | None, str, str]]:
+def problems_of(text, cls, plugins):
     document = parse(text.encode(), "r.toml")
     _, problems = structure(document.data, cls, document, plugins, BASE)
     assert all(problem.file == "r.toml" for problem in problems)
     return [(problem.line, problem.path, problem.message) for problem in problems]
 
 
-def problem_of(
-    text: str, cls: type[Any], plugins: Plugins
-) -> tuple[int | None, str, str]:
+def problem_of(text, cls, plugins):
     (problem,) = problems_of(text, cls, plugins)
     return problem
 
@@ -103,9 +98,7 @@ def problem_of(
         ("[inner]\nsize = 3", "inner", Inner(3)),
     ],
 )
-def test_a_value_of_the_right_type_is_kept_with_its_type(
-    text: str, field: str, value: object, plugins: Plugins
-):
+def test_a_value_of_the_right_type_is_kept_with_its_type(text, field, value, plugins):
     found = getattr(read(text, Values, plugins), field)
     assert found == value
     assert type(found) is type(value)
@@ -117,12 +110,12 @@ class NumberOrText:
 
 
 # Fails: "found 1, expected a number or a string".
-def test_a_whole_number_is_a_number_among_alternatives_too(plugins: Plugins):
+def test_a_whole_number_is_a_number_among_alternatives_too(plugins):
     value = read("value = 1", NumberOrText, plugins).value
     assert (value, type(value)) == (1.0, float)
 
 
-def test_elements_of_number_fields_are_floats(plugins: Plugins):
+def test_elements_of_number_fields_are_floats(plugins):
     assert [
         type(v) for v in read("named = { a = 1 }", Values, plugins).named.values()
     ] == [float]
@@ -170,7 +163,7 @@ def test_elements_of_number_fields_are_floats(plugins: Plugins):
     ],
 )
 def test_a_value_of_another_type_is_a_problem_and_is_never_converted(
-    text: str, path: str, message: str, plugins: Plugins
+    text, path, message, plugins
 ):
     assert problem_of(f"\n{text}", Values, plugins) == (2, path, message)
 
@@ -186,7 +179,7 @@ def test_a_value_of_another_type_is_a_problem_and_is_never_converted(
     ],
 )
 def test_a_value_outside_its_choices_is_a_problem_that_names_them(
-    text: str, message: str, plugins: Plugins
+    text, message, plugins
 ):
     line, path, found = problem_of(text, Values, plugins)
     assert (line, path) == (1, "choice")
@@ -196,7 +189,7 @@ def test_a_value_outside_its_choices_is_a_problem_that_names_them(
 # --- tables ------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_key_is_a_problem_that_suggests_the_closest_one(plugins: Plugins):
+def test_an_unknown_key_is_a_problem_that_suggests_the_closest_one(plugins):
     assert problem_of("whole = 1\nwhle = 2", Values, plugins) == (
         2,
         "whle",
@@ -204,9 +197,7 @@ def test_an_unknown_key_is_a_problem_that_suggests_the_closest_one(plugins: Plug
     )
 
 
-def test_an_unknown_key_that_is_close_to_none_lists_all_of_them_sorted(
-    plugins: Plugins,
-):
+def test_an_unknown_key_that_is_close_to_none_lists_all_of_them_sorted(plugins):
     assert problem_of("[inner]\nsize = 1\nzzz = 2", Values, plugins) == (
         3,
         "inner.zzz",
@@ -214,7 +205,7 @@ def test_an_unknown_key_that_is_close_to_none_lists_all_of_them_sorted(
     )
 
 
-def test_a_missing_required_key_is_a_problem_of_its_table(plugins: Plugins):
+def test_a_missing_required_key_is_a_problem_of_its_table(plugins):
     assert problem_of("\n[inner]\nother_size = 1", Values, plugins) == (
         2,
         "inner",
@@ -222,14 +213,14 @@ def test_a_missing_required_key_is_a_problem_of_its_table(plugins: Plugins):
     )
 
 
-def test_a_value_that_a_validator_refuses_is_a_problem_of_its_key(plugins: Plugins):
+def test_a_value_that_a_validator_refuses_is_a_problem_of_its_key(plugins):
     line, path, message = problem_of("[inner]\nsize = 0", Values, plugins)
     assert (line, path) == (2, "inner.size")
     assert message == "found 0: 'size' must be >= 1: 0"
 
 
 @pytest.mark.parametrize("validator", [in_([1, 2]), optional(in_([1, 2]))])
-def test_the_message_of_any_attrs_validator_is_shown(validator: Any, plugins: Plugins):
+def test_the_message_of_any_attrs_validator_is_shown(validator, plugins):
     cls = attrs.make_class(
         "Cls", {"size": attrs.field(type=int, validator=validator)}, frozen=True
     )
@@ -244,7 +235,7 @@ class Range:
     high: int = attrs.field(default=1)
 
     @high.validator
-    def _above_low(self, attribute: object, value: int) -> None:
+    def _above_low(self, attribute, value):
         if value <= self.low:
             raise ValueError("`high` must be above `low`")
 
@@ -255,7 +246,7 @@ class HasRange:
 
 
 # Fails: the validator is called with None in the place of the instance, and AttributeError goes through.
-def test_a_validator_that_looks_at_another_field_is_a_problem_too(plugins: Plugins):
+def test_a_validator_that_looks_at_another_field_is_a_problem_too(plugins):
     line, path, message = problem_of("[range]\nlow = 3\nhigh = 2", HasRange, plugins)
     assert line in (1, 3)
     assert path in ("range", "range.high")
@@ -270,7 +261,7 @@ class Exclusive:
     first: int = 0
     second: int = 0
 
-    def __attrs_post_init__(self) -> None:
+    def __attrs_post_init__(self):
         if self.first and self.second:
             raise ValueError("`first` and `second` exclude each other; give one")
 
@@ -280,9 +271,7 @@ class HasExclusive:
     both: Exclusive
 
 
-def test_a_combination_that_the_class_refuses_is_a_problem_of_the_table(
-    plugins: Plugins,
-):
+def test_a_combination_that_the_class_refuses_is_a_problem_of_the_table(plugins):
     text = "[both]\nfirst = 1\nsecond = 1"
     assert problem_of(text, HasExclusive, plugins) == (
         1,
@@ -291,9 +280,7 @@ def test_a_combination_that_the_class_refuses_is_a_problem_of_the_table(
     )
 
 
-def test_every_fault_of_a_document_is_reported_once_in_the_order_of_lines(
-    plugins: Plugins,
-):
+def test_every_fault_of_a_document_is_reported_once_in_the_order_of_lines(plugins):
     text = "whole = 1.5\nflaag = true\n[inner]\nsize = 0\nx = 1\n[[tables]]\n[[tables]]\nsize = 'a'\n"
     assert [(line, path) for line, path, _ in problems_of(text, Values, plugins)] == [
         (1, "whole"),
@@ -321,14 +308,12 @@ def test_every_fault_of_a_document_is_reported_once_in_the_order_of_lines(
     ],
 )
 def test_a_file_path_is_relative_to_the_recipe_unless_it_has_a_scheme(
-    written: str, read_as: str, plugins: Plugins
+    written, read_as, plugins
 ):
     assert read(f"file = '{written}'", Values, plugins).file == read_as
 
 
-def test_a_file_path_below_the_home_directory_is_expanded(
-    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_path_below_the_home_directory_is_expanded(plugins, monkeypatch):
     monkeypatch.setenv("HOME", "/home/someone")
     assert read("file = '~/x.tsv'", Values, plugins).file == "/home/someone/x.tsv"
     assert read("model = '~/m'", Values, plugins).model == "/home/someone/m"
@@ -346,7 +331,7 @@ def test_a_file_path_below_the_home_directory_is_expanded(
     ],
 )
 def test_a_model_id_is_a_directory_only_where_it_looks_like_one(
-    written: str, read_as: str, plugins: Plugins
+    written, read_as, plugins
 ):
     assert read(f"model = '{written}'", Values, plugins).model == read_as
 
@@ -354,12 +339,12 @@ def test_a_model_id_is_a_directory_only_where_it_looks_like_one(
 # --- components --------------------------------------------------------------------------------------------
 
 
-def test_a_component_table_becomes_the_component_with_its_fields(plugins: Plugins):
+def test_a_component_table_becomes_the_component_with_its_fields(plugins):
     parts = read("loss = { use = 'pull', temperature = 2 }", Parts, plugins)
     assert parts.loss == toy_plugin.Pull(temperature=2.0)
 
 
-def test_fields_of_a_component_are_checked_like_any_table(plugins: Plugins):
+def test_fields_of_a_component_are_checked_like_any_table(plugins):
     text = "[loss]\nuse = 'pull'\ntemprature = 1\nnan_at = 'x'\n[backbone]\nuse = 'characters'\nwidth = 0\n"
     found = problems_of(text, Parts, plugins)
     assert [(line, path) for line, path, _ in found] == [
@@ -370,7 +355,7 @@ def test_fields_of_a_component_are_checked_like_any_table(plugins: Plugins):
     assert "Did you mean `temperature`?" in found[0][2]
 
 
-def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
+def test_a_field_that_is_no_parameter_cannot_be_set(plugins):
     assert problem_of("[data]\nuse = 'words'\nasked = []", Parts, plugins) == (
         3,
         "data.asked",
@@ -420,27 +405,25 @@ def test_a_field_that_is_no_parameter_cannot_be_set(plugins: Plugins):
     ],
 )
 def test_a_component_that_cannot_be_found_is_a_problem_that_says_what_can(
-    text: str, path: str, message: str, plugins: Plugins
+    text, path, message, plugins
 ):
     line, found_path, found = problem_of(text, Parts, plugins)
     assert (line, found_path) == (1, path)
     assert found.startswith(message)
 
 
-def test_a_component_of_another_kind_does_not_fit(plugins: Plugins):
+def test_a_component_of_another_kind_does_not_fit(plugins):
     assert problem_of("loss = { use = 'characters' }", Parts, plugins)[2].startswith(
         "there is no loss `characters`."
     )
 
 
-def test_keys_of_an_inline_component_stand_beside_those_of_its_table(plugins: Plugins):
+def test_keys_of_an_inline_component_stand_beside_those_of_its_table(plugins):
     value = read("at = 'start'\nuse = 'gap'\ntarget = 0.5", Inline, plugins)
     assert value == Inline(toy_plugin.Gap(target=0.5), "start")
 
 
-def test_faults_of_an_inline_component_have_the_path_at_which_they_stand(
-    plugins: Plugins,
-):
+def test_faults_of_an_inline_component_have_the_path_at_which_they_stand(plugins):
     found = problems_of("use = 'gap'\nat = 3\ntarget = 'x'\ntaget = 1", Inline, plugins)
     assert [(line, path) for line, path, _ in found] == [
         (2, "at"),
@@ -452,9 +435,7 @@ def test_faults_of_an_inline_component_have_the_path_at_which_they_stand(
 # --- and back ----------------------------------------------------------------------------------------------
 
 
-def test_a_structured_value_is_written_with_every_default_and_without_none(
-    plugins: Plugins,
-):
+def test_a_structured_value_is_written_with_every_default_and_without_none(plugins):
     value = read("many = [1, 2]\ntables = [{ size = 5 }]\n", Values, plugins)
     assert unstructure(value) == {
         "whole": 1,
@@ -487,7 +468,7 @@ def test_components_are_written_as_the_tables_that_they_are_read_from():
 
 
 def test_a_field_whose_type_is_imported_for_type_checkers_only_is_a_problem_that_names_it(
-    distribute: Callable[[str, Mapping[str, str]], list[EntryPoint]],
+    distribute,
 ):
     source = """
 from __future__ import annotations

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 import numpy as np
 import pytest
-from sentbed import Encoder, ModelError, RecipeError, SentbedError, build_encoder
+from sentbed import ModelError, RecipeError, SentbedError, build_encoder
 from sentbed._recipe.component_compatibility import misfits
 from sentbed._recipe.prompts import Prompt
-from sentbed._recipe.recipe import Recipe
 from sentbed._recipe.remarks import remarks_of
-from sentbed._registry.registry import Plugins
 from sentbed.protocols import (
     DrivesEncoder,
     Evaluation,
@@ -22,12 +18,10 @@ from sentbed.protocols import (
     EvaluatorTraits,
     Prepared,
     Score,
-    TextEncoder,
     Texts,
     TextTask,
-    Vectors,
 )
-from toy_plugin import RECIPE
+from toy_plugin import RECIPE, assert_same_vectors
 
 TASK_PROMPTS = (
     'task_prompts = { query = { template = "q {text}" }, "Facts-query" = { template = "f {text}" }, '
@@ -36,15 +30,13 @@ TASK_PROMPTS = (
 TEXT = "abc"
 
 
-def encoder_with(
-    recipe_of: Callable[..., Recipe], task_prompts: str = TASK_PROMPTS
-) -> Encoder:
+def encoder_with(recipe_of, task_prompts=TASK_PROMPTS):
     return build_encoder(
         recipe_of(RECIPE.replace("pooler", f"{task_prompts}\npooler", 1))
     )
 
 
-def with_prompt(encoder: Encoder, template: str | None) -> Encoder:
+def with_prompt(encoder, template):
     """Return the encoder with one prompt for all texts."""
     prompt = None if template is None else Prompt(template)
     return attrs.evolve(
@@ -61,19 +53,17 @@ class Lists(Evaluator):
 
     lists: dict[str, Texts]
 
-    def prepare(self) -> Prepared:
+    def prepare(self):
         return Prepared(self.lists, self._score)
 
-    def _score(self, vectors: Vectors) -> Evaluation:
+    def _score(self, vectors):
         scores = tuple(
             Score(name, "first", float(vectors[name][0, 0]), {}) for name in self.lists
         )
         return Evaluation(scores, 0.0)
 
 
-def score_of(
-    encoder: Encoder, *tasks: TextTask, second: Encoder | None = None
-) -> tuple[Score, ...]:
+def score_of(encoder, *tasks, second=None):
     lists = {}
     for task in tasks:
         lists[task.name or "only"] = Texts([TEXT], task=task)
@@ -81,7 +71,7 @@ def score_of(
     return encoder.evaluate(Lists(lists), "encoder", other).scores
 
 
-def test_keys_are_in_the_order_of_mteb() -> None:
+def test_keys_are_in_the_order_of_mteb():
     task = TextTask("SciFact", "Retrieval", "query")
     assert task.keys == (
         "scifact-query",
@@ -105,17 +95,13 @@ def test_keys_are_in_the_order_of_mteb() -> None:
         (TextTask("Notes", "Search", "document", "Find notes"), "Find notes; {text}"),
     ],
 )
-def test_a_text_gets_the_prompt_of_the_most_specific_key(
-    recipe_of: Callable[..., Recipe], task: TextTask, template: str | None
-) -> None:
+def test_a_text_gets_the_prompt_of_the_most_specific_key(recipe_of, task, template):
     encoder = encoder_with(recipe_of)
     expected = with_prompt(encoder, template)
     (score,) = score_of(encoder, task)
     assert score.value == expected.encode([TEXT])[0, 0]
     name = TextTask(task.name, task.type or "sts", task.side, task.instruction)
-    np.testing.assert_array_equal(
-        encoder.for_task(name).encode([TEXT]), expected.encode([TEXT])
-    )
+    assert_same_vectors(encoder.for_task(name), expected, [TEXT])
     described = expected.protocol().get("prompt", {})
     if described:
         described["max_length_with_prompt"] = 16
@@ -124,20 +110,18 @@ def test_a_text_gets_the_prompt_of_the_most_specific_key(
     )
 
 
-def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
-    recipe_of: Callable[..., Recipe],
-) -> None:
+def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(recipe_of):
     @attrs.frozen
     class Library(Evaluator):
         name: ClassVar[str] = "library"
 
-        def prepare(self) -> DrivesEncoder:
+        def prepare(self):
             return DrivesEncoder(self._evaluate)
 
-        def _evaluate(self, encoder: TextEncoder) -> Evaluation:
+        def _evaluate(self, encoder):
             for task in ("Facts", "Notes"):
                 for side in ("query", "document"):
-                    encoder.for_task(TextTask(task, "Retrieval", side)).encode([TEXT])  # type: ignore[arg-type]
+                    encoder.for_task(TextTask(task, "Retrieval", side)).encode([TEXT])
             scores = [
                 Score(name, "first", 0.0, {}) for name in ("Facts", "Notes", "AVG")
             ]
@@ -148,7 +132,7 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
         encoder_with(recipe_of).evaluate(Library(), "encoder").scores
     )
 
-    def templates(prompts: Any) -> Any:
+    def templates(prompts):
         if not isinstance(prompts, dict) or "template" in prompts:
             return prompts["template"]
         return {key: templates(value) for key, value in prompts.items() if value}
@@ -164,18 +148,14 @@ def test_each_task_has_the_prompts_of_its_own_texts_and_a_mean_all_of_them(
     }
 
 
-def test_scores_without_prompts_of_tasks_have_the_protocol_of_the_encoder(
-    recipe_of: Callable[..., Recipe],
-) -> None:
+def test_scores_without_prompts_of_tasks_have_the_protocol_of_the_encoder(recipe_of):
     encoder = encoder_with(recipe_of, 'prompt = { template = "p {text}" }')
     (score,) = score_of(encoder, TextTask("Facts", side="query"))
     assert score.protocol["encoder"] == encoder.protocol()
     assert score.value == encoder.encode([TEXT])[0, 0]
 
 
-def test_a_second_encoder_has_prompts_of_its_own(
-    recipe_of: Callable[..., Recipe],
-) -> None:
+def test_a_second_encoder_has_prompts_of_its_own(recipe_of):
     encoder = encoder_with(recipe_of, 'prompt = { template = "p {text}" }')
     second = encoder_with(recipe_of)
     lists = {"right": Texts(second=[TEXT], task=TextTask("right", side="query"))}
@@ -188,9 +168,7 @@ def test_a_second_encoder_has_prompts_of_its_own(
     assert score.protocol["encoder"]["prompt"]["template"] == "p {text}"
 
 
-def test_an_instruction_that_a_task_lacks_is_missed(
-    recipe_of: Callable[..., Recipe],
-) -> None:
+def test_an_instruction_that_a_task_lacks_is_missed(recipe_of):
     encoder = encoder_with(recipe_of)
     with pytest.raises(
         SentbedError,
@@ -199,9 +177,7 @@ def test_an_instruction_that_a_task_lacks_is_missed(
         score_of(encoder, TextTask("Notes", "Search", "document"))
 
 
-def test_a_saved_encoder_keeps_its_prompts_of_tasks(
-    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
-) -> None:
+def test_a_saved_encoder_keeps_its_prompts_of_tasks(recipe_of, tmp_path, load_encoder):
     (tmp_path / "templates.txt").write_text("q: {text}\n")
     encoder = encoder_with(
         recipe_of,
@@ -209,7 +185,7 @@ def test_a_saved_encoder_keeps_its_prompts_of_tasks(
     )
     encoder.save(tmp_path / "e")
     (tmp_path / "templates.txt").unlink()
-    loaded = Encoder.load(tmp_path / "e", {"use": "toy"}, plugins)
+    loaded = load_encoder(tmp_path / "e")
     task = TextTask(side="query")
     expected = with_prompt(encoder, "q: {text}").encode([TEXT])
     np.testing.assert_array_equal(loaded.for_task(task).encode([TEXT]), expected)
@@ -228,8 +204,8 @@ def test_a_saved_encoder_keeps_its_prompts_of_tasks(
     ],
 )
 def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
-    recipe_of: Callable[..., Recipe], task_prompts: str, message: str
-) -> None:
+    recipe_of, task_prompts, message
+):
     with pytest.raises(RecipeError) as caught:
         encoder_with(recipe_of, f"task_prompts = {task_prompts}")
     (problem,) = caught.value.problems
@@ -245,9 +221,7 @@ def test_prompts_that_cannot_take_the_place_of_the_encoders_are_refused(
         ("nearnes-query", "nearness-query"),
     ],
 )
-def test_a_misspelt_key_is_refused_with_the_key_that_was_meant(
-    recipe_of: Callable[..., Recipe], key: str, other: str
-) -> None:
+def test_a_misspelt_key_is_refused_with_the_key_that_was_meant(recipe_of, key, other):
     with pytest.raises(RecipeError) as caught:
         encoder_with(
             recipe_of, f'task_prompts = {{ "{key}" = {{ template = "q {{text}}" }} }}'
@@ -258,9 +232,7 @@ def test_a_misspelt_key_is_refused_with_the_key_that_was_meant(
     assert problem.path == f"encoder.task_prompts.{key}"
 
 
-def test_a_prompt_that_no_evaluation_asks_for_is_a_remark(
-    recipe_of: Callable[..., Recipe],
-) -> None:
+def test_a_prompt_that_no_evaluation_asks_for_is_a_remark(recipe_of):
     prompts = (
         'task_prompts = { query = { template = "q {text}" }, gap = { template = "g {text}" }, '
         'SciFact-query = { template = "s {text}" } }'
@@ -272,9 +244,7 @@ def test_a_prompt_that_no_evaluation_asks_for_is_a_remark(
     assert "asks for the prompts of `SciFact-query` in" in remark
 
 
-def test_the_line_of_a_file_is_checked_as_a_template_is(
-    recipe_of: Callable[..., Recipe], plugins: Plugins, tmp_path: Path
-) -> None:
+def test_the_line_of_a_file_is_checked_as_a_template_is(recipe_of, plugins, tmp_path):
     (tmp_path / "templates.txt").write_text("{instruction}: {text}\n{text} {text}\n")
     recipe = recipe_of(RECIPE).encoders["encoder"]
     first = Prompt(file=f"{tmp_path}/templates.txt")
@@ -285,9 +255,7 @@ def test_the_line_of_a_file_is_checked_as_a_template_is(
     assert (where, "write `{text}` once" in problem) == ("task_prompts", True)
 
 
-def test_an_instruction_in_the_encoders_own_prompt_is_refused(
-    recipe_of: Callable[..., Recipe], plugins: Plugins
-) -> None:
+def test_an_instruction_in_the_encoders_own_prompt_is_refused(recipe_of, plugins):
     recipe = recipe_of(RECIPE).encoders["encoder"]
     recipe = attrs.evolve(recipe, prompt=Prompt("{instruction}: {text}"))
     ((where, problem),) = misfits(recipe, plugins)
@@ -304,12 +272,8 @@ def test_an_instruction_in_the_encoders_own_prompt_is_refused(
     ],
 )
 def test_a_prompt_of_a_task_and_a_text_are_cut_together(
-    recipe_of: Callable[..., Recipe],
-    own: str,
-    template: str,
-    limit: int,
-    beginning: str,
-) -> None:
+    recipe_of, own, template, limit, beginning
+):
     encoder = encoder_with(
         recipe_of, f'task_prompts = {{ query = {{ template = "{template}" }} }}\n{own}'
     )
@@ -336,8 +300,8 @@ def test_a_prompt_of_a_task_and_a_text_are_cut_together(
     ],
 )
 def test_a_prompt_of_a_task_that_leaves_no_token_is_refused_when_the_encoder_is_built(
-    recipe_of: Callable[..., Recipe], length: int, message: str
-) -> None:
+    recipe_of, length, message
+):
     with pytest.raises(ModelError, match=message):
         encoder_with(
             recipe_of,
@@ -345,9 +309,7 @@ def test_a_prompt_of_a_task_that_leaves_no_token_is_refused_when_the_encoder_is_
         )
 
 
-def test_text_rules_do_not_lead_beyond_the_longest_input(
-    recipe_of: Callable[..., Recipe],
-) -> None:
+def test_text_rules_do_not_lead_beyond_the_longest_input(recipe_of):
     """The rules append a full stop to texts that have been cut: they are cut by one more token."""
     prompt = '{ template = "xxxxxx{text}", normalizer = "prompt-eol" }'
     encoder = encoder_with(
@@ -360,9 +322,7 @@ def test_text_rules_do_not_lead_beyond_the_longest_input(
     np.testing.assert_allclose(together[0], encoder.encode(["abcdefgh"])[0], rtol=1e-6)
 
 
-def test_only_the_encoder_of_a_side_has_its_prompt(
-    recipe_of: Callable[..., Recipe],
-) -> None:
+def test_only_the_encoder_of_a_side_has_its_prompt(recipe_of):
     first = encoder_with(
         recipe_of,
         'task_prompts = { document = { template = "{instruction}: {text}" } }',

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import attrs
 import numpy as np
@@ -37,7 +35,7 @@ TEXTS = st.lists(
 FIELDS = st.sets(st.sampled_from([HIDDEN, READINGS, AUXILIARY]))
 
 
-def token_ids(texts: Sequence[Text], fields: set[str]) -> TokenIds:
+def token_ids(texts, fields):
     """Return texts with some of the fields; the others are None."""
     tokens = [token for text in texts for token in text.tokens]
     lengths = [len(text.tokens) for text in texts]
@@ -58,7 +56,7 @@ def token_ids(texts: Sequence[Text], fields: set[str]) -> TokenIds:
     return made
 
 
-def without_other_fields(texts: Sequence[Text], fields: set[str]) -> list[Text]:
+def without_other_fields(texts, fields):
     """Return the texts as they are where only some fields are told."""
     told = []
     for text in texts:
@@ -75,9 +73,9 @@ def without_other_fields(texts: Sequence[Text], fields: set[str]) -> list[Text]:
     return told
 
 
-def texts_of(tokens: TokenIds) -> list[Text]:
+def texts_of(tokens):
     """Return what is written in token ids, the prefix before each text."""
-    before: tuple[tuple[int, bool], ...] = ()
+    before = ()
     if tokens.prefix is not None:
         before = texts_of(tokens.prefix)[0].tokens
     auxiliary = None
@@ -100,7 +98,7 @@ def texts_of(tokens: TokenIds) -> list[Text]:
     return texts
 
 
-def rows_of(batch: TokenBatch) -> list[Text]:
+def rows_of(batch):
     """Return what is written in a batch, the prefix before each row and padding left out."""
     prefix = [] if batch.prefix is None else batch.prefix.tolist()
     auxiliary = None if batch.auxiliary is None else rows_of(batch.auxiliary)
@@ -126,9 +124,7 @@ def rows_of(batch: TokenBatch) -> list[Text]:
 
 
 @given(st.lists(st.tuples(TEXTS, FIELDS), min_size=1, max_size=4))
-def test_joined_texts_are_those_of_the_parts_with_all_their_fields(
-    parts: list[tuple[list[Text], set[str]]],
-):
+def test_joined_texts_are_those_of_the_parts_with_all_their_fields(parts):
     fields = [of_part - {AUXILIARY} for _, of_part in parts]
     if all(AUXILIARY in of_part for _, of_part in parts):
         fields = [of_part for _, of_part in parts]
@@ -149,7 +145,7 @@ def test_joined_texts_are_those_of_the_parts_with_all_their_fields(
 
 @given(TOKENS, TEXTS, FIELDS)
 def test_a_prefix_is_taken_out_of_every_text_with_what_is_hidden_in_it(
-    shared: tuple[tuple[int, bool], ...], tails: list[Text], fields: set[str]
+    shared, tails, fields
 ):
     texts = [attrs.evolve(tail, tokens=shared + tail.tokens) for tail in tails]
     whole = token_ids(texts, fields)
@@ -166,11 +162,7 @@ def test_a_prefix_is_taken_out_of_every_text_with_what_is_hidden_in_it(
 
 @given(TOKENS, TEXTS, FIELDS, st.booleans(), st.data())
 def test_padded_cut_and_widened_texts_keep_their_fields(
-    shared: tuple[tuple[int, bool], ...],
-    tails: list[Text],
-    fields: set[str],
-    shares: bool,
-    data: st.DataObject,
+    shared, tails, fields, shares, data
 ):
     texts = [attrs.evolve(tail, tokens=shared + tail.tokens) for tail in tails]
     tokens = token_ids(texts, fields)
@@ -212,11 +204,9 @@ def test_padded_cut_and_widened_texts_keep_their_fields(
 
 
 @given(TEXTS, FIELDS)
-def test_texts_and_batches_are_what_they_were_after_pickling(
-    texts: list[Text], fields: set[str]
-):
+def test_texts_and_batches_are_what_they_were_after_pickling(texts, fields):
     tokens = token_ids(texts, fields).share_prefix(1)
-    again: Any = pickle.loads(pickle.dumps(tokens))
+    again = pickle.loads(pickle.dumps(tokens))
     assert texts_of(again) == texts_of(tokens)
     batch = pad(tokens, np.arange(len(texts)), PAD)
     assert rows_of(pickle.loads(pickle.dumps(batch))) == rows_of(batch)

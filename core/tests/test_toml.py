@@ -3,9 +3,7 @@ from __future__ import annotations
 import re
 import string
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tomli
@@ -14,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sentbed import RecipeError
 from sentbed._document.overrides import apply_overrides
-from sentbed._document.toml import Document, KeyPath, Located, dotted, parse, unlocated
+from sentbed._document.toml import Document, Located, dotted, parse, unlocated
 
 Q3, A3 = '"""', "'''"
 
 
-def lines(text: str) -> dict[str, int]:
+def lines(text):
     return {
         dotted(path): line for path, (_, line) in parse(text.encode()).places.items()
     }
 
 
-def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
+def paths(value, path=()):
     if path:
         yield path
     if isinstance(value, dict):
@@ -90,7 +88,7 @@ def test_every_part_of_a_dotted_key_has_the_line():
         ('""', ""),
     ],
 )
-def test_a_quoted_key_is_found_under_the_name_it_spells(written: str, key: str):
+def test_a_quoted_key_is_found_under_the_name_it_spells(written, key):
     document = parse(f"\n{written} = 1\n[t.{written}]\nk = 2".encode())
     expected = {(key,): 2, ("t",): 3, ("t", key): 3, ("t", key, "k"): 4}
     assert document.places == {path: (None, line) for path, line in expected.items()}
@@ -141,7 +139,7 @@ def test_elements_of_an_array_over_several_lines_have_each_their_line():
         f"{Q3}\\\n   continued{Q3}",
     ],
 )
-def test_brackets_hashes_and_headers_inside_strings_are_text(value: str):
+def test_brackets_hashes_and_headers_inside_strings_are_text(value):
     text = f"a = {value}\nb = [{value}, 2]\n[t]\nc = 1\n"
     tomli.loads(text)
     inner = value.count("\n")
@@ -167,7 +165,7 @@ def test_brackets_hashes_and_headers_inside_strings_are_text(value: str):
         "1_000",
     ],
 )
-def test_scalars_of_every_kind_end_where_they_end(value: str):
+def test_scalars_of_every_kind_end_where_they_end(value):
     assert lines(
         f"a = {value} # x\nb = [{value},{value}]\nc = {{d = {value}}}\ne={value}"
     ) == {
@@ -198,7 +196,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key():
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment", "   \t"])
-def test_a_document_without_keys_has_no_lines(text: str):
+def test_a_document_without_keys_has_no_lines(text):
     document = parse(text.encode())
     assert (document.data, document.places) == ({}, {})
 
@@ -239,7 +237,7 @@ def test_a_key_of_another_file_is_placed_there():
         ("nowhere", ("nowhere",)),
     ],
 )
-def test_a_path_finds_elements_by_number_or_name(written: str, path: KeyPath):
+def test_a_path_finds_elements_by_number_or_name(written, path):
     document = parse(b'run.name = "r"\n[[stage]]\n[[stage]]\nname = "nli"\nloss = 1')
     assert document.key_path(written) == path
 
@@ -268,7 +266,7 @@ def test_bytes_that_are_not_utf8_are_reported_with_their_line():
         ("a = 1\nfree text\n", 2),
     ],
 )
-def test_what_is_not_toml_is_reported_with_its_line(text: str, line: int):
+def test_what_is_not_toml_is_reported_with_its_line(text, line):
     with pytest.raises(RecipeError, match="this is not TOML") as caught:
         parse(text.encode(), "r.toml")
     (problem,) = caught.value.problems
@@ -279,7 +277,7 @@ def test_what_is_not_toml_is_reported_with_its_line(text: str, line: int):
     "text",
     ["a = 1\n\nb = [1,\n2", "x = 1\n\n\ny = { a = 1", f"a = {Q3}never\n\n\nclosed"],
 )
-def test_what_is_never_closed_is_reported_at_the_end_of_the_document(text: str):
+def test_what_is_never_closed_is_reported_at_the_end_of_the_document(text):
     with pytest.raises(RecipeError, match="this is not TOML") as caught:
         parse(text.encode())
     assert caught.value.problems[0].line == 4
@@ -317,9 +315,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.booleans(), st.booleans())
-def test_every_key_that_tomli_reads_has_a_line_that_holds_it(
-    data: Mapping[str, Any], multiline: bool, windows: bool
-):
+def test_every_key_that_tomli_reads_has_a_line_that_holds_it(data, multiline, windows):
     text = tomli_w.dumps(data, multiline_strings=multiline)
     document = parse((text.replace("\n", "\r\n") if windows else text).encode())
     assert document.data == tomli.loads(text)
@@ -338,7 +334,7 @@ def test_every_key_that_tomli_reads_has_a_line_that_holds_it(
             )
 
 
-def test_an_element_that_is_taken_out_leaves_the_others_their_lines() -> None:
+def test_an_element_that_is_taken_out_leaves_the_others_their_lines():
     text = b'[[stage]]\nname = "a"\nsteps = 1\n[[stage]]\nname = "b"\nsteps = 2\n[[stage]]\nname = "c"\n'
     document = apply_overrides(parse(text), ["stage.b=false", "stage.0.steps=3"])
     assert [stage["name"] for stage in document.data["stage"]] == ["a", "c"]
@@ -348,7 +344,7 @@ def test_an_element_that_is_taken_out_leaves_the_others_their_lines() -> None:
     assert ("stage", 2) not in document.places
 
 
-def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out() -> None:
+def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out():
     text = b'[[stage]]\nname = "a"\n[[stage]]\nname = "b"\n[[stage]]\nname = "c"\n'
     document = apply_overrides(
         parse(text), ["stage.0=false", "stage.1.steps=9", "stage.2="]
@@ -368,9 +364,7 @@ def test_numbers_of_elements_are_those_of_the_file_although_one_is_taken_out() -
         (["x"], 7, "7"),
     ],
 )
-def test_the_path_of_a_problem_is_the_one_that_an_override_takes(
-    names: list[object], index: int, shown: str
-):
+def test_the_path_of_a_problem_is_the_one_that_an_override_takes(names, index, shown):
     document = Document({"stage": [{"name": name} for name in names]})
     path = document.problem("wrong", ("stage", index, "loss")).path
     assert path == f"stage.{shown}.loss"
@@ -392,7 +386,7 @@ def test_the_path_of_a_problem_is_the_one_that_an_override_takes(
         ("a.b = two words", 'a.b = "two words"'),
     ],
 )
-def test_a_text_without_quotes_is_shown_with_them(line: str, written: str) -> None:
+def test_a_text_without_quotes_is_shown_with_them(line, written):
     with pytest.raises(
         RecipeError,
         match=re.escape(f"; a text is written in quotes: `{written}` @ a.toml:2"),
@@ -401,7 +395,7 @@ def test_a_text_without_quotes_is_shown_with_them(line: str, written: str) -> No
 
 
 @pytest.mark.parametrize("before", ["a", ".", " ", "=", "a ", "a=", '"", ', "é"])
-def test_a_fault_at_the_end_of_a_long_line_is_found_at_once(before: str) -> None:
+def test_a_fault_at_the_end_of_a_long_line_is_found_at_once(before):
     line = f"a = [{before * 200_000}, bad]"
     start = time.process_time()
     with pytest.raises(RecipeError):
@@ -421,7 +415,7 @@ def test_a_fault_at_the_end_of_a_long_line_is_found_at_once(before: str) -> None
         ("values = [0.1, .5e-3]", "a number has a digit before its point: `0.5e-3`"),
     ],
 )
-def test_a_value_of_python_is_shown_as_toml_has_it(line: str, advice: str) -> None:
+def test_a_value_of_python_is_shown_as_toml_has_it(line, advice):
     # With the line ends of Windows, which the parser counts as one character.
     with pytest.raises(RecipeError) as caught:
         parse(f"[run]\r\n{line}\r\n".encode(), "a.toml")
@@ -440,7 +434,7 @@ def test_a_value_of_python_is_shown_as_toml_has_it(line: str, advice: str) -> No
         'a = "b" c',
     ],
 )
-def test_what_quotes_would_not_mend_gets_no_such_advice(line: str) -> None:
+def test_what_quotes_would_not_mend_gets_no_such_advice(line):
     with pytest.raises(RecipeError) as caught:
         parse(line.encode(), "a.toml")
     assert "quotes" not in str(caught.value)

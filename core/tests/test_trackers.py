@@ -1,21 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 from sentbed import PluginError, RunError, hookimpl, load_recipe, run
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import LIFECYCLE, Plugins
+from sentbed._registry.registry import LIFECYCLE
 from sentbed._run.resume import resume
-from sentbed._run.runner import RunResult
 from sentbed._run.trackers import RETURNS
-from toy_plugin import RECIPE, Notes, Recorder, quicken
+from toy_plugin import RECIPE, Notes, Recorder
 
-Load = Callable[..., Recipe]
 NOTES = (
     RECIPE.replace(
         "[[evaluate]]",
@@ -30,40 +25,32 @@ RESUMED = ("run_resumed", "run_failed")
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a run writes for people does not matter here."""
-    quicken(monkeypatch)
-
-
-def failing(
-    hook: str, error: Exception | None = None, result: Any = None, **attributes: Any
-) -> Any:
+def failing(hook, error=None, result=None, **attributes):
     """Return a tracker that remembers its calls; at a hook it raises an error or returns a result."""
 
-    def at(self: Any) -> Any:
+    def at(self):
         self.calls.append(hook)
         if error is not None:
             raise error
         return result
 
-    def step_finished(self: Any) -> None:
+    def step_finished(self):
         self.calls.append("step_finished")
 
     methods = {"step_finished": hookimpl(step_finished), hook: hookimpl(at)}
     return type("Failing", (), {"calls": [], **methods, **attributes})()
 
 
-def told(directory: Path) -> list[str]:
-    report: dict[str, Any] = json.loads((directory / "report.json").read_text())
+def told(directory):
+    report = json.loads((directory / "report.json").read_text())
     return [*report["warnings"]]
 
 
-def numbers(result: RunResult) -> list[tuple[str, float]]:
+def numbers(result):
     return [(score.encoder, score.value) for score in result.scores]
 
 
-def lines(directory: Path) -> list[dict[str, Any]]:
+def lines(directory):
     """Return the log without times and warnings."""
     events = [
         json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()
@@ -84,14 +71,8 @@ def lines(directory: Path) -> list[dict[str, Any]]:
     "hook", [hook for hook in LIFECYCLE if hook not in RESUMED and hook != "warned"]
 )
 def test_a_hook_that_fails_costs_its_tracker_alone(
-    hook: str,
-    recipe_of: Load,
-    plugins: Plugins,
-    recorder: Recorder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    hook, recipe_of, plugins, recorder, tmp_path, monkeypatch, capsys
+):
     recipe = recipe_of(NOTES)
     before = run(recipe, tmp_path / "before", plugins)
     events, held = list(recorder.events), plugins.manager.list_name_plugin()
@@ -130,18 +111,14 @@ def test_a_hook_that_fails_costs_its_tracker_alone(
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("hook", sorted(RETURNS.keys() - {"run_resumed"}))
 def test_a_result_that_a_run_cannot_use_costs_its_tracker_alone(
-    hook: str,
-    recipe_of: Load,
-    plugins: Plugins,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    before = numbers(run(recipe_of(), tmp_path / "before", plugins))
+    hook, plugins, capsys, run_recipe
+):
+    before = numbers(run_recipe(name="before"))
     for number, result in enumerate((3, "state", ("state",), ("state", object()))):
         tracker = failing(hook, result=result)
         plugins.manager.register(tracker, name=f"odd:{number}")
         capsys.readouterr()
-        assert numbers(run(recipe_of(), tmp_path / str(number), plugins)) == before
+        assert numbers(run_recipe(name=str(number))) == before
         plugins.manager.unregister(tracker)
         said = [
             line
@@ -155,36 +132,32 @@ def test_a_result_that_a_run_cannot_use_costs_its_tracker_alone(
 
 
 def test_a_tracker_that_is_required_ends_the_run_with_its_name(
-    recipe_of: Load,
-    plugins: Plugins,
-    recorder: Recorder,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    recorder, out, monkeypatch, run_recipe
+):
     monkeypatch.setattr(Recorder, "required", True, raising=False)
     monkeypatch.setattr(recorder, "fail_on", "scores_ready")
     with pytest.raises(PluginError) as caught:
-        run(recipe_of(), tmp_path / "out", plugins)
+        run_recipe()
     said = "the plugin `recorder` of `toy` 1.0 failed in `scores_ready`: ValueError: the recorder fails on "
     assert str(caught.value).startswith(f"{said}scores_ready @ ")
     assert str(caught.value).endswith("; the run needs it")
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    report = json.loads((out / "report.json").read_text())
     assert (report["status"], report["error"]) == ("failed", str(caught.value))
     assert recorder.names[-2:] == ["scores_ready", "run_failed"]
 
 
 def test_a_tracker_that_cannot_work_refuses_the_run_at_its_start_and_costs_no_run_later(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-) -> None:
+    plugins, tmp_path, run_recipe
+):
     tracker = failing("run_started", RunError("no service; start it"))
     plugins.manager.register(tracker)
     with pytest.raises(RunError, match=r"^no service; start it$"):
-        run(recipe_of(), tmp_path / "out", plugins)
+        run_recipe()
     plugins.manager.unregister(tracker)
     plugins.manager.register(
         failing("stage_finished", RunError("no service")), name="service"
     )
-    result = run(recipe_of(), tmp_path / "later", plugins)
+    result = run_recipe(name="later")
     assert len(result.scores) == 2
     assert told(tmp_path / "later") == [
         f"the plugin `service` failed in `stage_finished`: no service @ {place_in_this_file()}; "
@@ -192,7 +165,7 @@ def test_a_tracker_that_cannot_work_refuses_the_run_at_its_start_and_costs_no_ru
     ]
 
 
-def place_in_this_file() -> str:
+def place_in_this_file():
     number = (
         Path(__file__).read_text().splitlines().index("            raise error") + 1
     )
@@ -200,57 +173,49 @@ def place_in_this_file() -> str:
 
 
 def test_a_tracker_that_fails_when_a_run_is_resumed_is_left_out(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-) -> None:
+    recipe_of, plugins, out, run_recipe
+):
     recipe = recipe_of()
     with pytest.raises(KeyboardInterrupt):
-        run(
-            recipe_of(RECIPE, "stage.pull.loss.interrupt_at=3"),
-            tmp_path / "out",
-            plugins,
-        )
+        run_recipe(RECIPE, "stage.pull.loss.interrupt_at=3")
     plugins.manager.register(failing("run_resumed", ValueError("broken")), name="odd")
-    resume(tmp_path / "out", recipe, plugins, allow_changes=True)
-    assert any(
-        "`odd` failed in `run_resumed`" in warning for warning in told(tmp_path / "out")
-    )
+    resume(out, recipe, plugins, allow_changes=True)
+    assert any("`odd` failed in `run_resumed`" in warning for warning in told(out))
 
 
-def test_an_interruption_in_a_hook_is_no_fault_of_the_tracker(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path
-) -> None:
-    plugins.manager.register(failing("stage_started", KeyboardInterrupt()))  # type: ignore[arg-type]
+def test_an_interruption_in_a_hook_is_no_fault_of_the_tracker(plugins, run_recipe):
+    plugins.manager.register(failing("stage_started", KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        run(recipe_of(), tmp_path / "out", plugins)
+        run_recipe()
 
 
 class Misspelt:
     @hookimpl
-    def step_finnished(self, step: int) -> None:
+    def step_finnished(self, step):
         """Do nothing."""
 
 
 class Argument:
     @hookimpl
-    def step_finished(self, stepp: int) -> None:
+    def step_finished(self, stepp):
         """Do nothing."""
 
 
 class Unmarked:
-    def step_finished(self, step: int) -> None:
+    def step_finished(self, step):
         """Do nothing."""
 
 
 class Offering:
     @hookimpl
-    def poolers(self) -> list[Any]:
+    def poolers(self):
         return []
 
 
 @attrs.define
 class Equal:
     @hookimpl
-    def step_finished(self, step: int) -> None:
+    def step_finished(self, step):
         """Do nothing."""
 
 
@@ -281,22 +246,17 @@ class Equal:
     ],
 )
 def test_what_cannot_follow_a_run_is_refused_before_anything_is_computed(
-    build: Callable[[], Any],
-    wrong: str,
-    recipe_of: Load,
-    plugins: Plugins,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    build, wrong, plugins, out, monkeypatch, run_recipe
+):
     before = plugins.manager.list_name_plugin()
     monkeypatch.setattr(Notes, "build", lambda _: build())
-    recipe = recipe_of(
-        RECIPE
-        + '\n[[tracker]]\nuse = "notes"\n'
-        + '[[tracker]]\nuse = "notes"\nfile = "x"\n'
-    )
+
     with pytest.raises(PluginError) as caught:
-        run(recipe, tmp_path / "out", plugins)
+        run_recipe(
+            RECIPE
+            + '\n[[tracker]]\nuse = "notes"\n'
+            + '[[tracker]]\nuse = "notes"\nfile = "x"\n'
+        )
     assert str(caught.value).startswith(
         "`build` of the tracker `notes` of `toy_plugin` returned "
     )
@@ -305,33 +265,29 @@ def test_what_cannot_follow_a_run_is_refused_before_anything_is_computed(
         "test it with `sentbed_testing.check_component`, or tell its authors"
     )
     assert plugins.manager.list_name_plugin() == before
-    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert not (out / "manifest.json").exists()
 
 
-def test_a_wrapper_around_a_hook_still_works(
-    put: Callable[..., Path], plugins: Plugins, tmp_path: Path
-) -> None:
+def test_a_wrapper_around_a_hook_still_works(put, plugins, out):
     seen = []
 
     class Wrapping:
         @hookimpl(wrapper=True)
-        def run_finished(self) -> Any:
+        def run_finished(self):
             seen.append("before")
             result = yield
             seen.append("after")
             return result
 
     plugins.manager.register(Wrapping())
-    run(load_recipe(put("r.toml", RECIPE), plugins=plugins), tmp_path / "out", plugins)
+    run(load_recipe(put("r.toml", RECIPE), plugins=plugins), out, plugins)
     assert seen == ["before", "after"]
 
 
-def test_what_a_wrapper_raises_ends_the_run(
-    put: Callable[..., Path], plugins: Plugins, tmp_path: Path
-) -> None:
+def test_what_a_wrapper_raises_ends_the_run(put, plugins, out):
     class Wrapping:
         @hookimpl(wrapper=True)
-        def run_finished(self) -> Any:
+        def run_finished(self):
             yield
             raise ValueError("no end")
 
@@ -339,6 +295,6 @@ def test_what_a_wrapper_raises_ends_the_run(
     with pytest.raises(ValueError, match="no end"):
         run(
             load_recipe(put("r.toml", RECIPE), plugins=plugins),
-            tmp_path / "out",
+            out,
             plugins,
         )

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
@@ -10,17 +9,14 @@ from platformdirs.macos import MacOS
 from platformdirs.unix import Unix
 from sentbed import PluginError
 from sentbed._registry.user_config import Settings, config_file, fits, read_settings
-
-Write = Callable[[str | bytes], Path]
+from toy_fixtures import exactly
 
 
 @pytest.fixture
-def write(
-    put: Callable[[str, str | bytes], Path], monkeypatch: pytest.MonkeyPatch
-) -> Write:
+def write(put, monkeypatch):
     """Write the user's configuration; returns its path."""
 
-    def config(text: str | bytes) -> Path:
+    def config(text):
         file = put("config.toml", text)
         monkeypatch.setenv("SENTBED_CONFIG", str(file))
         return file
@@ -28,7 +24,7 @@ def write(
     return config
 
 
-def faults(file: Path) -> list[str]:
+def faults(file):
     """Return what is wrong with the configuration, without the file's name."""
     with pytest.raises(PluginError) as caught:
         read_settings()
@@ -43,9 +39,7 @@ def faults(file: Path) -> list[str]:
 # --- where it is -------------------------------------------------------------------------------------------
 
 
-def test_the_file_is_in_the_users_configuration_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_file_is_in_the_users_configuration_directory(tmp_path, monkeypatch):
     monkeypatch.delenv("SENTBED_CONFIG")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert config_file() == tmp_path / "sentbed" / "config.toml"
@@ -63,7 +57,7 @@ def test_the_file_is_in_the_users_configuration_directory(
     assert read_settings().disable == {}
 
 
-def test_a_user_without_a_home_has_no_configuration(monkeypatch: pytest.MonkeyPatch):
+def test_a_user_without_a_home_has_no_configuration(monkeypatch):
     monkeypatch.delenv("SENTBED_CONFIG")
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     # Some versions of platformdirs ask `os.path`, and some `Path`.
@@ -71,25 +65,23 @@ def test_a_user_without_a_home_has_no_configuration(monkeypatch: pytest.MonkeyPa
     assert read_settings().disable == {}
 
 
-def test_a_variable_names_another_file(write: Write):
+def test_a_variable_names_another_file(write):
     file = write('[plugins]\ndisable = ["a"]\n')
     assert read_settings() == Settings(file, {"a": f"{file}:2"}, allowed_by=f"{file}:1")
 
 
-def test_a_file_that_is_named_and_not_there_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_that_is_named_and_not_there_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CONFIG", str(tmp_path / "no.toml"))
-    with pytest.raises(PluginError) as caught:
+    with pytest.raises(
+        PluginError,
+        match=exactly(
+            f"`SENTBED_CONFIG` names `{tmp_path}/no.toml`, which does not exist; create it, or unset the variable"
+        ),
+    ):
         read_settings()
-    assert str(caught.value) == (
-        f"`SENTBED_CONFIG` names `{tmp_path}/no.toml`, which does not exist; create it, or unset the variable"
-    )
 
 
-def test_a_directory_in_the_place_of_the_file_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_directory_in_the_place_of_the_file_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("SENTBED_CONFIG", str(tmp_path))
     with pytest.raises(
         PluginError,
@@ -101,7 +93,7 @@ def test_a_directory_in_the_place_of_the_file_is_an_error(
 # --- what it says ------------------------------------------------------------------------------------------
 
 
-def test_every_name_knows_its_line(write: Write):
+def test_every_name_knows_its_line(write):
     file = write(
         """[plugins]
 disable = ["a",
@@ -159,13 +151,11 @@ order = ["e"]
         ),
     ],
 )
-def test_a_fault_is_reported_with_its_line_and_a_suggestion(
-    text: str | bytes, expected: list[str], write: Write
-):
+def test_a_fault_is_reported_with_its_line_and_a_suggestion(text, expected, write):
     assert faults(write(text)) == expected
 
 
-def test_what_is_no_toml_is_reported_with_its_line(write: Write):
+def test_what_is_no_toml_is_reported_with_its_line(write):
     (fault,) = faults(write("[plugins]\ndisable = [\n"))
     assert fault.startswith("this is not TOML: ")
     assert "@ FILE:" in fault
@@ -174,9 +164,7 @@ def test_what_is_no_toml_is_reported_with_its_line(write: Write):
 # --- the environment ---------------------------------------------------------------------------------------
 
 
-def test_variables_hold_in_the_place_of_the_files_lists(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-):
+def test_variables_hold_in_the_place_of_the_files_lists(write, monkeypatch):
     write('[plugins]\ndisable = ["a"]\nallow = ["b"]\norder = ["c"]\n')
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", " d,e ,")
     monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "f")
@@ -188,9 +176,7 @@ def test_variables_hold_in_the_place_of_the_files_lists(
     assert list(found.order) == ["c"]
 
 
-def test_an_empty_variable_takes_the_files_list_out(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_empty_variable_takes_the_files_list_out(write, monkeypatch):
     write('[plugins]\ndisable = ["a"]\nallow = ["b"]\n')
     monkeypatch.setenv("SENTBED_PLUGINS_DISABLE", "")
     monkeypatch.setenv("SENTBED_PLUGINS_ALLOW", "")
@@ -215,7 +201,7 @@ def test_an_empty_variable_takes_the_files_list_out(
         ("", False),
     ],
 )
-def test_a_plugin_goes_by_its_name_its_distribution_or_both(name: str, meant: bool):
+def test_a_plugin_goes_by_its_name_its_distribution_or_both(name, meant):
     assert fits(name, "my-dist", "point") is meant
 
 
@@ -232,9 +218,7 @@ def test_a_plugin_goes_by_its_name_its_distribution_or_both(name: str, meant: bo
         ),
     ],
 )
-def test_a_plugin_that_is_not_to_be_loaded_is_told_why(
-    settings: Settings, reason: str | None
-):
+def test_a_plugin_that_is_not_to_be_loaded_is_told_why(settings, reason):
     assert settings.refusal("my-dist", "point") == reason
 
 

@@ -7,8 +7,6 @@ import re
 import shutil
 import subprocess
 from html import unescape
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -43,7 +41,7 @@ ERRORS = """<script>window.wrong = []; addEventListener("error", e => wrong.push
 """Goes first, so that it hears of everything."""
 
 
-def browse(page: Path | str, tmp_path: Path, *options: str) -> str:
+def browse(page, tmp_path, *options):
     """Open a page by its path or address, and return what the browser printed, silent in its console."""
     address = page if isinstance(page, str) else page.as_uri()
     command = [
@@ -59,7 +57,7 @@ def browse(page: Path | str, tmp_path: Path, *options: str) -> str:
     return done.stdout
 
 
-def found(dom: str) -> dict[str, Any]:
+def found(dom):
     """Return what a script has written into the page's `data-probe`."""
     measured = re.search(r'data-probe="([^"]*)"', dom)
     assert measured, dom[:2000]

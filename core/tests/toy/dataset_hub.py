@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote
@@ -30,15 +29,15 @@ class DatasetHub:
     requests: list[str] = attrs.field(factory=list)
     """Method and path of each request."""
 
-    def add(self, dataset: str, directory: Path, revision: str = MAIN) -> None:
+    def add(self, dataset, directory, revision=MAIN):
         """Serve a directory as a revision of a data set."""
         self.directories[dataset, revision] = directory
 
-    def commit(self, dataset: str, revision: str) -> str:
+    def commit(self, dataset, revision):
         """Return the commit that a revision names."""
         return hashlib.sha1(f"{dataset}@{revision}".encode()).hexdigest()
 
-    def find(self, dataset: str, revision: str) -> tuple[Path, str] | None:
+    def find(self, dataset, revision):
         """Return directory and commit of a revision, which may be named by its commit."""
         for (other, name), directory in self.directories.items():
             commit = self.commit(other, name)
@@ -51,10 +50,10 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: DatasetHub
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_):
         pass
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         path = unquote(self.path.partition("?")[0])
         self.hub.requests.append(f"{self.command} {path}")
         kind, dataset, rest = self._parse(path)
@@ -83,7 +82,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815 - the names that `http.server` calls
     do_POST = do_GET  # noqa: N815
 
-    def _parse(self, path: str) -> tuple[str, str, list[str]]:
+    def _parse(self, path):
         """Return whether a path is of the API or of a file, the id, and the other parts of the path."""
         parts = path.strip("/").split("/")
         kind = "api" if parts[0] == "api" else "file"
@@ -91,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
             parts = parts[1:]
         return kind, "/".join(parts[1:3]), parts[3:]
 
-    def _verb(self, kind: str, rest: list[str]) -> tuple[str, str, str]:
+    def _verb(self, kind, rest):
         """Return what is asked for, the revision, and the path inside the repository."""
         if not rest:
             return "info", MAIN, ""
@@ -100,10 +99,10 @@ class _Handler(BaseHTTPRequestHandler):
         length = 3 if parts[0] == "refs" else 1
         return verb, "/".join(parts[:length]), "/".join(parts[length:])
 
-    def _refuse(self, status: int, code: str, message: str) -> None:
+    def _refuse(self, status, code, message):
         self._answer(status, b"{}", X_Error_Code=code, X_Error_Message=message)
 
-    def _answer(self, status: int, body: bytes, **headers: str) -> None:
+    def _answer(self, status, body, **headers):
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         for name, value in headers.items():
@@ -117,17 +116,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.wfile.write(body)
 
-    def _send_json(self, value: object) -> None:
+    def _send_json(self, value):
         self._answer(200, json.dumps(value).encode(), Content_Type="application/json")
 
-    def _send_file(self, file: Path, commit: str) -> None:
+    def _send_file(self, file, commit):
         if not file.is_file():
             return self._refuse(404, "EntryNotFound", "Entry not found")
         content = file.read_bytes()
         tag = f'"{hashlib.sha1(content).hexdigest()}"'
         return self._answer(200, content, ETag=tag, X_Repo_Commit=commit)
 
-    def _send_info(self, directory: Path, dataset: str, commit: str) -> None:
+    def _send_info(self, directory, dataset, commit):
         siblings = [
             {"rfilename": file.relative_to(directory).as_posix()}
             for file in _files(directory)
@@ -136,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
             {"id": dataset, "sha": commit, "siblings": siblings, "tags": []}
         )
 
-    def _send_tree(self, directory: Path, inner: str) -> None:
+    def _send_tree(self, directory, inner):
         place = directory / inner
         if not place.is_dir():
             return self._refuse(404, "EntryNotFound", f"{inner} does not exist")
@@ -147,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
         entries = place.rglob("*") if recursive else place.glob("*")
         return self._send_json([_entry(directory, entry) for entry in sorted(entries)])
 
-    def _send_paths(self, directory: Path) -> None:
+    def _send_paths(self, directory):
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         if self.headers.get("Content-Type", "").startswith("application/json"):
             names = json.loads(body)["paths"]
@@ -159,11 +158,11 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
 
-def _files(directory: Path) -> list[Path]:
+def _files(directory):
     return sorted(path for path in directory.rglob("*") if path.is_file())
 
 
-def _entry(directory: Path, path: Path) -> dict[str, object]:
+def _entry(directory, path):
     """Return what the hub's list of files says of a file or directory."""
     name = path.relative_to(directory).as_posix()
     oid = hashlib.sha1(name.encode()).hexdigest()
@@ -173,13 +172,13 @@ def _entry(directory: Path, path: Path) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[DatasetHub]:
+def serving():
     """Serve data sets until the block ends."""
     handler = type("Handler", (_Handler,), {})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
         http.daemon_threads = True
         hub = DatasetHub(f"http://127.0.0.1:{http.server_port}")
-        handler.hub = hub  # type: ignore[attr-defined]
+        handler.hub = hub
         thread = threading.Thread(
             target=http.serve_forever, kwargs={"poll_interval": 0.01}
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import attrs
 
@@ -29,7 +28,7 @@ class Replica:
     configurations: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
     """Configuration -> splits, in directories of their names, as the description lists them."""
 
-    def write(self, directory: Path) -> None:
+    def write(self, directory):
         """Write its files below a directory."""
         for table in self.tables:
             _write_table(directory / table.file, table.columns)
@@ -43,7 +42,7 @@ class Replica:
         if self.configurations:
             (directory / "README.md").write_text(self._description())
 
-    def _description(self) -> str:
+    def _description(self):
         lines = ["---", "configs:"]
         for configuration, splits in self.configurations.items():
             lines += [f"- config_name: {configuration}", "  data_files:"]
@@ -52,7 +51,7 @@ class Replica:
         return "\n".join([*lines, "---", "# Replica", ""])
 
 
-def _write_table(path: Path, columns: Sequence[str]) -> None:
+def _write_table(path, columns):
     import pyarrow
     from pyarrow import parquet
 
@@ -73,8 +72,8 @@ _NLI_COLUMNS = {
 _NLI_SPLITS = ("train", "dev", "test")
 
 
-def _nli_tables() -> tuple[Table, ...]:
-    tables: list[Table] = []
+def _nli_tables():
+    tables = []
     for configuration, columns in _NLI_COLUMNS.items():
         files = (
             f"{configuration}/{split}-00000-of-00001.parquet" for split in _NLI_SPLITS

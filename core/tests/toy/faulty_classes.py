@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import attrs
@@ -15,12 +14,12 @@ class Last(Pooler):
 
     name: ClassVar[str] = "the-last"
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         import torch
 
         class Module(torch.nn.Module):
-            def forward(self, states: Any) -> Any:
+            def forward(self, states):
                 mask = states.attention_mask
                 hidden = states.last_hidden_state
                 if mask is None:
@@ -73,7 +72,7 @@ class Misshapen(Pooler):
     name: ClassVar[str] = "misshapen"
     needs: ClassVar[list[str]] = ["layers"]
 
-    def build(self) -> Any:
+    def build(self):
         """Return nothing."""
 
 
@@ -95,7 +94,7 @@ class Refused(Last):
     """At least 1."""
 
     @size.validator
-    def _fits(self, _: Any, value: int) -> None:
+    def _fits(self, _, value):
         if value < 1:
             raise ValueError("must be at least 1")
 
@@ -136,7 +135,7 @@ class Raising(Last):
     size: int = 8
     """Divides."""
 
-    def __attrs_post_init__(self) -> None:
+    def __attrs_post_init__(self):
         _ = 8 // self.size
 
 
@@ -147,7 +146,7 @@ class Checking(Last):
     word: str = "word"
     """A word."""
 
-    def check(self) -> Iterator[str]:
+    def check(self):
         """Yield nothing."""
         if self.word[0] == "w":
             yield from ()

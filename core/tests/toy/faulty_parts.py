@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 from sentbed import hookimpl
@@ -43,11 +41,11 @@ class Nine(DataSource):
     """What is wrong with it."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self):
         """Anchor and positive."""
         return ("anchor",) if self.fault == "other columns" else ("anchor", "positive")
 
-    def open(self) -> NinePairs:
+    def open(self):
         """Return them."""
         return NinePairs(self.fault)
 
@@ -58,15 +56,13 @@ class NinePairs(Dataset):
     columns: ClassVar[tuple[str, ...]] = ("anchor", "positive")
 
     @property
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         return str(id(self)) if self.fault == "fingerprint of an address" else "nine"
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 9
 
-    def rows(
-        self, indices: Sequence[int], epoch: int = 0
-    ) -> Mapping[str, Sequence[str]]:
+    def rows(self, indices, epoch=0):
         fault = self.fault
         if fault == "sorted rows":
             indices = sorted(indices)
@@ -81,13 +77,13 @@ class NinePairs(Dataset):
         }.get(fault, lambda index: "")
         anchors = [TEXTS[index] for index in indices]
         if fault == "unsaid numbers":
-            return {"anchor": anchors, "positive": [1.5] * len(indices)}  # type: ignore[dict-item]
+            return {"anchor": anchors, "positive": [1.5] * len(indices)}
         return {
             "anchor": anchors,
             "positive": [f"{TEXTS[index]} again{more(index)}" for index in indices],
         }
 
-    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+    def texts(self, columns=None):
         if columns is None or "anchor" in columns:
             yield from TEXTS
         if self.fault != "one column of texts" and (
@@ -105,14 +101,14 @@ class Size(Evaluator):
     fault: str = ""
     """What is wrong with it."""
 
-    def prepare(self) -> Prepared | DrivesEncoder:
+    def prepare(self):
         """Prepare one list."""
         if self.fault == "an iterator":
             return DrivesEncoder(
                 lambda encoder: self._score({"all": encoder.encode(iter(TEXTS))})
-            )  # type: ignore[arg-type]
+            )
         if self.fault == "one half":
-            return self._score  # type: ignore[return-value]
+            return self._score
         texts = Texts(
             [f"{text} {random.random()}" for text in TEXTS]
             if self.fault == "other texts"
@@ -131,7 +127,7 @@ class Size(Evaluator):
             lambda: {} if self.fault == "other texts" else item_texts,
         )
 
-    def _score(self, found: Any) -> Evaluation:
+    def _score(self, found):
         import numpy as np
 
         vectors = found["all"]
@@ -167,7 +163,7 @@ class Descent(Optimizer):
     fault: str = ""
     """What is wrong with it."""
 
-    def build(self, parameters: Sequence[tuple[str, Any]]) -> Any:
+    def build(self, parameters):
         """Return a `torch.optim.Optimizer`."""
         import torch
 
@@ -176,7 +172,7 @@ class Descent(Optimizer):
         class Descending(torch.optim.SGD):
             calls = 0
 
-            def step(self, closure: Any = None) -> None:
+            def step(self, closure=None):
                 self.calls += 1
                 with torch.no_grad():
                     for group in self.param_groups:
@@ -205,7 +201,7 @@ class Ramp(Schedule):
     top: float = 1.0
     """The last multiplier."""
 
-    def factor(self, step: int, total_steps: int) -> float:
+    def factor(self, step, total_steps):
         """Return the multiplier."""
         return self.top * (step + 1) / total_steps
 
@@ -221,11 +217,11 @@ class Next(CellSampler):
 
     def choose(
         self,
-        cells: Sequence[Mapping[str, Any]],
-        scores: Mapping[int, float | None],
-        count: int,
-        seed: int,
-    ) -> list[int]:
+        cells,
+        scores,
+        count,
+        seed,
+    ):
         """Return the first cells that have not been chosen."""
         free = [
             cell
@@ -254,17 +250,17 @@ class Shift(Transform):
     fault: str = ""
     """What is wrong with it."""
 
-    def output_width(self, width: int) -> int:
+    def output_width(self, width):
         """Return the width."""
         return 0 if self.fault == "no width" else width
 
-    def texts(self, width: int) -> list[str]:
+    def texts(self, width):
         """Return nine texts."""
         if self.fault == "drawn texts":
             return [str(random.random())]
-        return [1, 2] if self.fault == "numbers" else list(TEXTS)  # type: ignore[list-item]
+        return [1, 2] if self.fault == "numbers" else list(TEXTS)
 
-    def fit(self, vectors: Any, backbone: Any) -> Any:
+    def fit(self, vectors, backbone):
         """Return the mean and the identity."""
         import numpy as np
 
@@ -293,7 +289,7 @@ class Listener(Tracker):
     fault: str = ""
     """What is wrong with it."""
 
-    def build(self) -> object:
+    def build(self):
         """Return what listens."""
         if self.fault == "one for all":
             return ONE
@@ -304,24 +300,24 @@ class Listener(Tracker):
 
 class Listening:
     @hookimpl
-    def step_finished(self, step: int) -> None:
+    def step_finished(self, step):
         """Do nothing."""
 
 
 class Misspelt(Listening):
     @hookimpl
-    def stage_finnished(self, stage: str) -> None:
+    def stage_finnished(self, stage):
         """Do nothing."""
 
 
 class Unmarked:
-    def run_finished(self) -> None:
+    def run_finished(self):
         """Do nothing."""
 
 
 class Argument:
     @hookimpl
-    def step_finished(self, number: int) -> None:
+    def step_finished(self, number):
         """Do nothing."""
 
 
@@ -338,18 +334,18 @@ class Nowhere(Runtime):
     """What is wrong with it."""
 
     @property
-    def traits(self) -> RuntimeTraits:
+    def traits(self):
         """Whether it says that it only encodes."""
         reason = None
         if self.fault == "only encodes":
             reason = "`nowhere` only encodes; train with `toy`"
         return RuntimeTraits(untrainable=reason)
 
-    def variants(self) -> Iterator[Any]:
+    def variants(self):
         """Yield itself, or its name."""
         yield self.name if self.fault == "variants" else self
 
-    def build(self) -> Any:
+    def build(self):
         """Return an engine that does nothing."""
         methods = dict.fromkeys(("assemble", "trainer", "seed"), lambda *_: None)
         methods["describe"] = lambda _: (
@@ -374,10 +370,10 @@ class Anything(Importer):
     recognised: bool = False
     """What it says of everything."""
 
-    def recognises(self, source: Path) -> bool:
+    def recognises(self, source):
         """Return what it was told."""
         return self.recognised
 
-    def read(self, source: Path) -> Any:
+    def read(self, source):
         """Raise."""
         raise NotImplementedError

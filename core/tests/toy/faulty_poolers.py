@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 from sentbed.protocols import Loss, LossOutput, LossTraits, Pooler
@@ -21,14 +20,14 @@ class Attend(Pooler):
     fault: str = ""
     """What is wrong with it."""
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         import torch
 
         fault = self.fault
 
         class Attending(torch.nn.Module):
-            def __init__(self) -> None:
+            def __init__(self):
                 super().__init__()
                 self.query = torch.nn.Parameter(torch.randn(width))
                 if fault == "frozen weight":
@@ -36,13 +35,13 @@ class Attend(Pooler):
                 if fault == "mutates a buffer":
                     self.register_buffer("calls", torch.zeros(()))
                 if fault == "keeps what it saw":
-                    self._seen: list[Any] = []
+                    self._seen = []
                 if fault == "forgets on save":
                     self.noise = torch.randn(width)
                 if fault == "saves half":
                     self.register_buffer("noise", torch.randn(width), persistent=False)
 
-            def forward(self, states: Any) -> Any:
+            def forward(self, states):
                 hidden, mask = states.last_hidden_state, states.attention_mask
                 if fault == "plain mean":
                     return hidden.mean(1)
@@ -112,7 +111,7 @@ class Nearest(Loss):
     """What is wrong with it."""
 
     @property
-    def traits(self) -> LossTraits:
+    def traits(self):
         """Pairs, with a state for some faults."""
         return LossTraits(
             needs=frozenset({"anchor", "positive"}),
@@ -120,19 +119,19 @@ class Nearest(Loss):
             stateful=self.fault in ("state of another name", "state that grows"),
         )
 
-    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+    def misfits(self, batch_size, fixed):
         """Yield nothing."""
         if self.fault == "empty sentence":
             yield ""
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         """Return the module."""
         import torch
 
         fault = self.fault
 
         class Contrast(torch.nn.Module):
-            def __init__(self) -> None:
+            def __init__(self):
                 super().__init__()
                 self.scale = torch.nn.Parameter(torch.rand(()) + 1)
                 if fault == "forgets on save":
@@ -140,7 +139,7 @@ class Nearest(Loss):
                 if fault in ("state of another name", "state that grows"):
                     self.initial_state = lambda: {"memory": torch.zeros(2, width)}
 
-            def forward(self, inputs: Any, state: Any = None) -> Any:
+            def forward(self, inputs, state=None):
                 if fault == "needs what it takes":
                     inputs["negative"].sum()
                 if fault == "writes into vectors":

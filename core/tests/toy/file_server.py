@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import attrs
@@ -38,11 +37,11 @@ class FileServer:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[FileServer]:
+def serving():
     """Serve files until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+        def do_GET(self):
             asked = self.headers.get("Range")
             server.asked.append((self.path, asked))
             served = server.files.get(self.path, Served(status=404))
@@ -80,7 +79,7 @@ def serving() -> Iterator[FileServer]:
             self.wfile.write(body[: served.cuts.pop(0)] if served.cuts else body)
             self.close_connection = True
 
-        def log_message(self, *arguments: object) -> None:
+        def log_message(self, *arguments):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:

@@ -5,25 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import attrs
 import numpy as np
 import toy_plugin
-from numpy.typing import NDArray
 from sentbed.errors import RunError
 from sentbed.protocols import (
     Evaluation,
     Evaluator,
-    Head,
     Items,
     Prepared,
     RuntimeTraits,
     Score,
     Texts,
-    TokenBatch,
-    Vectors,
 )
 
 Fault: TypeAlias = Literal[
@@ -54,7 +49,7 @@ class Planted(toy_plugin.Toy):
     seconds: float = 0.0
     """What a batch takes besides."""
 
-    def build(self) -> PlantedEngine:
+    def build(self):
         """Return the engine."""
         return PlantedEngine(self.token_budget, fault=self.fault, seconds=self.seconds)
 
@@ -66,9 +61,7 @@ class PlantedEngine(toy_plugin.Engine):
     fault: Fault = "none"
     seconds: float = 0.0
 
-    def assemble(
-        self, backbone: Any, pooler: Any, head: Head, saved: Path | None = None
-    ) -> PlantedEncoder:
+    def assemble(self, backbone, pooler, head, saved=None):
         """Return the toy plugin's encoder with the fault."""
         placed = super().assemble(backbone, pooler, head, saved)
         return PlantedEncoder(
@@ -87,13 +80,13 @@ class PlantedEncoder(toy_plugin.Placed):
     engine: PlantedEngine = attrs.field(kw_only=True)
 
     @property
-    def width(self) -> int:
+    def width(self):
         """Dimension of a vector."""
         if self.engine.fault == "narrow":
             return super().width - 1
         return super().width
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch):
         """Return the vectors of a batch, right or wrong, or none."""
         first = not self.batches
         vectors = super().encode(batch)
@@ -131,11 +124,11 @@ class Order(Evaluator):
 
     name: ClassVar[str] = "order"
 
-    def prepare(self) -> Prepared:
+    def prepare(self):
         """Return the words."""
         return Prepared({"words": Texts(WORDS)}, self._score)
 
-    def _score(self, vectors: Vectors) -> Evaluation:
+    def _score(self, vectors):
         first = vectors["words"][:, 0].astype(np.float64)
         places = np.arange(len(WORDS), dtype=np.float64)
         value = 100 * float(np.corrcoef(places, first)[0, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,21 +17,21 @@ class ToyDataset(Dataset):
     data: Mapping[str, Sequence[Any]]
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self):
         return tuple(self.data)
 
     @property
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         content = repr([(name, list(texts)) for name, texts in self.data.items()])
         return hashlib.sha256(content.encode()).hexdigest()
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(next(iter(self.data.values()), ()))
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[Any]]:
+    def rows(self, indices, epoch=0):
         return {name: [texts[i] for i in indices] for name, texts in self.data.items()}
 
-    def texts(self, columns: Collection[str] | None = None) -> Iterator[str]:
+    def texts(self, columns=None):
         for name, texts in self.data.items():
             if columns is None or name in columns:
                 yield from (text for text in texts if isinstance(text, str))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import EntryPoint, distribution, distributions
-from pathlib import Path
+from importlib.metadata import distribution, distributions
 
 import pytest
 import toy_plugin
 from hypothesis import settings
+from sentbed import Encoder, run
 from sentbed._recipe.load import load_recipe
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins, load_plugins
+from sentbed._registry.registry import load_plugins
 
 # Tests may share their cores with other work: a slow example is no failure. `make test-slow` tries five times as
 # many by `--hypothesis-profile thorough`.
@@ -21,9 +20,12 @@ settings.register_profile("thorough", deadline=None, max_examples=100)
 settings.load_profile("quick")
 
 
-def write_distribution(
-    site: Path, name: str, points: Mapping[str, str], version: str = "1.0"
-) -> None:
+def exactly(message):
+    """Return the pattern of a message, for `pytest.raises(..., match=...)`."""
+    return rf"\A{re.escape(message)}\Z"
+
+
+def write_distribution(site, name, points, version="1.0"):
     """Write what an installer leaves in `site` of a distribution with these entry points."""
     info = site / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir(parents=True)
@@ -34,7 +36,7 @@ def write_distribution(
     (info / "entry_points.txt").write_text(f"[sentbed]\n{lines}")
 
 
-def points_of(site: Path) -> list[EntryPoint]:
+def points_of(site):
     """Return the entry points of every distribution in `site`."""
     return [
         point
@@ -44,10 +46,10 @@ def points_of(site: Path) -> list[EntryPoint]:
 
 
 @pytest.fixture
-def put(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
+def put(tmp_path):
     """Write a file into the test's directory and return its path."""
 
-    def write(name: str, content: str | bytes) -> Path:
+    def write(name, content):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -57,13 +59,11 @@ def put(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
 
 
 @pytest.fixture
-def distribute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, Mapping[str, str]], list[EntryPoint]]:
+def distribute(tmp_path, monkeypatch):
     """Make a distribution out of modules' source; returns the entry points, one a module."""
     site = tmp_path / "site"
 
-    def make(name: str, modules: Mapping[str, str]) -> list[EntryPoint]:
+    def make(name, modules):
         write_distribution(site, name, {module: module for module in modules})
         for module, source in modules.items():
             (site / f"{module}.py").write_text(source)
@@ -75,7 +75,7 @@ def distribute(
 
 
 @pytest.fixture(scope="session")
-def toy_points(tmp_path_factory: pytest.TempPathFactory) -> list[EntryPoint]:
+def toy_points(tmp_path_factory):
     """The entry points of the toy plugin, of the console's tracker and of the log's."""
     site = tmp_path_factory.mktemp("site")
     write_distribution(
@@ -89,13 +89,13 @@ def toy_points(tmp_path_factory: pytest.TempPathFactory) -> list[EntryPoint]:
 
 
 @pytest.fixture
-def plugins(toy_points: Iterable[EntryPoint]) -> Plugins:
+def plugins(toy_points):
     """The toy plugin, console and log, and nothing else that is installed."""
     return load_plugins(toy_points)
 
 
 @pytest.fixture
-def recorder(plugins: Plugins) -> toy_plugin.Recorder:
+def recorder(plugins):
     """The recorder among `plugins`."""
     found = plugins.manager.get_plugin("toy:recorder")
     assert isinstance(found, toy_plugin.Recorder)
@@ -103,7 +103,7 @@ def recorder(plugins: Plugins) -> toy_plugin.Recorder:
 
 
 @pytest.fixture
-def installed_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed_toy(tmp_path, monkeypatch):
     """Install the toy plugin for this process: entry points are found as those of any distribution."""
     site = tmp_path / "toy-site"
     write_distribution(site, "toy", {"toy": "toy_plugin"})
@@ -112,19 +112,43 @@ def installed_toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def recipe_of(
-    put: Callable[[str, str], Path], plugins: Plugins
-) -> Callable[..., Recipe]:
+def recipe_of(put, plugins):
     """Load a recipe from its text and `PATH=VALUE` overrides, with the toy plugin."""
 
-    def load(text: str = toy_plugin.RECIPE, *overrides: str) -> Recipe:
+    def load(text=toy_plugin.RECIPE, *overrides):
         return load_recipe(put("recipe.toml", text), overrides, plugins)
 
     return load
 
 
 @pytest.fixture
-def study_of() -> Callable[..., object]:
+def out(tmp_path):
+    """The directory in which `run_recipe` runs."""
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def run_recipe(recipe_of, plugins, tmp_path):
+    """Run a recipe of the toy plugin: text and overrides, in `name` of the test's directory."""
+
+    def start(*text_and_overrides, name="out"):
+        return run(recipe_of(*text_and_overrides), tmp_path / name, plugins)
+
+    return start
+
+
+@pytest.fixture
+def load_encoder(plugins):
+    """Load an encoder of the toy plugin from its directory."""
+
+    def load(directory):
+        return Encoder.load(directory, {"use": "toy"}, plugins)
+
+    return load
+
+
+@pytest.fixture
+def study_of():
     """Make a study of given numbers; see `toy_study.study_of`."""
     # It needs sentbed-report, which not every distribution has.
     from toy_study import study_of
@@ -133,6 +157,6 @@ def study_of() -> Callable[..., object]:
 
 
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch):
     """Let runs leave out what takes time; see `toy_plugin.quicken`."""
     toy_plugin.quicken(monkeypatch)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import attrs
 import numpy as np
@@ -31,7 +31,6 @@ from sentbed._run.report_json import record_json
 from sentbed.protocols import (
     Backbone,
     BackboneTraits,
-    BuildContext,
     BuiltBackbone,
     DataSource,
     DataTraits,
@@ -40,7 +39,6 @@ from sentbed.protocols import (
     Evaluator,
     EvaluatorTraits,
     Exporter,
-    Head,
     Importer,
     Items,
     Lazy,
@@ -52,7 +50,6 @@ from sentbed.protocols import (
     Pooler,
     Prepared,
     RecipeTable,
-    ReportData,
     ReportSection,
     Runtime,
     Scatter,
@@ -69,7 +66,6 @@ from sentbed.protocols import (
     Trainer,
     Training,
     Transform,
-    Vectors,
 )
 from toy_dataset import ToyDataset
 
@@ -169,10 +165,10 @@ at = ["start", "end"]
 """Two encoders: `zh` is trained beside the frozen `en` for six steps, then alone for four."""
 
 
-def quicken(patch: Any) -> None:
+def quicken(patch):
     """Let runs leave out pages and git, which take time; `patch` is pytest's `monkeypatch`."""
 
-    def write(directory: Path, data: ReportData, **_: object) -> Path:
+    def write(directory, data, **_):
         (directory / "report.html").touch()
         (directory / "report.json").write_text(record_json(data))
         return directory / "report.html"
@@ -193,7 +189,7 @@ class CharacterTokenizer(Tokenizer):
     """Every text that was tokenised."""
     fingerprint: str = "characters"
 
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+    def encode(self, texts, max_length):
         self.seen += texts
         rows = [
             [1, *(2 + ord(c) % (VOCABULARY - 2) for c in text)][:max_length]
@@ -202,7 +198,7 @@ class CharacterTokenizer(Tokenizer):
         offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
         return TokenIds(np.array([i for row in rows for i in row], np.int32), offsets)
 
-    def truncate(self, texts: Sequence[str], max_length: int) -> list[str]:
+    def truncate(self, texts, max_length):
         return [text[:max_length] for text in texts]
 
 
@@ -214,18 +210,16 @@ class CharacterBackbone(BuiltBackbone):
     tokenizer: CharacterTokenizer = attrs.field(factory=CharacterTokenizer)
 
     @property
-    def width(self) -> int:
+    def width(self):
         return self.embedding.shape[1]
 
-    def module(
-        self, input_ids: NDArray[np.int64], mask: NDArray[np.int64] | None
-    ) -> TokenStates:
+    def module(self, input_ids, mask):
         return TokenStates(self.embedding[input_ids], mask)
 
-    def inference(self, module: Any, dtype: Any) -> Any:
+    def inference(self, module, dtype):
         return module
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory):
         directory.mkdir()
         np.save(directory / "embedding.npy", self.embedding)
 
@@ -243,10 +237,10 @@ class Characters(Backbone):
     model: ModelId | None = None
 
     @property
-    def traits(self) -> BackboneTraits:
+    def traits(self):
         return BackboneTraits(model=self.model)
 
-    def build(self, context: BuildContext) -> CharacterBackbone:
+    def build(self, context):
         if context.saved is not None:
             embedding = np.load(context.saved / "embedding.npy")
         else:
@@ -263,8 +257,8 @@ class Average(Pooler):
 
     name: ClassVar[str] = "average"
 
-    def build(self, width: int) -> Any:
-        def weights(mask: NDArray[np.int64]) -> NDArray[np.float64]:
+    def build(self, width):
+        def weights(mask):
             return mask / mask.sum(1, keepdims=True)
 
         return weights
@@ -281,20 +275,20 @@ class Centre(Transform):
     dimensions: int = attrs.field(default=3, validator=ge(1))
     """How many are left."""
 
-    def misfits(self, encoder: Any) -> Iterator[str]:
+    def misfits(self, encoder):
         if (width := encoder.backbone.width) < self.dimensions:
             yield f"{self.dimensions} of {width} dimensions cannot be left; lower `dimensions`"
 
-    def output_width(self, width: int) -> int:
+    def output_width(self, width):
         return self.dimensions
 
-    def texts(self, width: int) -> list[str]:
+    def texts(self, width):
         texts = list(self.data.open().texts())
         if len(texts) < 2:
             raise DataError("the centre of one text is the text; give more")
         return texts
 
-    def fit(self, vectors: Any, backbone: BuiltBackbone) -> tuple[Any, Any]:
+    def fit(self, vectors, backbone):
         return vectors.mean(axis=0), np.eye(vectors.shape[1])[:, : self.dimensions]
 
 
@@ -305,7 +299,7 @@ class Centre(Transform):
 class AskedTable(ToyDataset):
     asked: list[list[int]] = attrs.field(factory=list)
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
+    def rows(self, indices, epoch=0):
         self.asked.append([int(index) for index in indices])
         return super().rows(indices, epoch)
 
@@ -323,10 +317,10 @@ class Words(DataSource):
     )
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self):
         return ("anchor", "positive")
 
-    def open(self) -> AskedTable:
+    def open(self):
         names = [
             "".join(chr(97 + (i * k) % 26) for k in range(1, 3 + i % 4))
             for i in range(self.rows)
@@ -345,14 +339,14 @@ class Lines(DataSource):
     """The file."""
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self):
         return ("anchor",)
 
-    def check(self) -> Iterator[str]:
+    def check(self):
         if not Path(self.path).exists():
             yield f"there is no file `{self.path}`; check the path"
 
-    def open(self) -> ToyDataset:
+    def open(self):
         if not Path(self.path).exists():
             raise DataError("there is no such file", self.path)
         return ToyDataset(
@@ -364,7 +358,7 @@ class Lines(DataSource):
 class VaryingTable(ToyDataset):
     varies: bool = True
 
-    def rows(self, indices: Sequence[int], epoch: int = 0) -> dict[str, list[str]]:
+    def rows(self, indices, epoch=0):
         found = super().rows(indices, epoch)
         return {
             name: [text + str(epoch) for text in texts] for name, texts in found.items()
@@ -387,17 +381,15 @@ class Table(DataSource):
     """What of it are numbers."""
 
     @property
-    def traits(self) -> DataTraits:
+    def traits(self):
         return DataTraits(numbers=frozenset(self.numbers))
 
-    def open(self) -> ToyDataset:
+    def open(self):
         lines = [
             line.split("\t")
             for line in Path(self.path).read_text(encoding="utf-8").splitlines()
         ]
-        data: dict[str, list[Any]] = {
-            name: list(column) for name, *column in zip(*lines, strict=True)
-        }
+        data = {name: list(column) for name, *column in zip(*lines, strict=True)}
         data |= {name: list(map(float, data[name])) for name in self.numbers}
         return VaryingTable(data) if self.varies else ToyDataset(data)
 
@@ -420,12 +412,8 @@ class Pull(Loss):
     memory: float = 0.0
     """How much of the mean distance of earlier steps counts as well."""
 
-    def build(self, width: int) -> Any:
+    def build(self, width):
         return Pulling(self, width)
-
-
-Found: TypeAlias = tuple[LossOutput, dict[str, NDArray[np.float64]]]
-"""What a loss module returns here: its output, and the gradient of each column's vectors."""
 
 
 @attrs.define(eq=False)
@@ -434,10 +422,10 @@ class Pulling:
     width: int
     calls: int = 0
 
-    def initial_state(self) -> dict[str, NDArray[np.float64]]:
+    def initial_state(self):
         return {"mean": np.zeros(self.width)}
 
-    def __call__(self, vectors: Mapping[str, Any], state: Mapping[str, Any]) -> Found:
+    def __call__(self, vectors, state):
         self.calls += 1
         if self.calls == self.loss.interrupt_at:
             raise KeyboardInterrupt
@@ -464,12 +452,12 @@ class Sort(Loss):
     """What the column `label` may hold."""
 
     @property
-    def traits(self) -> LossTraits:
+    def traits(self):
         needs = frozenset({"anchor", "positive", "label"})
         return LossTraits(needs=needs, takes=frozenset(), classes=self.classes)
 
-    def build(self, width: int) -> Any:
-        def loss(inputs: Mapping[str, Any]) -> Found:
+    def build(self, width):
+        def loss(inputs):
             sign = np.where(inputs["label"] == 0, 1, -1)[:, None]
             apart = inputs["anchor"] - inputs["positive"]
             gradient = sign * apart / len(apart)
@@ -492,8 +480,8 @@ class Grade(Loss):
         numbers=frozenset({"score"}),
     )
 
-    def build(self, width: int) -> Any:
-        def loss(inputs: Mapping[str, Any]) -> Found:
+    def build(self, width):
+        def loss(inputs):
             score = inputs["score"]
             assert (score.dtype, score.ndim) == (np.float32, 1)
             apart = inputs["anchor"] - inputs["positive"]
@@ -520,7 +508,7 @@ class Chase(Loss):
     """The largest batch."""
 
     @property
-    def traits(self) -> LossTraits:
+    def traits(self):
         return LossTraits(
             needs=frozenset({"anchor", "positive"}),
             takes=frozenset(),
@@ -528,8 +516,8 @@ class Chase(Loss):
             keys=frozenset(self.keys),
         )
 
-    def build(self, width: int) -> Any:
-        def loss(vectors: Mapping[str, Any]) -> Found:
+    def build(self, width):
+        def loss(vectors):
             apart = vectors["anchor"] - vectors["positive"]
             return LossOutput(0.5 * (apart**2).sum(1).mean()), {
                 "anchor": apart / len(apart)
@@ -537,7 +525,7 @@ class Chase(Loss):
 
         return loss
 
-    def misfits(self, batch_size: int, fixed: frozenset[str]) -> Iterator[str]:
+    def misfits(self, batch_size, fixed):
         if batch_size > self.most:
             yield f"a batch of {batch_size} is more than {self.most}; make it smaller"
         if "anchor" in fixed:
@@ -554,7 +542,7 @@ class Sgd(Optimizer):
     momentum: float = 0.0
     """How much of the last step is taken again."""
 
-    def build(self, parameters: Sequence[tuple[str, Any]]) -> Any:
+    def build(self, parameters):
         return Descent(
             self.momentum,
             parameters,
@@ -568,9 +556,7 @@ class Descent:
     parameters: Sequence[tuple[str, Any]]
     velocity: dict[str, NDArray[np.float32]]
 
-    def __call__(
-        self, gradients: Mapping[str, NDArray[np.float64]], rate: float
-    ) -> None:
+    def __call__(self, gradients, rate):
         for name, value in self.parameters:
             step = self.momentum * self.velocity[name] + gradients[name]
             self.velocity[name][:] = step
@@ -583,7 +569,7 @@ class Falling(Schedule):
 
     name: ClassVar[str] = "falling"
 
-    def factor(self, step: int, total_steps: int) -> float:
+    def factor(self, step, total_steps):
         return 1 - step / total_steps
 
 
@@ -602,13 +588,13 @@ class Gap(Evaluator):
     development: bool = False
 
     @property
-    def traits(self) -> EvaluatorTraits:
+    def traits(self):
         return EvaluatorTraits(development=self.development)
 
-    def prepare(self) -> Prepared:
+    def prepare(self):
         return Prepared({"both": Texts([self.left, self.right])}, self._score)
 
-    def _score(self, vectors: Vectors) -> Evaluation:
+    def _score(self, vectors):
         one, other = vectors["both"]
         distance = float(np.linalg.norm(one - other))
         value = -abs(distance - self.target)
@@ -618,6 +604,17 @@ class Gap(Evaluator):
             value,
             (Scatter("gap", "target", "distance", [self.target], [distance]),),
         )
+
+
+def gap_of(encoder):
+    """Return the score of `gap` with its defaults."""
+    return Gap().prepare().evaluate(encoder).primary
+
+
+def assert_same_vectors(encoder, other, texts=("abc",)):
+    """Check that two encoders give the same vectors, to the bit."""
+    texts = list(texts)
+    np.testing.assert_array_equal(encoder.encode(texts), other.encode(texts))
 
 
 @attrs.frozen
@@ -633,22 +630,22 @@ class Across(Evaluator):
     """The poolers whose vectors it can score."""
 
     @property
-    def traits(self) -> EvaluatorTraits:
+    def traits(self):
         return EvaluatorTraits(development=self.development, two_sided=True)
 
-    def misfits(self, backbone: Backbone, pooler: Pooler, head: Head) -> Iterator[str]:
+    def misfits(self, backbone, pooler, head):
         if pooler.name not in self.poolers:
             yield f"`{backbone.name}` with `{pooler.name}` cannot be scored; use another pooler"
         if head.bias:
             yield "a bias moves the vectors; take `bias` out"
 
-    def prepare(self) -> Prepared:
+    def prepare(self):
         return Prepared(
             {"left": Texts([self.left]), "right": Texts(second=[self.right])},
             self._score,
         )
 
-    def _score(self, vectors: Vectors) -> Evaluation:
+    def _score(self, vectors):
         value = -float(np.linalg.norm(vectors["left"] - vectors["right"]))
         said = {"id": "across", "split": "dev" if self.development else "test"}
         return Evaluation((Score("across", "distance", value, said),), value)
@@ -663,11 +660,11 @@ class Nearness(Evaluator):
     words: int = 12
     task: str = "near"
 
-    def prepare(self) -> Prepared:
+    def prepare(self):
         words = ["abc"[: i % 4] + chr(97 + i) for i in range(self.words + 1)]
         return Prepared({"words": Texts(words)}, self._score)
 
-    def _score(self, found: Vectors) -> Evaluation:
+    def _score(self, found):
         vectors = found["words"].astype(float)
         near = -np.linalg.norm(vectors[1:] - vectors[:-1], axis=1)
         protocol = {"id": "nearness", "words": self.words, "columns": ("a", "b")}
@@ -689,10 +686,10 @@ class Lottery(Evaluator):
     name: ClassVar[str] = "lottery"
     traits = EvaluatorTraits(development=True)
 
-    def prepare(self) -> DrivesEncoder:
+    def prepare(self):
         return DrivesEncoder(self._draw)
 
-    def _draw(self, encoder: Any) -> Evaluation:
+    def _draw(self, encoder):
         value = float(encoder.encoder.engine.rng.random())
         return Evaluation((Score("lottery", "luck", value, {"id": "lottery"}),), value)
 
@@ -713,16 +710,16 @@ class Placed(PlacedEncoder):
     bare: bool = False
 
     @property
-    def width(self) -> int:
+    def width(self):
         return self.trained_width if self.fit is None else len(self.fit[1].T)
 
     @property
-    def trained_width(self) -> int:  # type: ignore[override]  # read alone
+    def trained_width(self):
         return (
             self.backbone.width if self.projection is None else self.projection.shape[1]
         )
 
-    def counts(self, batch: TokenBatch) -> NDArray[np.float64]:
+    def counts(self, batch):
         mask = batch.attention_mask
         weights = self.weights(np.ones_like(batch.input_ids) if mask is None else mask)
         counts = np.zeros((len(weights), VOCABULARY))
@@ -730,11 +727,11 @@ class Placed(PlacedEncoder):
             np.add.at(counts[row], ids, weights[row])
         return counts
 
-    def forward(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def forward(self, counts):
         vectors = counts @ self.backbone.embedding
         return vectors if self.projection is None else vectors @ self.projection
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch):
         self.batches.append(batch)
         vectors = self.forward(self.counts(batch))
         if self.fit is not None:
@@ -743,13 +740,13 @@ class Placed(PlacedEncoder):
             vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors.astype(np.float32)
 
-    def fingerprint(self) -> str:
+    def fingerprint(self):
         arrays = (self.backbone.embedding, self.projection, *(self.fit or ()))
         return hashlib.sha256(
             b"|".join(b"" if a is None else a.tobytes() for a in arrays)
         ).hexdigest()
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory):
         self.backbone.save(directory / "backbone")
         if self.projection is not None:
             np.save(directory / "projection.npy", self.projection)
@@ -762,9 +759,7 @@ class Placed(PlacedEncoder):
                 on=json.dumps(dict(self.fitted_on or {})),
             )
 
-    def transformed(
-        self, fit: Any = None, on: Mapping[str, Any] | None = None
-    ) -> Placed:
+    def transformed(self, fit=None, on=None):
         return attrs.evolve(self, fit=fit, fitted_on=on, bare=fit is None)
 
 
@@ -784,13 +779,13 @@ class SgdTrainer(Trainer):
     """Weights of the moving average that the stage evaluates, where it has one."""
     step_number: int = 0
 
-    def swap_average(self) -> None:
+    def swap_average(self):
         for name, value in self.update.parameters:
             held = value.copy()
             value[:] = self.ema[name]
             self.ema[name][:] = held
 
-    def step(self, columns: Mapping[str, Any]) -> StepResult:
+    def step(self, columns):
         output, gradients = self.backward(columns)
         norm = math.sqrt(
             sum(float((gradient**2).sum()) for gradient in gradients.values())
@@ -815,15 +810,13 @@ class SgdTrainer(Trainer):
                     self.ema[name][:] = decay * self.ema[name] + (1 - decay) * value
         return StepResult(float(output.loss), rate, norm, dict(output.metrics))
 
-    def gradients(
-        self, columns: Mapping[str, Any]
-    ) -> tuple[float, dict[str, NDArray[np.float32]]]:
+    def gradients(self, columns):
         output, gradients = self.backward(columns)
         return float(output.loss), {
             name: value.astype(np.float32) for name, value in gradients.items()
         }
 
-    def backward(self, columns: Mapping[str, Any]) -> tuple[LossOutput, dict[str, Any]]:
+    def backward(self, columns):
         vectors, counts = {}, {}
         for name, column in columns.items():
             vectors[name] = column
@@ -836,7 +829,7 @@ class SgdTrainer(Trainer):
         output, slopes = (
             self.loss(vectors, self.state) if self.state else self.loss(vectors)
         )
-        gradients: dict[str, Any] = {
+        gradients = {
             name: np.zeros_like(value) for name, value in self.update.parameters
         }
         for column, slope in slopes.items():
@@ -859,7 +852,7 @@ class SgdTrainer(Trainer):
                 gradients[f"{tower}.{name}"] = gradients[f"{tower}.{name}"] + gradient
         return output, gradients
 
-    def placed(self, column: str) -> Placed:
+    def placed(self, column):
         """What encodes a column: its tower, or the average of it."""
         tower = self.training.towers[column]
         placed = self.encoders[tower]
@@ -875,7 +868,7 @@ class SgdTrainer(Trainer):
             batches=[],
         )
 
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self):
         """Everything that changes from step to step, by name."""
         kinds = {
             "weights": dict(self.update.parameters),
@@ -889,7 +882,7 @@ class SgdTrainer(Trainer):
             for name, value in of.items()
         }
 
-    def save(self, directory: Path) -> None:
+    def save(self, directory):
         with (directory / "arrays.npz").open("wb") as stream:
             np.savez(stream, **self.arrays())
         state = {
@@ -899,7 +892,7 @@ class SgdTrainer(Trainer):
         }
         (directory / "trainer.json").write_text(json.dumps(state))
 
-    def load(self, directory: Path) -> None:
+    def load(self, directory):
         with np.load(directory / "arrays.npz") as found:
             if set(found) != set(self.arrays()):
                 raise ModelError("the state is that of another trainer; start again")
@@ -915,22 +908,22 @@ class Engine(protocols.TrainingEngine):
     token_budget: int
     rng: np.random.Generator = attrs.field(factory=lambda: np.random.default_rng(0))
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self):
         return {"device": "toy", "precision": "fp64", "token_budget": self.token_budget}
 
-    def counters(self) -> Mapping[str, float]:
+    def counters(self):
         return {}
 
-    def seed(self, seed: int) -> None:
+    def seed(self, seed):
         self.rng = np.random.default_rng(seed)
 
     def assemble(
         self,
-        backbone: CharacterBackbone,
-        pooler: Average,
-        head: Head,
-        saved: Path | None = None,
-    ) -> Placed:
+        backbone,
+        pooler,
+        head,
+        saved=None,
+    ):
         projection = None
         if head.projection is not None:
             projection = self.rng.standard_normal(
@@ -948,7 +941,7 @@ class Engine(protocols.TrainingEngine):
             )
         return placed
 
-    def trainer(self, encoders: Mapping[str, Placed], training: Training) -> SgdTrainer:
+    def trainer(self, encoders, training):
         parameters = []
         for tower, encoder in encoders.items():
             parameters.append((f"{tower}.embedding", encoder.backbone.embedding))
@@ -983,7 +976,7 @@ class Toy(Runtime):
     precision: Literal["fp32", "fp64"] = "fp32"
     token_budget: int = 64
 
-    def build(self) -> Engine:
+    def build(self):
         return Engine(self.token_budget)
 
 
@@ -999,7 +992,7 @@ class Notes(Tracker):
     file: str = "notes.txt"
     """The name of the file."""
 
-    def build(self) -> NoteTaker:
+    def build(self):
         return NoteTaker(self.file)
 
 
@@ -1012,7 +1005,7 @@ class ToNumbers(Exporter):
     digits: int = 3
     """Digits behind the point."""
 
-    def write(self, encoder: Any, directory: Path) -> list[str]:
+    def write(self, encoder, directory):
         """Write `numbers.txt`; a second encoder beside it cannot be expressed."""
         if encoder.recipe.max_length == 13:
             raise ModelError(
@@ -1034,11 +1027,11 @@ class FromNumbers(Importer):
     max_length: int = 8
     """Tokens a sentence."""
 
-    def recognises(self, source: Path) -> bool:
+    def recognises(self, source):
         """Whether the file is there."""
         return (source / "numbers.txt").is_file()
 
-    def read(self, source: Path) -> Any:
+    def read(self, source):
         """Build an encoder of that width."""
         width = len((source / "numbers.txt").read_text().splitlines())
         return Encoder.of(
@@ -1057,15 +1050,15 @@ class NoteTaker:
     steps: int = 0
 
     @hookimpl
-    def run_resumed(self, states: Mapping[str, Mapping[str, Any]]) -> None:
+    def run_resumed(self, states):
         self.steps = states.get(self.file, {"steps": 0})["steps"]
 
     @hookimpl
-    def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
+    def tracker_state(self):
         return self.file, {"steps": self.steps}
 
     @hookimpl
-    def step_finished(self, run: Any) -> None:
+    def step_finished(self, run):
         self.steps += 1
         (run.directory / self.file).write_text(str(self.steps))
 
@@ -1084,9 +1077,7 @@ class Dice(RecipeTable):
     loaded: str | None = None
     """The encoder that always wins."""
 
-    def problems(
-        self, recipe: Any, plugins: Any, look: bool
-    ) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    def problems(self, recipe, plugins, look):
         if self.loaded is not None and self.loaded not in recipe.encoders:
             yield ("loaded",), f"there is no encoder `{self.loaded}`; name one"
 
@@ -1110,12 +1101,10 @@ class InOrder(protocols.Executor):
 
     workers: int = attrs.field(default=1, validator=ge(1))
 
-    def build(self, say: Any) -> Any:
+    def build(self, say):
         return self
 
-    def run(
-        self, start: Any, tasks: Any, told: Any = lambda *_: None, lost: Any = None
-    ) -> Any:
+    def run(self, start, tasks, told=lambda *_: None, lost=None):
         function = start(None)
         for task in tasks:
             yield task, function(task, lambda amount, task=task: told(task, amount))
@@ -1130,10 +1119,10 @@ class Doubled(protocols.Intervention):
     block: int = attrs.field(default=0, validator=ge(0))
 
     @property
-    def places(self) -> list[tuple[str, int]]:
+    def places(self):
         return [("block-input", self.block)]
 
-    def build(self) -> Any:
+    def build(self):
         return lambda seen: 2 * seen.states
 
 
@@ -1143,7 +1132,7 @@ class Shared(protocols.Similarity):
 
     name: ClassVar[str] = "shared"
 
-    def similarity(self, first: Any, second: Any) -> Any:
+    def similarity(self, first, second):
         return first @ second.T
 
 
@@ -1153,7 +1142,7 @@ class Nearby(protocols.CellSampler):
 
     name: ClassVar[str] = "nearby"
 
-    def choose(self, cells: Any, scores: Any, count: int, seed: int) -> list[int]:
+    def choose(self, cells, scores, count, seed):
         known = {cell: score for cell, score in scores.items() if score is not None}
         best = max(known, key=lambda cell: known[cell], default=len(cells) - 1)
         free = [cell for cell in range(len(cells)) if cell not in scores]
@@ -1164,97 +1153,97 @@ class Nearby(protocols.CellSampler):
 
 
 @hookimpl
-def backbones() -> list[type[Any]]:
+def backbones():
     return [Characters]
 
 
 @hookimpl
-def interventions() -> list[type[Any]]:
+def interventions():
     return [Doubled]
 
 
 @hookimpl
-def samplers() -> list[type[Any]]:
+def samplers():
     return [Nearby]
 
 
 @hookimpl
-def poolers() -> list[type[Any]]:
+def poolers():
     return [Average]
 
 
 @hookimpl
-def similarities() -> list[type[Any]]:
+def similarities():
     return [Shared]
 
 
 @hookimpl
-def transforms() -> list[type[Any]]:
+def transforms():
     return [Centre]
 
 
 @hookimpl
-def losses() -> list[type[Any]]:
+def losses():
     return [Pull, Sort, Grade, Chase]
 
 
 @hookimpl
-def data_sources() -> list[type[Any]]:
+def data_sources():
     return [Words, Lines, Table]
 
 
 @hookimpl
-def evaluators() -> list[type[Any]]:
+def evaluators():
     return [Gap, Across, Nearness, Lottery]
 
 
 @hookimpl
-def runtimes() -> list[type[Any]]:
+def runtimes():
     return [Toy]
 
 
 @hookimpl
-def optimizers() -> list[type[Any]]:
+def optimizers():
     return [Sgd]
 
 
 @hookimpl
-def schedules() -> list[type[Any]]:
+def schedules():
     return [Falling]
 
 
 @hookimpl
-def trackers() -> list[type[Any]]:
+def trackers():
     return [Notes]
 
 
 @hookimpl
-def exporters() -> list[Any]:
+def exporters():
     return [ToNumbers]
 
 
 @hookimpl
-def importers() -> list[Any]:
+def importers():
     return [FromNumbers]
 
 
 @hookimpl
-def executors() -> list[Any]:
+def executors():
     return [InOrder]
 
 
 @hookimpl
-def commands() -> dict[str, Lazy]:
+def commands():
     return {"greet": Lazy("toy_command:greet", "Greet somebody.")}
 
 
 @hookimpl
-def recipe_tables() -> dict[str, type[RecipeTable]]:
+def recipe_tables():
     return {"dice": Dice, "races": Races}
 
 
 @hookimpl
-def report_sections(run: Any, data: ReportData) -> list[ReportSection]:
+def report_sections(run, data):
     if (dice := run.recipe.table(Dice)) is None:
         return []
     return [
@@ -1273,50 +1262,48 @@ class Recorder:
 
     fail_on = ""
 
-    def __init__(self) -> None:
-        self.events: list[tuple[str, dict[str, Any]]] = []
+    def __init__(self):
+        self.events = []
 
     @property
-    def names(self) -> list[str]:
+    def names(self):
         return [name for name, _ in self.events]
 
-    def keep(self, event: str, **details: Any) -> None:
+    def keep(self, event, **details):
         self.events.append((event, details))
         if event == self.fail_on:
             raise ValueError(f"the recorder fails on {event}")
 
     @hookimpl
-    def run_started(self, run: Any) -> None:
+    def run_started(self, run):
         self.keep("run_started", name=run.name)
 
     @hookimpl
-    def run_resumed(self, run: Any, states: Mapping[str, Mapping[str, Any]]) -> None:
+    def run_resumed(self, run, states):
         self.keep("run_resumed", name=run.name, state=states.get("recorder"))
 
     @hookimpl
-    def evaluation_started(self, evaluator: str, encoder: str) -> None:
+    def evaluation_started(self, evaluator, encoder):
         self.keep("evaluation_started", evaluator=evaluator, encoder=encoder)
 
     @hookimpl
-    def scores_ready(self, encoder: str, evaluation: Evaluation) -> None:
+    def scores_ready(self, encoder, evaluation):
         self.keep("scores_ready", encoder=encoder, primary=evaluation.primary)
 
     @hookimpl
-    def stage_started(self, stage: str, total_steps: int) -> None:
+    def stage_started(self, stage, total_steps):
         self.keep("stage_started", stage=stage, total_steps=total_steps)
 
     @hookimpl
-    def step_finished(self, step: int, result: StepResult) -> None:
+    def step_finished(self, step, result):
         self.keep("step_finished", step=step, loss=result.loss)
 
     @hookimpl
-    def validated(self, step: int, score: float, best: bool) -> None:
+    def validated(self, step, score, best):
         self.keep("validated", step=step, score=score, best=best)
 
     @hookimpl
-    def observed(
-        self, stage: str, step: int, encoder: str, evaluation: Evaluation
-    ) -> None:
+    def observed(self, stage, step, encoder, evaluation):
         self.keep(
             "observed",
             stage=stage,
@@ -1326,7 +1313,7 @@ class Recorder:
         )
 
     @hookimpl
-    def checkpoint_saved(self, step: int, path: Path) -> None:
+    def checkpoint_saved(self, step, path):
         self.keep(
             "checkpoint_saved",
             step=step,
@@ -1334,25 +1321,23 @@ class Recorder:
         )
 
     @hookimpl
-    def tracker_state(self) -> tuple[str, Mapping[str, Any]]:
+    def tracker_state(self):
         return "recorder", {"events": len(self.events)}
 
     @hookimpl
-    def warned(self, message: str) -> None:
+    def warned(self, message):
         self.keep("warned", message=message)
 
     @hookimpl
-    def stage_finished(
-        self, steps: int, best_score: float | None, best_step: int
-    ) -> None:
+    def stage_finished(self, steps, best_score, best_step):
         self.keep(
             "stage_finished", steps=steps, best_score=best_score, best_step=best_step
         )
 
     @hookimpl
-    def run_finished(self, report: Path) -> None:
+    def run_finished(self, report):
         self.keep("run_finished", exists=report.is_file())
 
     @hookimpl
-    def run_failed(self, error: BaseException) -> None:
+    def run_failed(self, error):
         self.keep("run_failed", error=error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import attrs
 import numpy as np
@@ -27,35 +26,35 @@ HOSTILE_PROTOCOL = {
 
 
 def score(
-    task: str,
-    value: float,
-    encoder: str = "encoder",
-    metric: str = "spearman",
-    evaluator: str = "sts",
-    **entries: object,
-) -> Score:
+    task,
+    value,
+    encoder="encoder",
+    metric="spearman",
+    evaluator="sts",
+    **entries,
+):
     """Return a score whose evaluator's protocol has these entries."""
     protocol = {"encoder": {}, "evaluator": {"id": "senteval-sts", **entries}}
     return Score(task, metric, value, protocol, encoder, evaluator)
 
 
 def geometry_score(
-    task: str,
-    metric: str,
-    value: float,
-    protocol: str = "wang-isola",
-    encoder: str = "encoder",
-) -> Score:
+    task,
+    metric,
+    value,
+    protocol="wang-isola",
+    encoder="encoder",
+):
     """Return a score on one of the axes of a plane."""
     parts = {"encoder": {}, "evaluator": {"id": protocol}}
-    axes: dict[str, Any] = {"alignment": "y", "uniformity": "x"}
+    axes = {"alignment": "y", "uniformity": "x"}
     axis = axes[metric]
     return Score(
         task, metric, value, parts, encoder, "geometry", direction="lower", axis=axis
     )
 
 
-def stage(steps: int = 40, name: str = "nli") -> StageCurve:
+def stage(steps=40, name="nli"):
     """Return a stage whose best weights are those of step 20."""
     numbers = list(range(1, steps + 1))
     return StageCurve(
@@ -69,9 +68,7 @@ def stage(steps: int = 40, name: str = "nli") -> StageCurve:
     )
 
 
-def watched_geometry(
-    encoder: str, task: str, protocol: str, *places: tuple[float, float]
-) -> Watched:
+def watched_geometry(encoder, task, protocol, *places):
     """Return evaluations at (uniformity, alignment), one every 100 steps."""
     scores = tuple(
         geometry_score(task, metric, math.nan, protocol, encoder)
@@ -84,7 +81,7 @@ def watched_geometry(
     )
 
 
-def watched_stage() -> StageCurve:
+def watched_stage():
     """Return a stage that watched two encoders: three lines in two planes, and a score."""
     return attrs.evolve(
         stage(),
@@ -112,7 +109,7 @@ def watched_stage() -> StageCurve:
     )
 
 
-def full() -> RunReport:
+def full():
     """Return a report with every section but a search, before and after training."""
     scores = []
     for encoder, gain in (("encoder@start", 0.0), ("encoder", 10.0)):
@@ -145,7 +142,7 @@ def full() -> RunReport:
     )
 
 
-def ranking(*scores: float, baseline: float = 70.0) -> Ranking:
+def ranking(*scores, baseline=70.0):
     """Return a search whose candidates have these scores, the best first."""
     candidates = []
     for place, value in enumerate(scores):
@@ -157,7 +154,7 @@ def ranking(*scores: float, baseline: float = 70.0) -> Ranking:
     )
 
 
-def hostile() -> RunReport:
+def hostile():
     """Return a report in which every text that a recipe, a plugin or a data file can bring is an attack."""
     curve = StageCurve(ATTACK, [1, 2], [1.0, 2.0], [0.1, 0.1], [(1, 2.0)], 1, ATTACK)
     watched_score = Score(ATTACK, ATTACK, 1.0, HOSTILE_PROTOCOL)

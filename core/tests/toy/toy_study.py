@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import attrs
 import numpy as np
@@ -15,7 +14,6 @@ from sentbed_report.study.study_data import (
     AxisInfo,
     CellInfo,
     CellRun,
-    CellStatus,
     StudyData,
     with_runs,
 )
@@ -31,7 +29,7 @@ PAIRS = 200
 _EFFECTS = {"first": -0.1, "mean": 0.0, "0.01": -0.03, "0.05": 0.0, "0.25": -0.08}
 
 
-def sts(task: str, quality: float, seed: int, evaluator: str = "senteval-sts") -> Score:
+def sts(task, quality, seed, evaluator="senteval-sts"):
     """A Spearman correlation whose items do agree with it; the pairs of a task are those of every cell."""
     shared = np.random.default_rng(sum(map(ord, task)))
     gold = shared.uniform(0, 5, PAIRS).round(1)
@@ -46,7 +44,7 @@ def sts(task: str, quality: float, seed: int, evaluator: str = "senteval-sts") -
     return Score(task, "spearman", items.value(), protocol, "encoder", evaluator, items)
 
 
-def transfer(task: str, quality: float, seed: int) -> Score:
+def transfer(task, quality, seed):
     """An accuracy of 400 sentences."""
     found = (
         np.random.default_rng([seed, *map(ord, task)]).uniform(size=400)
@@ -59,7 +57,7 @@ def transfer(task: str, quality: float, seed: int) -> Score:
     )
 
 
-def geometry(quality: float, seed: int) -> tuple[Score, Score]:
+def geometry(quality, seed):
     """Alignment and uniformity."""
     noise = np.random.default_rng(seed).normal(scale=0.01, size=2)
     numbers = {
@@ -67,7 +65,7 @@ def geometry(quality: float, seed: int) -> tuple[Score, Score]:
         "uniformity": -2.4 - 4 * quality + 3 * noise[1],
     }
     protocol = {"encoder": {}, "evaluator": {"id": "wang-isola"}}
-    return tuple(  # type: ignore[return-value]
+    return tuple(
         Score(
             "STSB",
             metric,
@@ -82,7 +80,7 @@ def geometry(quality: float, seed: int) -> tuple[Score, Score]:
     )
 
 
-def record(quality: float, seed: int, ranking: bool = False) -> dict[str, Any]:
+def record(quality, seed, ranking=False):
     """What `report.json` says of training, and of a search."""
     steps = list(range(25, 501, 25))
     noise = np.random.default_rng(seed).normal(scale=0.4, size=len(steps))
@@ -100,7 +98,7 @@ def record(quality: float, seed: int, ranking: bool = False) -> dict[str, Any]:
             "steps": steps,
         }
     ]
-    found: dict[str, Any] = {"schema": 1, "stages": stages}
+    found = {"schema": 1, "stages": stages}
     if ranking:
         scores = np.random.default_rng(seed).normal(70 + 60 * quality, 4, 60)
         rows = [
@@ -127,12 +125,12 @@ def record(quality: float, seed: int, ranking: bool = False) -> dict[str, Any]:
 
 
 def study(
-    axes: Sequence[AxisInfo] = (POOLER, TEMPERATURE),
-    seeds: Sequence[int] = (1, 2, 3),
-    baseline: str | None = "mean, 0.05",
-    several: bool = False,
-    **fields: Any,
-) -> StudyData:
+    axes=(POOLER, TEMPERATURE),
+    seeds=(1, 2, 3),
+    baseline="mean, 0.05",
+    several=False,
+    **fields,
+):
     """A study of every combination of labels, all runs finished; `several` adds two more evaluators."""
     cells = []
     for number, labels in enumerate(itertools.product(*(axis.labels for axis in axes))):
@@ -164,7 +162,7 @@ def study(
         )
         named = dict(zip((axis.name for axis in axes), labels, strict=True))
         cells.append(CellInfo(name, named, tuple(runs), differences))
-    given: dict[str, Any] = {
+    given = {
         "name": "pooler-temperature",
         "excluded": (
             (
@@ -194,12 +192,10 @@ def study(
     )
 
 
-def with_scores(
-    data: StudyData, change: Callable[[CellRun, Score], Score | None]
-) -> StudyData:
+def with_scores(data, change):
     """The study with other scores, or without those of which `change` makes nothing."""
 
-    def changed(run: CellRun) -> CellRun:
+    def changed(run):
         scores = [change(run, score) for score in run.scores]
         return attrs.evolve(
             run, scores=tuple(score for score in scores if score is not None)
@@ -208,24 +204,20 @@ def with_scores(
     return attrs.evolve(data, cells=with_runs(data.cells, changed))
 
 
-def with_fields(
-    data: StudyData, cell: str = "", task: str = "", **fields: Any
-) -> StudyData:
+def with_fields(data, cell="", task="", **fields):
     """The study with other fields of its scores: of a cell and a task, or of any."""
 
-    def changed(run: CellRun, score: Score) -> Score:
+    def changed(run, score):
         is_meant = cell in ("", run.cell) and task in ("", score.task)
         return attrs.evolve(score, **fields) if is_meant else score
 
     return with_scores(data, changed)
 
 
-def with_added(
-    data: StudyData, added: Callable[[CellRun], Sequence[Score]], cell: str = ""
-) -> StudyData:
+def with_added(data, added, cell=""):
     """The study with further scores behind those of its runs, of a cell or of any."""
 
-    def changed(run: CellRun) -> CellRun:
+    def changed(run):
         if cell not in ("", run.cell):
             return run
         return attrs.evolve(run, scores=(*run.scores, *added(run)))
@@ -233,18 +225,18 @@ def with_added(
     return attrs.evolve(data, cells=with_runs(data.cells, changed))
 
 
-def collapsed(data: StudyData, cell: int) -> StudyData:
+def collapsed(data, cell):
     """The study with a cell whose scores are all degenerate."""
     return with_fields(data, data.cells[cell].name, degenerate="collapsed")
 
 
-def unscored(data: StudyData, cell: int) -> StudyData:
+def unscored(data, cell):
     """The study with a cell that has no scores."""
     name = data.cells[cell].name
     return with_scores(data, lambda run, score: None if run.cell == name else score)
 
 
-def cost(task: str, value: float, encoder: str = "encoder", unit: str = "") -> Score:
+def cost(task, value, encoder="encoder", unit=""):
     """What an encoder takes."""
     protocol = {"encoder": {}, "evaluator": {"id": "cost"}}
     return Score(
@@ -259,15 +251,13 @@ def cost(task: str, value: float, encoder: str = "encoder", unit: str = "") -> S
     )
 
 
-def with_costs(
-    data: StudyData, costs_of: Callable[[CellInfo], Sequence[Score]]
-) -> StudyData:
+def with_costs(data, costs_of):
     """The study with costs among the scores of each run."""
     cells = {cell.name: cell for cell in data.cells}
     return with_added(data, lambda run: costs_of(cells[run.cell]))
 
 
-def hits(share: float, seed: int, n: int = 300) -> Items:
+def hits(share, seed, n=300):
     """Items of a mean, of which about `share` are right; the same ones are easy under every seed."""
     easy = np.random.default_rng(99).random(n)
     return Items(
@@ -277,17 +267,17 @@ def hits(share: float, seed: int, n: int = 300) -> Items:
 
 
 def study_of(
-    numbers: Numbers,
-    axes: Sequence[AxisInfo] = (),
-    baseline: str | None = None,
-    statuses: Mapping[str, CellStatus] | None = None,
-    items: bool = False,
-    protocol: Mapping[str, Any] | None = None,
-    **more: Any,
-) -> StudyData:
+    numbers,
+    axes=(),
+    baseline=None,
+    statuses=None,
+    items=False,
+    protocol=None,
+    **more,
+):
     """A study out of cell -> seed -> task -> score; the labels of a cell are its name's parts."""
 
-    def scores(tasks: Mapping[str, float], seed: int) -> tuple[Score, ...]:
+    def scores(tasks, seed):
         return tuple(
             Score(
                 task.partition("/")[0],

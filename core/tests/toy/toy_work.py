@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -28,9 +27,7 @@ class Doubling:
     deaths: int = 1
     """How often the task `-1` kills its worker before it is done."""
 
-    def __call__(
-        self, threads: int | None
-    ) -> Callable[[int, Callable[[int], None]], int]:
+    def __call__(self, threads):
         if (self.directory / "broken").exists():
             raise DataError("it cannot start")
         self.note(
@@ -39,11 +36,11 @@ class Doubling:
         )
         return self.double
 
-    def note(self, name: str, text: str) -> None:
+    def note(self, name, text):
         with (self.directory / name).open("a") as stream:
             stream.write(f"{text}\n")
 
-    def double(self, task: int, tell: Callable[[int], None]) -> int:
+    def double(self, task, tell):
         tell(1)
         self.note("did", f"{os.getpid()} {task}")
         if task == -1 and len(self.notes("died")) < self.deaths:
@@ -67,7 +64,7 @@ class Doubling:
         tell(1)
         return 2 * task
 
-    def sleep(self, tell: Callable[[int], None]) -> None:
+    def sleep(self, tell):
         try:
             self.note("asleep", str(os.getpid()))
             for _ in range(600):
@@ -76,7 +73,7 @@ class Doubling:
         finally:
             self.note("cleaned", str(os.getpid()))
 
-    def save(self) -> None:
+    def save(self):
         """Wait for the end as a run does: what has been done is saved, which takes a while."""
         stop = Stop(lambda _: None)
         with stop.listening(), stop.patient():
@@ -88,7 +85,7 @@ class Doubling:
             self.note("ended", f"saved {os.getpid()}")
         raise KeyboardInterrupt
 
-    def notes(self, name: str) -> list[list[str]]:
+    def notes(self, name):
         file = self.directory / name
         return (
             [line.split() for line in file.read_text().splitlines()]
