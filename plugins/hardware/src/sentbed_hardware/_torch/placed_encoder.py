@@ -269,11 +269,8 @@ class TorchEncoder(ModuleEncoder):
 
     def broken_weight(self) -> str | None:
         """Return the name of a weight that is NaN or infinite in any process, or None if there is none."""
-        for name in self.processes.results(ModuleEncoder.broken_weight, self):
-            if name is not None:
-                return name
-
-        return None
+        names = self.processes.results(ModuleEncoder.broken_weight, self)
+        return next(filter(None, names), None)
 
     def save(self, directory: Path) -> Mapping[str, str]:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""

@@ -194,7 +194,8 @@ class TorchTrainer(Trainer):
     def _built_loss(self, width: int) -> nn.Module:
         """Build the loss for vectors of a width, and set its first state."""
         component, device = self.training.loss, self.placement.device
-        built = returned(component.build(width), nn.Module, component, "build")
+        built: nn.Module = component.build(width)
+        returned(built, nn.Module, component, "build")
         built.to(device)
         if component.traits.stateful:
             initial = built.initial_state()

@@ -154,7 +154,7 @@ def require_finite(
 
 def _real(states: TokenStates) -> Tensor:
     """Return the states that a pooler may read: those of padding may be anything."""
-    real = states.last_hidden_state.flatten(0, 1)
+    real: Tensor = states.last_hidden_state.flatten(0, 1)
     if states.attention_mask is not None:
         real = real[states.attention_mask.flatten().bool()]
     for state in (states.decoder_state, states.mask_state):
