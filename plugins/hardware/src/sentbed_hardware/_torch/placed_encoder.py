@@ -256,13 +256,13 @@ class TorchEncoder(ModuleEncoder):
             return None
 
         for other in (self, *others):
-            shared = (
-                isinstance(other, TorchEncoder)
-                and other.placement is self.placement
-                and other.module.backbone is self.module.backbone
-                and other.module.output != "tokens"
-            )
-            if not shared:
+            if not isinstance(other, TorchEncoder):
+                return None
+            if other.placement is not self.placement:
+                return None
+            if other.module.backbone is not self.module.backbone:
+                return None
+            if other.module.output == "tokens":
                 return None
 
         return SeveralEncoders((self, *others))

@@ -91,9 +91,11 @@ def origin_of_nan(
         states = encoder.in_fp32(backbone(*tensors, **keywords))
         pooled = tensor_of(encoder.pooler(states))
         projected = encoder.projection(pooled)
+        of_backbone = f"the token states of {named_backbone(cls)}"
+        of_pooler = f"the vectors of {_named('pooler', pooler)}"
         parts = (
-            (f"the token states of {named_backbone(cls)}", backbone, _real(states)),
-            (f"the vectors of {_named('pooler', pooler)}", encoder.pooler, pooled),
+            (of_backbone, backbone, _real(states)),
+            (of_pooler, encoder.pooler, pooled),
             ("the projection of the head", encoder.projection, projected),
         )
 
