@@ -75,6 +75,7 @@ def launch(
     with tempfile.TemporaryDirectory(prefix="sentbed-") as logs:
         try:
             store, number = meet(endpoint, nodes)
+            host = endpoint.rpartition(":")[0]
             config = LaunchConfig(
                 min_nodes=nodes,
                 max_nodes=nodes,
@@ -82,7 +83,7 @@ def launch(
                 run_id="sentbed",
                 # Its other rendezvous unpickles what it finds in the store.
                 rdzv_backend="static",
-                rdzv_endpoint=f"{endpoint.rpartition(':')[0]}:{store.port}",
+                rdzv_endpoint=f"{host}:{store.port}",
                 rdzv_configs={"rank": number},
                 max_restarts=0,
                 shutdown_timeout=PATIENCE,

@@ -97,14 +97,12 @@ def connect(store: Any, rank: int, world: int, host: str) -> list[Connection]:
                     "them again, and look for the message of the others"
                 ) from error
 
-            greeting = _greeting(other)
             # What closes or keeps silent is no process of a run, such as a scanner of ports.
-            if greeting is None:
-                other.close()
-                continue
-
-            rank_of_other = int.from_bytes(_verified(greeting), "big")
-            by_rank[rank_of_other] = _connection(other)
+            with other:
+                greeting = _greeting(other)
+                if greeting is not None:
+                    rank_of_other = int.from_bytes(_verified(greeting), "big")
+                    by_rank[rank_of_other] = _connection(other)
 
     return [by_rank[other] for other in range(1, world)]
 

@@ -26,7 +26,7 @@ class FittingTrainer(TorchTrainer):
     fits is kept for the rest of the stage, and in its state.
     """
 
-    kept = ("steps", "fits")
+    kept: tuple[str, ...] = ("steps", "fits")
     fits: int | None = None
     """`micro_batch` that was found to fit; None if nothing had to be halved."""
 

@@ -256,24 +256,21 @@ class TorchEncoder(ModuleEncoder):
             return None
 
         for other in (self, *others):
-            shared = (
-                isinstance(other, TorchEncoder)
-                and other.placement is self.placement
-                and other.module.backbone is self.module.backbone
-                and other.module.output != "tokens"
-            )
-            if not shared:
+            if not isinstance(other, TorchEncoder):
+                return None
+            if other.placement is not self.placement:
+                return None
+            if other.module.backbone is not self.module.backbone:
+                return None
+            if other.module.output == "tokens":
                 return None
 
         return SeveralEncoders((self, *others))
 
     def broken_weight(self) -> str | None:
         """Return the name of a weight that is NaN or infinite in any process, or None if there is none."""
-        for name in self.processes.results(ModuleEncoder.broken_weight, self):
-            if name is not None:
-                return name
-
-        return None
+        names = self.processes.results(ModuleEncoder.broken_weight, self)
+        return next(filter(None, names), None)
 
     def save(self, directory: Path) -> Mapping[str, str]:
         """Write the backbone in its own layout, and the weights of pooler and head beside it."""

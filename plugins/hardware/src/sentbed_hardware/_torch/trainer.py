@@ -194,13 +194,14 @@ class TorchTrainer(Trainer):
     def _built_loss(self, width: int) -> nn.Module:
         """Build the loss for vectors of a width, and set its first state."""
         component, device = self.training.loss, self.placement.device
-        built = returned(component.build(width), nn.Module, component, "build")
-        built.to(device)
+        built: Any = component.build(width)
+        module: nn.Module = returned(built, nn.Module, component, "build")
+        module.to(device)
         if component.traits.stateful:
             initial = built.initial_state()
             self.state = {name: value.to(device) for name, value in initial.items()}
 
-        return built
+        return module
 
     @in_all_processes
     def step(self, columns: Columns) -> StepResult:

@@ -149,10 +149,11 @@ def require_fitting(
     saved_name, saved_groups = values["optimizer"], values["groups"]
     name, groups = type(optimizer).__name__, groups_of(optimizer, parameters)
     if (saved_name, saved_groups) != (name, groups):
+        saved_sizes = [len(group) for group in saved_groups]
+        sizes = [len(group) for group in groups]
         raise ModelError(
-            f"`{directory}` holds the state of the optimiser {saved_name} over groups of "
-            f"{[len(group) for group in saved_groups]} parameters, the recipe has {name} over "
-            f"{[len(group) for group in groups]}; {REMEDY}"
+            f"`{directory}` holds the state of the optimiser {saved_name} over groups of {saved_sizes} "
+            f"parameters, the recipe has {name} over {sizes}; {REMEDY}"
         )
 
     # The optimiser would only notice in its next step, and say which key it lacks.

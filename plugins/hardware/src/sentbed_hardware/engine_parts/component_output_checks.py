@@ -91,9 +91,11 @@ def origin_of_nan(
         states = encoder.in_fp32(backbone(*tensors, **keywords))
         pooled = tensor_of(encoder.pooler(states))
         projected = encoder.projection(pooled)
+        of_backbone = f"the token states of {named_backbone(cls)}"
+        of_pooler = f"the vectors of {_named('pooler', pooler)}"
         parts = (
-            (f"the token states of {named_backbone(cls)}", backbone, _real(states)),
-            (f"the vectors of {_named('pooler', pooler)}", encoder.pooler, pooled),
+            (of_backbone, backbone, _real(states)),
+            (of_pooler, encoder.pooler, pooled),
             ("the projection of the head", encoder.projection, projected),
         )
 
@@ -154,7 +156,7 @@ def require_finite(
 
 def _real(states: TokenStates) -> Tensor:
     """Return the states that a pooler may read: those of padding may be anything."""
-    real = states.last_hidden_state.flatten(0, 1)
+    real: Tensor = states.last_hidden_state.flatten(0, 1)
     if states.attention_mask is not None:
         real = real[states.attention_mask.flatten().bool()]
     for state in (states.decoder_state, states.mask_state):

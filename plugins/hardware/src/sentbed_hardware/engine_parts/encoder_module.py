@@ -462,9 +462,8 @@ def linear_transform(fit: Any, module: EncoderModule) -> nn.Linear:
 
 def empty_transform(module: EncoderModule) -> nn.Linear:
     """Return the linear layer of the module's transform, to be filled; the generator stays as it is."""
-    layer: nn.Linear = nn.utils.skip_init(
-        nn.Linear, module.untransformed_width, module.transformed_width
-    )
+    widths = module.untransformed_width, module.transformed_width
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, *widths)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     return layer.requires_grad_(False)
 
 

@@ -146,14 +146,16 @@ def join(
     host = os.environ["MASTER_ADDR"]
     if processes_on_this_machine() == world:
         host = LOOPBACK
+
     backend = "nccl" if device.type == "cuda" else "gloo"
+    data = dist.new_group(backend=backend, timeout=WITHIN_A_CALL)
     return Processes(
         rank=rank,
         world=world,
         sharded=sharded,
         local_gradient=local_gradient,
         device=device,
-        data=dist.new_group(backend=backend, timeout=WITHIN_A_CALL),
+        data=data,
         store=store,
         connections=connect(store, rank, world, host),
     )
