@@ -125,10 +125,9 @@ def _packed(layer: Any, products: Products) -> Block:
     """Pack a block; its norms stand after attention and inner layer."""
     parts = layer.attention.self
     output = layer.attention.output
-    return Block(
-        attend=products.joint(parts.query, parts.key, parts.value),
-        join=products.linear_of(output.dense),
-        attention_norm=layer_norm(output.LayerNorm, products),
-        inner=products.inner(layer.intermediate.dense, "gelu", layer.output.dense),
-        inner_norm=layer_norm(layer.output.LayerNorm, products),
-    )
+    attend = products.joint(parts.query, parts.key, parts.value)
+    join = products.linear_of(output.dense)
+    attention_norm = layer_norm(output.LayerNorm, products)
+    inner = products.inner(layer.intermediate.dense, "gelu", layer.output.dense)
+    inner_norm = layer_norm(layer.output.LayerNorm, products)
+    return Block(attend, join, attention_norm, inner, inner_norm)

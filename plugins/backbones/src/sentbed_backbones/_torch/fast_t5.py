@@ -103,11 +103,10 @@ class FastT5(nn.Module):
             max_distance=first.relative_attention_max_distance,
         )
         self.last_bias: tuple[tuple[int, int], Tensor] | None = None
+        blocks = [_packed(block.layer, products) for block in encoder.block]
+        final_norm = rms_norm(encoder.final_layer_norm, products)
         self.stack = Stack(
-            [_packed(block.layer, products) for block in encoder.block],
-            norm_before=True,
-            keeps_layers=layers,
-            finish=[rms_norm(encoder.final_layer_norm, products)],
+            blocks, norm_before=True, keeps_layers=layers, finish=[final_norm]
         )
         self.decodes = decodes
         if decodes:
@@ -208,14 +207,12 @@ class FastT5(nn.Module):
 def _packed(parts: Any, products: Products) -> Block:
     """Pack a block of the encoder."""
     attention = parts[0].SelfAttention
+    attend = products.joint(attention.q, attention.k, attention.v)
     join = products.linear_of(attention.o)
-    return Block(
-        attend=products.joint(attention.q, attention.k, attention.v),
-        join=_bounded(join, products),
-        attention_norm=rms_norm(parts[0].layer_norm, products),
-        inner=_inner(parts[1], products),
-        inner_norm=rms_norm(parts[1].layer_norm, products),
-    )
+    attention_norm = rms_norm(parts[0].layer_norm, products)
+    inner = _inner(parts[1], products)
+    inner_norm = rms_norm(parts[1].layer_norm, products)
+    return Block(attend, _bounded(join, products), attention_norm, inner, inner_norm)
 
 
 def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
@@ -224,21 +221,27 @@ def _packed_for_first_token(parts: Any, products: Products) -> DecoderBlock:
     value = attention.v.weight.detach().float()
     output = attention.o.weight.detach().float()
     itself = products.linear(output @ value)
+    norm = rms_norm(parts[0].layer_norm, products)
 
     cross = parts[1].EncDecAttention
     shape = (cross.n_heads, -1, cross.d_model)
     cross_key = products.copied(cross.k.weight).view(shape)
     cross_value = products.copied(cross.v.weight).view(shape)
-    join = products.linear_of(cross.o)
+    cross_value = cross_value.transpose(1, 2).contiguous()
+    query_norm = rms_norm(parts[1].layer_norm, products)
+    query = products.linear_of(cross.q)
+    join = _bounded(products.linear_of(cross.o), products)
+
+    inner_norm = rms_norm(parts[2].layer_norm, products)
     return DecoderBlock(
-        norm=rms_norm(parts[0].layer_norm, products),
+        norm=norm,
         itself=_bounded(itself, products),
-        query_norm=rms_norm(parts[1].layer_norm, products),
-        query=products.linear_of(cross.q),
+        query_norm=query_norm,
+        query=query,
         key=cross_key,
-        value=cross_value.transpose(1, 2).contiguous(),
-        join=_bounded(join, products),
-        inner_norm=rms_norm(parts[2].layer_norm, products),
+        value=cross_value,
+        join=join,
+        inner_norm=inner_norm,
         inner=_inner(parts[2], products),
     )
 

@@ -95,18 +95,19 @@ class LanguageHead:
 
         self.model = whole.eval()
 
+    def __call__(self, states: Tensor) -> Tensor:
+        """Return the fp32 logits `(n, tokens)` of states `(n, width)`, with gradient."""
+        self.given.states = states[:, None]
+        ids = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
+        logits: Tensor = self.model(input_ids=ids).logits[:, 0].float()
+        return logits
+
     def logits(self, states: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return the logits `(n, tokens)` of states `(n, width)`."""
-        tokens = int(self.model.config.vocab_size)
         inputs = torch.from_numpy(np.ascontiguousarray(states, np.float32))
-        parts = []
+        rows_at_a_time = max(1, LOGITS // int(self.model.config.vocab_size))
         with torch.inference_mode():
-            for rows in inputs.split(max(1, LOGITS // tokens)):
-                self.given.states = rows[:, None]
-                output = self.model(
-                    input_ids=torch.zeros(len(rows), 1, dtype=torch.long)
-                )
-                parts.append(output.logits[:, 0].float().numpy())
+            parts = [self(rows).numpy() for rows in inputs.split(rows_at_a_time)]
 
         return np.concatenate(parts)
 
@@ -130,7 +131,8 @@ class TrainableHead(nn.Module):
 
     def __init__(self, head: LanguageHead, tokenizer: Any, shift: int) -> None:
         super().__init__()
-        self.given, self.model = head.given, head.model
+        self.head = head
+        self.model = head.model
         self.tokens = int(self.model.config.vocab_size)
         self.shift = shift
         self.mask_id = mask_id_of(tokenizer)
@@ -138,10 +140,7 @@ class TrainableHead(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Return the fp32 logits `(n, tokens)` of states `(n, width)`."""
-        self.given.states = states[:, None]
-        ids = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
-        logits: Tensor = self.model(input_ids=ids).logits[:, 0].float()
-        return logits
+        return self.head(states)
 
 
 def mask_id_of(tokenizer: Any) -> int:

@@ -128,7 +128,7 @@ def joint_attention(
     `mask` is added to the scores of a group, `(batch / group or 1, heads or 1, side or 1, side)`; `short` says
     that `short_attention` suits.
     """
-    attended = functional.scaled_dot_product_attention
+    attended: Callable[..., Tensor] = functional.scaled_dot_product_attention
     if short:
         attended = short_attention
 
