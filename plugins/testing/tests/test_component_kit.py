@@ -25,7 +25,7 @@ from sentbed_testing import (
     check_component,
     component_rules,
     fixtures,
-    parametrize_component,
+    parametrize_with_rules,
     rules_component_class,
 )
 from sentbed_testing.component_under_test import deduce_kind
@@ -743,7 +743,7 @@ def test_a_kind_that_cannot_be_seen_has_to_be_said() -> None:
         check_component(classes.Good, kind="poolr")
 
 
-@parametrize_component(parts.Ramp)
+@parametrize_with_rules([parts.Ramp])
 def test_each_rule_can_be_a_test_of_its_own(rule: Callable[[], None]) -> None:
     rule()
 

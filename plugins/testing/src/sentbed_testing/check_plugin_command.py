@@ -36,14 +36,14 @@ def check_plugin(
 
     NAME is that of the plugin or of its distribution, as `sentbed plugins` lists them.
     """
-    from sentbed_testing import plugin_rules
+    from sentbed_testing import plugin_checks
     from sentbed_testing.conformance import ConformanceError
 
     skip: dict[str, dict[str, str]] = {}
     for component, rule, reason in skipped:
         skip.setdefault(component, {})[rule] = reason
     try:
-        report = plugin_rules.check_plugin(
+        report = plugin_checks.check_plugin(
             name,
             examples={component: _table(text) for component, text in examples},
             skip=skip,

@@ -54,6 +54,14 @@ class Subject:
             self._part = self.cls(**self.example) if problems else part
         return self._part
 
+    def change_example(self, example: Mapping[str, Any]) -> None:
+        """Test an instance with these fields from now on; results of others are dropped."""
+        if example != self.example:
+            self.example = example
+            self.kept.clear()
+            self.failures.clear()
+            self._part = None
+
     @property
     def part(self) -> Any:
         """The component. Raises `NotRunError` if it cannot be created."""

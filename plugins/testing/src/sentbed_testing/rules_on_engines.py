@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 GRADIENT = 5e-3
-"""Of each gradient's norm. The encoder is not warmed up, as it is for `engine_suite`: of the first token's
+"""Of each gradient's norm. The encoder is not warmed up, as it is for `engine_rules`: of the first token's
 state in a random BERT, rounding is up to 1e-3."""
 BESIDE = (
     ("runtime", "cpu"),

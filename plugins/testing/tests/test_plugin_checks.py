@@ -223,7 +223,7 @@ def test_a_fault_of_a_plugin_is_found(
     fault: str, distribute: Distribute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A slow import is measured once: it is as slow each time.
-    monkeypatch.setattr("sentbed_testing.plugin_rules.TRIES", 1)
+    monkeypatch.setattr("sentbed_testing.plugin_checks.TRIES", 1)
     source, said = FAULTS[fault]
     distribute("tried", {"tried": source})
     with pytest.raises(ConformanceError, match=re.escape(said)):
