@@ -52,6 +52,7 @@ def check_plugin(
         echo(f"error: {error}", err=True)
         _hint(name, str(error))
         sys.exit(FAILED)
+
     echo(report)
     _hint(name, str(report))
 
@@ -70,6 +71,7 @@ def _table(text: str) -> dict[str, object]:
         raise click.BadParameter(
             f"{text!r} is no TOML: {error}", param_hint="--example"
         ) from error
+
     if not isinstance(table, dict):
         raise click.BadParameter(
             f"{text!r} is no table; write `{{ key = value }}`", param_hint="--example"

@@ -124,6 +124,7 @@ def farthest(actual: Arrays, reference: Arrays, floor: float) -> tuple[float, st
             return share, name
         if share > worst:
             worst, where = share, name
+
     return worst, where
 
 

@@ -52,6 +52,7 @@ class Subject:
             except Exception:  # noqa: BLE001 - a class that no recipe can have may still be made as Python
                 part, problems = None, [...]  # type: ignore[list-item]
             self._part = self.cls(**self.example) if problems else part
+
         return self._part
 
     def change_example(self, example: Mapping[str, Any]) -> None:
@@ -71,6 +72,7 @@ class Subject:
             raise NotRunError(
                 "the component cannot be made; see the rule `defaults`"
             ) from error
+
         if not isinstance(part, KINDS[self.kind].base):
             raise NotRunError(
                 "it does not inherit from the base class of its kind; see the rule `protocol`"

@@ -163,6 +163,7 @@ def run_rules(
             failures += error.failures
         else:
             passed.append(name)
+
     return Report(tuple(passed), not_run), failures
 
 
@@ -247,6 +248,7 @@ class ComponentRule:
             message = str(error).strip().partition("\n")[0]
             what = f"raised {type(error).__name__}: {message}{place(error, self.component)}"
             failures.append(Failure(self.name, what, _READ))
+
         results[self.name] = tuple(failures)
         return results[self.name]
 
@@ -275,6 +277,7 @@ def component_rules(
         )
         fix = f"say `kind`, one of {', '.join(KINDS)}"
         raise ConformanceError(_title(cls), (Failure("kind", what, fix),))
+
     skip = skip or {}
     subject = Subject(cls, kind, example or {}, jax, width)
     rules: dict[str, ComponentRule] = {}
@@ -288,6 +291,7 @@ def component_rules(
             rules[name] = attrs.evolve(rule, must_run=must_run)
             if module_name not in GENERAL and name not in skip:
                 kind_rules.append(rule)
+
     _require_reasons(cls, kind, skip, rules)
     for name, reasons in awaited.items():
         before = {rules[first]: reason for first, reason in reasons.items()}
@@ -329,6 +333,7 @@ def _any_is_tried(subject: Subject, kind_rules: Sequence[ComponentRule]) -> Find
             reasons.append(str(reason))
         else:
             return
+
     yield (
         f"none of the {len(kind_rules)} rules of the kind `{subject.kind}` could be run: {reasons[0]}",
         "give an `example` whose `check` finds nothing, and install what is missing",
@@ -337,20 +342,19 @@ def _any_is_tried(subject: Subject, kind_rules: Sequence[ComponentRule]) -> Find
 
 def place(error: BaseException, cls: type[Any]) -> str:
     """Return ` at FILE:LINE` for the innermost frame of an error in the component's package."""
-    frames = traceback.extract_tb(error.__traceback__)
-    component_frames = [frame for frame in frames if is_own(frame.filename, cls)]
-    return (
-        f" at {component_frames[-1].filename}:{component_frames[-1].lineno}"
-        if component_frames
-        else ""
-    )
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if is_own(frame.filename, cls):
+            return f" at {frame.filename}:{frame.lineno}"
+    return ""
 
 
 def is_own(file: str, cls: type[Any]) -> bool:
     """Whether a file belongs to the package of a class."""
     package = sys.modules.get(cls.__module__.partition(".")[0])
-    roots = [Path(root) for root in getattr(package, "__path__", ())]
-    return any(Path(file).is_relative_to(root) for root in roots) or file == _file(cls)
+    for root in getattr(package, "__path__", ()):
+        if Path(file).is_relative_to(root):
+            return True
+    return file == _file(cls)
 
 
 def _file(cls: type[Any]) -> str | None:

@@ -144,6 +144,7 @@ def engine_rules(
         rules[check.name] = EngineRule(
             runtime_name, check.name, check.function, pair, check.case, options
         )
+
     return rules
 
 
@@ -271,6 +272,7 @@ def _limited(
         candidates = [
             case for case in candidates if getattr(case, f"{kind}_name") in names
         ]
+
     if not candidates:
         raise ValueError(
             "no encoder of these parts runs on the runtime; let `parts` name others, or see its `misfits`"

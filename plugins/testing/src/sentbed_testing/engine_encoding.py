@@ -112,6 +112,7 @@ def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
         again = Encoder.build(case.recipe, pair.engine, saved=place)
         theirs = Encoder.build(case.recipe, pair.reference, saved=place)
         again_vectors, their_vectors = again.encode(SENTENCES), theirs.encode(SENTENCES)
+
     compare.require(
         np.array_equal(again_vectors, vectors),
         "loaded on the same engine, its vectors differ; save the weights as they are",

@@ -213,6 +213,7 @@ def _agree(
             "where vectors agree, the loss's own weights may not: build its module by torch, first after "
             "`seed`"
         )
+
     what_differs = f"the loss is not {what}: it differs"
     compare.same_number(what_differs, actual_loss, expected_loss, loss, advice)
     what_differs = f"the gradients are not {what}: they differ"

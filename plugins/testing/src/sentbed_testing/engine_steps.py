@@ -205,7 +205,7 @@ def _train(
     # What an engine keeps for encoding would be of before the first step.
     encoder.encode(SENTENCES[:1])
     trainer = pair.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)
-    tiny = set()
+    tiny: set[str] = set()
     if engine is pair.reference:
         tiny = _without_gradient(trainer, case, encoder)
     results = [trainer.step(batch(case, encoder, number)) for number in range(steps)]

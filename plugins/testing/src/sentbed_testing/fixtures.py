@@ -72,4 +72,5 @@ def _tiny_encoder(
             engine = plugins.find("runtime", "cpu").cls().build()
             engine.seed(0)
             return Encoder.build(recipe, engine, lambda: SENTENCES)
+
     pytest.skip("no installed backbone suits the pooler: install `sentbed-backbones`")

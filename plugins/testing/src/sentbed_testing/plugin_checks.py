@@ -305,6 +305,7 @@ def _rules_of(
             what = f"`{at}`, for which there is an example or a reason, is nothing that it offers"
             fix = "write `KIND/NAME`, such as `pooler/mean`"
             failures.append(Failure("examples", what, fix))
+
     if failures:
         raise ConformanceError(_title(name), tuple(failures))
     return rules, of_components
@@ -324,6 +325,7 @@ def _named(name: str, plugins: Plugins) -> list[Any]:
         close = suggest(name, sorted(names)).partition(" Choose")[0]
         fix = f"install it (`pip install -e DIRECTORY`) with an entry point in the group `sentbed`.{close}"
         raise ConformanceError(_title(name), (Failure("installed", what, fix),))
+
     return infos
 
 
@@ -359,6 +361,7 @@ def api(plugin: _Plugin) -> Findings:
         ]
     except PackageNotFoundError:
         needed = []
+
     pinned = any(
         requirement.name == "sentbed" and str(requirement.specifier).startswith("==")
         for requirement in needed
@@ -377,6 +380,7 @@ def hooks(plugin: _Plugin) -> Findings:
             "it implements no hook",
             "mark a function with `@sentbed.hookimpl`; see `docs/hooks.md`",
         )
+
     hook_names = [
         name
         for name, value in vars(hookspecs).items()
@@ -420,6 +424,7 @@ def imports(plugin: _Plugin) -> Findings:
         shortest = min(shortest, seconds)
         if heavy or shortest <= IMPORT_SECONDS:
             break
+
     if shortest > IMPORT_SECONDS:
         yield (
             f"importing `{plugin.module}` takes {shortest:.1f} s, and every command of sentbed waits for it "
@@ -474,6 +479,7 @@ def _help(words: str, command: click.Command) -> Findings:
             f"`sentbed {words} --help` does not say what the command does",
             "write a docstring under its function",
         )
+
     for name, below in getattr(command, "commands", {}).items():
         yield from _help(f"{words} {name}", below)
 
@@ -498,6 +504,7 @@ def tables(plugin: _Plugin) -> Findings:
             )
         if problems:
             return
+
     recipe = plugin.recipe()
     for name, table in recipe.tables.items():
         fix = "yield (path below the table, a sentence that ends in what to do), and raise nothing"

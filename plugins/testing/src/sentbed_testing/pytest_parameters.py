@@ -43,6 +43,7 @@ def parametrize_with_rules(
             rules = subject
         for rule in rules.values():
             parameters.append(pytest.param(rule, id=rule.id))
+
     if not parameters:
         raise ValueError("there is no rule to try; name the class of a component")
     return pytest.mark.parametrize("rule", parameters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import LABEL, PROGRESS, LossOutput, Module, Tensor
@@ -58,6 +59,7 @@ def draw_vectors(
             inputs[f"{name}.id"] = torch.arange(rows) + rows * (
                 number + len(columns) * seed
             )
+
     return inputs
 
 
@@ -161,6 +163,7 @@ def state(subject: Subject) -> Findings:
             "say both, or none",
         )
         return
+
     if not stateful:
         if call(module, inputs).state is not None:
             yield (
@@ -169,6 +172,7 @@ def state(subject: Subject) -> Findings:
                 "`LossTraits(stateful=True)`",
             )
         return
+
     first = module.initial_state()
     after = call(module, inputs, first).state
     fix = "return `LossOutput(loss, metrics, state)` with the same tensors as `initial_state` has"
@@ -178,6 +182,7 @@ def state(subject: Subject) -> Findings:
             fix,
         )
         return
+
     for name, value in first.items():
         if (value.shape, value.dtype) != (after[name].shape, after[name].dtype):
             yield f"`{name}` of its state changes shape or type in a step", fix
@@ -218,14 +223,20 @@ def gradient(subject: Subject) -> Findings:
 
     inputs = arguments[0]
 
+    def with_vectors(name: str, value: Tensor) -> Tensor:
+        return total({**inputs, name: value})
+
+    def with_weight(name: str, value: Tensor) -> Tensor:
+        return total(inputs, **{name: value})
+
     def functions() -> Iterator[tuple[str, Callable[[Tensor], Tensor], Tensor]]:
         for name, point in vectors_in(inputs).items():
             what = f"the gradient of `{name}`"
-            yield what, lambda value, n=name: total({**inputs, n: value}), point
+            yield what, partial(with_vectors, name), point
         for name, weight in module.named_parameters():
             what = f"the gradient of `{name}`"
             point = weight.detach()
-            yield what, lambda value, n=name: total(inputs, **{n: value}), point
+            yield what, partial(with_weight, name), point
 
     for what in torch_module_checks.wrong_gradients(functions()):
         yield what, fix
@@ -299,9 +310,10 @@ def traceable(subject: Subject) -> Findings:
     module(*arguments)  # What fails with values has another reason.
 
     def fakes(fake: Any) -> None:
-        module(
-            *({name: fake(value) for name, value in part.items()} for part in arguments)
-        )
+        fake_arguments = []
+        for part in arguments:
+            fake_arguments.append({name: fake(value) for name, value in part.items()})
+        module(*fake_arguments)
 
     if error := torch_module_checks.data_dependence(fakes):
         yield (

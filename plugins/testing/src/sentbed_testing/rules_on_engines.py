@@ -74,9 +74,9 @@ def _engine(runtime: str) -> Any:
         for kind, name in (*BESIDE, ("runtime", runtime)):
             plugins.find(kind, name)
         cls = plugins.find("runtime", runtime).cls
-        return (
-            cls(platform="cpu", precision="fp32") if runtime == "tpu" else cls()
-        ).build()
+        if runtime == "tpu":
+            return cls(platform="cpu", precision="fp32").build()
+        return cls().build()
     except SentbedError as error:
         raise NotRunError(str(error)) from error
 
@@ -106,6 +106,7 @@ def _case(subject: Subject) -> Case:
         candidates = cases(
             plugins, poolers={mean.name: mean}, losses={part.name: (part, takes)}
         )
+
     if not candidates:
         raise NotRunError("no installed backbone suits it in a tiny encoder")
 

@@ -197,6 +197,7 @@ def padding(subject: Subject) -> Findings:
                 f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)",
             )
         )
+
     for what in (
         *torch_module_checks.worst_first(changes, TOLERANCE),
         *torch_module_checks.worst_first(leaks, 0),
@@ -263,16 +264,22 @@ def gradient(subject: Subject) -> Findings:
         vectors = _flush_left(vectors)
         return (vectors.float() * weights).sum()
 
+    def with_states(name: str, value: Tensor) -> Tensor:
+        return total(_with(states, name, value))
+
+    def with_weight(name: str, value: Tensor) -> Tensor:
+        return total(states, **{name: value})
+
     def functions() -> Iterator[tuple[str, Callable[[Tensor], Tensor], Tensor]]:
         for mode, training in MODES.items():
             module.train(training)
             for name, point in _leaves(states).items():
                 what = f"{mode}, the gradient of `{name}`"
-                yield what, lambda value, n=name: total(_with(states, n, value)), point
+                yield what, partial(with_states, name), point
             for name, weight in module.named_parameters():
                 what = f"{mode}, the gradient of `{name}`"
                 point = weight.detach()
-                yield what, lambda value, n=name: total(states, **{n: value}), point
+                yield what, partial(with_weight, name), point
 
     for what in torch_module_checks.wrong_gradients(functions()):
         yield what, fix
@@ -288,6 +295,7 @@ def _leaves(states: TokenStates) -> dict[str, Tensor]:
         is_layer = name == "last_hidden_state" and states.layers
         if value is not None and not is_layer:
             leaves[name] = value
+
     return leaves
 
 

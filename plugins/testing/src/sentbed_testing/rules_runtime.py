@@ -31,6 +31,7 @@ def engine(subject: Subject) -> Findings:
             "inherit from `sentbed.protocols.Engine`",
         )
         return
+
     for name in METHODS:
         if getattr(type(built), name) is getattr(Engine, name):
             yield f"the engine has no method `{name}`", "see `docs/engines.md`"
@@ -43,6 +44,7 @@ def engine(subject: Subject) -> Findings:
             "write `trainer`, or say in `untrainable` of its traits that it only encodes",
         )
         return
+
     yield from description_faults(built)
 
 
@@ -54,6 +56,7 @@ def description_faults(engine: Engine) -> Findings:
             f"`token_budget` is {budget!r}",
             "say how many tokens a batch may have when encoding, at least 1",
         )
+
     description = dict(engine.describe())
     precision = description.get("precision")
     if not isinstance(precision, str):
@@ -61,6 +64,7 @@ def description_faults(engine: Engine) -> Findings:
             f"`describe()` has the precision {precision!r}",
             "give a table with at least `precision`, such as `fp32`, which every score carries",
         )
+
     try:
         json.dumps(description)
     except (TypeError, ValueError) as error:

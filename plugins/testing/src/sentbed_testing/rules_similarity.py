@@ -132,7 +132,9 @@ def alone(subject: Subject) -> Findings:
                 difference = distance(
                     value, together[row : row + 1, column : column + 1]
                 )
-                worst = max(worst, math.inf if math.isnan(difference) else difference)
+                if math.isnan(difference):
+                    difference = math.inf
+                worst = max(worst, difference)
         if not worst <= TOLERANCE:
             yield (
                 f"of {output}, the similarity of two texts changes by {worst:.2g} of its size where they are "

@@ -41,6 +41,7 @@ def module_state(module: Module) -> dict[str, Any]:
         for key, value in vars(part).items():
             if key not in of_torch:
                 attributes[f"{name}.{key}".strip(".")] = _copy(value)
+
     return attributes
 
 
@@ -69,6 +70,7 @@ def same(value: Any, other: Any) -> bool:
             return True
     except Exception:  # noqa: BLE001 - what cannot be compared says nothing
         return True
+
     # A value without `__eq__` never equals its copy.
     return (
         type(value) is type(other)
@@ -134,6 +136,7 @@ def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
             scale = max(float(gradient.norm()), abs(slope), 1e-3 * (1 + size))
             least = min(least, abs(slope - expected) / scale)
         worst = max(worst, least)
+
     return worst
 
 
@@ -158,6 +161,7 @@ def not_finite(
                     tried[name] = gradient
     except Exception as error:
         raise NotRunError("a call of it fails; see the other rules") from error
+
     for name, value in tried.items():
         wrong = ~torch.isfinite(value.detach())
         if wrong.any():
@@ -190,6 +194,7 @@ def wrong_gradients(
             f"{what} is off by {difference:.2g} of its norm (allowed {GRADIENT:g})"
         )
         figures.append((difference, message))
+
     yield from worst_first(figures, GRADIENT)
 
 
@@ -212,10 +217,10 @@ def effects_of(
     arguments, copies = own_memory(arguments), own_memory(arguments)
     before = module_state(module)
     result = call(arguments)
-    names = changed(before, module_state(module))
+    first_change = next(iter(changed(before, module_state(module))), None)
     writes = not same(arguments, copies)
     varies = not same(result, call(copies))
-    return CallEffects(names[0] if names else None, writes, varies)
+    return CallEffects(first_change, writes, varies)
 
 
 def loose_tensor_findings(module: Module, remedy: str) -> Iterator[tuple[str, str]]:
@@ -248,4 +253,5 @@ def data_dependence(
             call(mode.from_tensor)
     except Exception as error:  # noqa: BLE001 - torch has an exception for each operation that needs values
         return error
+
     return None
