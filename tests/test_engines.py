@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 from sentbed._registry.registry import load_plugins
-from sentbed_testing import cases, engine_suite
+from sentbed_testing import cases, engine_rules, parametrize_with_rules
 
 CPU = {"use": "cpu", "threads": 1}
 TPU = {"use": "tpu", "platform": "cpu", "precision": "fp32"}
@@ -19,17 +19,18 @@ EXACT = {
     "momentum-and-queue": {"tolerance": 0.0},
 }
 EACH = [("backbone", "loss"), ("pooler",)]
-EIGHT = [
-    pytest.param(check, id=name)
-    for name, check in engine_suite(
-        TPU | {"devices": 8, "parallel": "fsdp"},
-        reference=CPU,
-        plugins=PLUGINS,
-        groups=[("backbone",)],
-    )
+ON_EIGHT_DEVICES = engine_rules(
+    TPU | {"devices": 8, "parallel": "fsdp"},
+    reference=CPU,
+    plugins=PLUGINS,
+    groups=[("backbone",)],
+)
+GRADIENTS_ON_EIGHT_DEVICES = {
+    name: rule
+    for name, rule in ON_EIGHT_DEVICES.items()
     if name.startswith("gradients/")
-]
-NAMED = {name for name, _ in engine_suite(TPU, reference=CPU, plugins=PLUGINS)}
+}
+NAMED = engine_rules(TPU, reference=CPU, plugins=PLUGINS)
 
 
 def first_of_each(names: Collection[str]) -> set[str]:
@@ -54,10 +55,10 @@ def first_of_each(names: Collection[str]) -> set[str]:
     return chosen
 
 
-ON_CPU = dict(
-    engine_suite(CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT)
+ON_CPU = engine_rules(
+    CPU, reference=CPU, plugins=PLUGINS, groups=EACH, tolerances=EXACT
 )
-ON_TPU = dict(engine_suite(TPU, reference=CPU, plugins=PLUGINS, groups=EACH))
+ON_TPU = engine_rules(TPU, reference=CPU, plugins=PLUGINS, groups=EACH)
 SIMPLE_POOLERS = {"mean", "mean+head", "decoder"}
 """The plain pooler of each backbone; the slow tests have the others."""
 OF_EVERY_BACKBONE = {"encode", "gradients"}
@@ -73,43 +74,49 @@ def is_quick(name: str) -> bool:
     )
 
 
-QUICK = {name for name in first_of_each(ON_CPU) if is_quick(name)}
+QUICK = {
+    name: ON_CPU[name]
+    for name in sorted(first_of_each(ON_CPU), key=[*ON_CPU].index)
+    if is_quick(name)
+}
+SLOW = {name: rule for name, rule in ON_CPU.items() if name not in QUICK}
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(check, id=name, marks=() if name in QUICK else pytest.mark.slow)
-        for name, check in ON_CPU.items()
-    ],
-)
-def test_cpu_keeps_the_contract(check: Callable[[], None]) -> None:
-    check()
+@parametrize_with_rules([QUICK])
+def test_cpu_keeps_the_contract(rule: Callable[[], None]) -> None:
+    rule()
+
+
+@pytest.mark.slow
+@parametrize_with_rules([SLOW])
+def test_cpu_keeps_the_contract_with_all_parts(rule: Callable[[], None]) -> None:
+    rule()
 
 
 # Which parts meet makes no difference to a compiler that has compiled each: the pairs are the CPU's to try.
 @pytest.mark.jax
-@pytest.mark.parametrize(
-    "check",
+@parametrize_with_rules(
     [
-        pytest.param(ON_TPU[name], id=name)
-        for name in sorted(first_of_each(ON_TPU), key=[*ON_TPU].index)
-    ],
+        {
+            name: ON_TPU[name]
+            for name in sorted(first_of_each(ON_TPU), key=[*ON_TPU].index)
+        }
+    ]
 )
-def test_tpu_agrees_with_cpu(check: Callable[[], None]) -> None:
+def test_tpu_agrees_with_cpu(rule: Callable[[], None]) -> None:
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
     if "tpu" not in PLUGINS.names("runtime"):
         pytest.skip("no runtime `tpu` is installed")
-    check()
+    rule()
 
 
 @pytest.mark.jax
-@pytest.mark.parametrize("check", EIGHT)
+@parametrize_with_rules([GRADIENTS_ON_EIGHT_DEVICES])
 def test_eight_devices_that_share_the_weights_have_the_gradient_of_one(
-    check: Callable[[], None],
+    rule: Callable[[], None],
 ) -> None:
     pytest.importorskip("sentbed_tpu", reason="needs sentbed-tpu")
-    check()
+    rule()
 
 
 def test_the_suite_tries_six_backbones_all_poolers_and_all_losses() -> None:

@@ -14,7 +14,7 @@ import sentbed_testing as testing
 import torch
 from sentbed._registry.registry import load_plugins
 from sentbed.protocols import Columns, TokenIds, Training
-from sentbed_testing import Case, EnginePair, cases, engine_suite, part
+from sentbed_testing import Case, EnginePair, cases, engine_rules, part
 
 CPU = {"use": "cpu", "threads": 1}
 PLUGINS = load_plugins()
@@ -501,5 +501,5 @@ def test_every_rule_has_a_fault_that_it_finds() -> None:
         "describe",
     }
     assert {
-        name.partition("/")[0] for name, _ in engine_suite(CPU, plugins=PLUGINS)
+        name.partition("/")[0] for name in engine_rules(CPU, plugins=PLUGINS)
     } == found

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from sentbed_onnxruntime.onnx_runtime import OnnxRuntime
 from sentbed_openvino.openvino_runtime import OpenVino
-from sentbed_testing import engine_suite
+from sentbed_testing import EngineRule, engine_rules, parametrize_with_rules
 
 RUNTIMES = {"onnxruntime": OnnxRuntime(threads=1), "openvino": OpenVino(threads=1)}
-SUITES = {name: dict(engine_suite(runtime)) for name, runtime in RUNTIMES.items()}
+RULES = {name: engine_rules(runtime) for name, runtime in RUNTIMES.items()}
 QUICK = {
     "describe",
     "encode/bert/mean/info-nce",
@@ -19,29 +19,39 @@ QUICK = {
 }
 
 
-@pytest.mark.parametrize("checks", list(SUITES.values()), ids=list(SUITES))
-def test_the_suite_asks_for_no_training_and_tries_every_backbone(
-    checks: dict[str, Callable[[], None]],
+def rules_named(quick: bool) -> list[dict[str, EngineRule]]:
+    """Return the rules of each runtime that are tried in every run, or the others."""
+    chosen = []
+    for rules in RULES.values():
+        chosen.append(
+            {name: rule for name, rule in rules.items() if (name in QUICK) == quick}
+        )
+    return chosen
+
+
+@pytest.mark.parametrize("rules", list(RULES.values()), ids=list(RULES))
+def test_the_rules_ask_for_no_training_and_try_every_backbone(
+    rules: dict[str, EngineRule],
 ) -> None:
-    assert set(checks) >= QUICK
-    assert {name.partition("/")[0] for name in checks} == {
+    assert set(rules) >= QUICK
+    assert {name.partition("/")[0] for name in rules} == {
         "describe",
         "encode",
         "saved",
         "transform",
     }
-    backbones = {name.split("/")[1] for name in checks if name.startswith("encode/")}
+    backbones = {name.split("/")[1] for name in rules if name.startswith("encode/")}
     assert backbones == {"bert", "t5", "t5-decoder", "static", "opt", "llama"}
 
 
-def cases() -> Iterator[object]:
-    """Yield each check of each runtime; most are slow."""
-    for runtime, checks in SUITES.items():
-        for name, check in checks.items():
-            marks = [] if name in QUICK else [pytest.mark.slow]
-            yield pytest.param(check, id=f"{runtime}/{name}", marks=marks)
+@parametrize_with_rules(rules_named(quick=True))
+def test_it_computes_what_the_runtime_cpu_does(rule: Callable[[], None]) -> None:
+    rule()
 
 
-@pytest.mark.parametrize("check", list(cases()))
-def test_it_computes_what_the_runtime_cpu_does(check: Callable[[], None]) -> None:
-    check()
+@pytest.mark.slow
+@parametrize_with_rules(rules_named(quick=False))
+def test_it_computes_with_all_parts_what_the_runtime_cpu_does(
+    rule: Callable[[], None],
+) -> None:
+    rule()

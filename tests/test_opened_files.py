@@ -41,7 +41,7 @@ PLAIN = {
     "sentbed_studies/axes.py": "the recipe, which has been read",
     "stsb_demonstrations.py": "a table of this package",
     "planned_device.py": "a table of this package",
-    "plugin_rules.py": "code of installed packages",
+    "plugin_checks.py": "code of installed packages",
     "rules_component_class.py": "a table of this package",
     "saved_weights.py": "files that this process has just written",
     "mlflow.py": "the recipe of a run, which has been read",

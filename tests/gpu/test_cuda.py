@@ -34,7 +34,7 @@ from sentbed_losses.info_nce import InfoNCE
 from sentbed_poolers.last import Last
 from sentbed_poolers.mean import Mean
 from sentbed_poolers.prompt_eol import PromptEOL
-from sentbed_testing import SENTENCES, parametrize_engine
+from sentbed_testing import SENTENCES, engine_rules, parametrize_with_rules
 
 pytestmark = pytest.mark.gpu
 
@@ -114,10 +114,10 @@ def cosines(
     )
 
 
-@parametrize_engine(Cuda(deterministic=True), tolerances=TOLERANCES)
-def test_the_engine_keeps_its_contract_in_fp32(check: Callable[[], None]) -> None:
+@parametrize_with_rules([engine_rules(Cuda(deterministic=True), tolerances=TOLERANCES)])
+def test_the_engine_keeps_its_contract_in_fp32(rule: Callable[[], None]) -> None:
     torch.use_deterministic_algorithms(True)
-    check()
+    rule()
 
 
 @EACH

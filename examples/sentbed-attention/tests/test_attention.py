@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
 from sentbed import ModelError
 from sentbed.protocols import TokenStates
-from sentbed_testing import check_component
+from sentbed_testing import component_rules, parametrize_with_rules
 
 from sentbed_attention import Attention
 
@@ -33,9 +34,9 @@ def naive(module: torch.nn.Module, tokens: torch.Tensor) -> list[float]:
     return vector
 
 
-@pytest.mark.parametrize("heads", [1, 2])
-def test_it_keeps_every_rule_of_a_pooler(heads: int) -> None:
-    check_component(Attention, example={"heads": heads})
+@parametrize_with_rules([Attention, component_rules(Attention, example={"heads": 2})])
+def test_it_keeps_every_rule_of_a_pooler(rule: Callable[[], None]) -> None:
+    rule()
 
 
 @pytest.mark.parametrize("heads", [1, 3])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sentbed import DataError, FilePath
-from sentbed_testing import check_component
+from sentbed_testing import ComponentRule, parametrize_with_rules
 
 from sentbed_attention import JsonlPairs
 
@@ -21,8 +21,11 @@ def put(directory: Path, content: str | bytes) -> FilePath:
 
 
 @pytest.mark.parametrize("fields", [{}, {"negative": "no"}], ids=["pairs", "triplets"])
-def test_it_keeps_every_rule_of_a_data_source(tmp_path: Path, fields: dict[str, str]) -> None:
-    check_component(JsonlPairs, example={"path": put(tmp_path, ROWS), **fields})
+@parametrize_with_rules([JsonlPairs])
+def test_it_keeps_every_rule_of_a_data_source(
+    rule: ComponentRule, tmp_path: Path, fields: dict[str, str]
+) -> None:
+    rule(example={"path": put(tmp_path, ROWS), **fields})
 
 
 def test_rows_are_those_of_the_file(tmp_path: Path) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+
 import sentbed_backbones
-from sentbed_testing import check_component, offered
+from sentbed_testing import offered, parametrize_with_rules
 
 
-@pytest.mark.parametrize("backbone", offered(sentbed_backbones.backbones()))
-def test_a_backbone_keeps_the_contract(backbone: type) -> None:
-    report = check_component(
-        backbone, kind="backbone", example={"init": "random", "vocab_size": 512}
-    )
-    assert report.not_run == {}
+@parametrize_with_rules(
+    offered(sentbed_backbones.backbones()),
+    example={"init": "random", "vocab_size": 512},
+    must_run=True,
+)
+def test_a_backbone_keeps_the_contract(rule: Callable[[], None]) -> None:
+    rule()
 
 
-@pytest.mark.parametrize("intervention", offered(sentbed_backbones.interventions()))
-def test_an_intervention_keeps_the_contract(intervention: type) -> None:
-    report = check_component(intervention, kind="intervention")
-    assert report.not_run == {}
+@parametrize_with_rules(offered(sentbed_backbones.interventions()), must_run=True)
+def test_an_intervention_keeps_the_contract(rule: Callable[[], None]) -> None:
+    rule()

@@ -10,7 +10,7 @@ import pytest
 import sentbed_data
 from sentbed_data.dropout import Dropout
 from sentbed_data.nli import Nli
-from sentbed_testing import check_component, offered
+from sentbed_testing import ComponentRule, offered, parametrize_with_rules
 
 TRIPLETS = "pkg:sentbed_data/sample/triplets.csv"
 LINES = "\n".join(
@@ -63,25 +63,24 @@ def examples(
     }
 
 
-@pytest.mark.parametrize("source", offered(sentbed_data.data_sources()))
+@parametrize_with_rules(offered(sentbed_data.data_sources()), must_run=True)
 def test_a_source_keeps_the_contract(
-    source: Any, examples: Mapping[str, dict[str, Any]]
+    rule: ComponentRule, examples: Mapping[str, dict[str, Any]]
 ) -> None:
-    assert (
-        check_component(source, kind="data", example=examples[source.name]).not_run
-        == {}
-    )
+    rule(example=examples[rule.component.name])
 
 
-@pytest.mark.parametrize("fields", [{"build": "triplets"}, {"build": "pairs"}])
+@pytest.mark.parametrize("build", ["triplets", "pairs"])
+@parametrize_with_rules([Nli], must_run=True)
 def test_labelled_files_that_are_made_into_rows_do_too(
-    put: Callable[[str, str], str], fields: dict[str, str]
+    rule: ComponentRule, build: str, put: Callable[[str, str], str]
 ) -> None:
-    example = {"path": put("nli.tsv", NLI), **fields}
-    assert check_component(Nli, kind="data", example=example).not_run == {}
+    rule(example={"path": put("nli.tsv", NLI), "build": build})
 
 
-def test_a_file_that_stays_on_disk_does_too(put: Callable[[str, str], str]) -> None:
+@parametrize_with_rules([Dropout], must_run=True)
+def test_a_file_that_stays_on_disk_does_too(
+    rule: ComponentRule, put: Callable[[str, str], str]
+) -> None:
     pytest.importorskip("pyarrow")
-    example = {"path": put("lines.txt", LINES), "stream": True}
-    assert check_component(Dropout, kind="data", example=example).not_run == {}
+    rule(example={"path": put("lines.txt", LINES), "stream": True})

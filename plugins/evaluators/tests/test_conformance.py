@@ -12,15 +12,28 @@ import sentbed_evaluators
 from sentbed_evaluators.glue_files import TASKS as GLUE
 from sentbed_evaluators.probing_files import TASKS as PROBING
 from sentbed_evaluators.sts import STS
-from sentbed_testing import check_component, offered
+from sentbed_testing import (
+    ComponentRule,
+    component_rules,
+    offered,
+    parametrize_with_rules,
+)
 
 Write = Callable[[str, str | bytes], Path]
 
-WITHOUT_DATA = {
-    "sentbench": "its sets are built of six collections; `sentbench_sets` tries it on small ones",
-    "mteb": "its tasks are downloaded; `test_mteb.py` tries it on tasks of its own",
-}
+BUILT = "its sets are built of six collections; `sentbench_sets` tries it on small ones"
+DOWNLOADED = "its tasks are downloaded; `test_mteb.py` tries it on tasks of its own"
 TIMED = {"repeatable": "its scores are of the machine"}
+SKIP = {
+    "sentbench": dict.fromkeys(("lists", "scores", "repeatable", "items"), BUILT),
+    "mteb": dict.fromkeys(("scores", "repeatable", "items"), DOWNLOADED),
+    "throughput": TIMED,
+    "memory": TIMED,
+    "encoding-cost": {
+        **TIMED, "inner": "only the texts of the other evaluator are taken",
+    },
+}  # fmt: skip
+"""Evaluator -> rules that it is exempt from, with the reasons."""
 
 
 def _lines(name: str, count: int = 20) -> str:
@@ -87,24 +100,16 @@ def examples(write: Write, tmp_path: Path) -> Mapping[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("evaluator", offered(sentbed_evaluators.evaluators()))
+@parametrize_with_rules(
+    [
+        component_rules(evaluator, skip=SKIP.get(evaluator.name), must_run=True)
+        for evaluator in offered(sentbed_evaluators.evaluators())
+    ]
+)
 def test_an_evaluator_keeps_the_contract(
-    evaluator: Any, examples: Mapping[str, dict[str, Any]]
+    rule: ComponentRule, examples: Mapping[str, dict[str, Any]]
 ) -> None:
-    why = WITHOUT_DATA.get(evaluator.name)
-    skip = dict.fromkeys(("scores", "repeatable", "items"), why) if why else {}
-    if evaluator.name == "sentbench":
-        skip["lists"] = WITHOUT_DATA[
-            "sentbench"
-        ]  # they are built of the collections as well
-    if evaluator.name in ("throughput", "memory", "encoding-cost"):
-        skip = dict(TIMED)
-    if evaluator.name == "encoding-cost":
-        skip["inner"] = "only the texts of the other evaluator are taken"
-    report = check_component(
-        evaluator, kind="evaluator", example=examples[evaluator.name], skip=skip
-    )
-    assert report.not_run.keys() == skip.keys()
+    rule(example=examples[rule.component.name])
 
 
 def test_those_that_take_a_second_encoder_say_so(

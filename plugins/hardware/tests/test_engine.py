@@ -15,10 +15,9 @@ from safetensors.torch import load_file, save_file
 from sentbed import ModelError, RunError
 from sentbed._files import verified_sums
 from sentbed.helpers import sha256, write_sums
-from sentbed.protocols import BuildContext, Head, TokenIds
+from sentbed.protocols import BuildContext, Head
 from sentbed_hardware._torch.engine import TorchEngine
 from sentbed_hardware._torch.placed_encoder import TorchEncoder
-from sentbed_hardware.adamw import AdamW
 
 ANCHORS = (
     "a small house by the sea",
@@ -46,34 +45,6 @@ def test_bf16_encoding_is_near_fp32_and_returns_fp32(
     assert 0 < np.abs(narrow - wide).max() < 0.02
 
 
-def test_encoding_after_a_step_uses_the_new_weights(
-    toys: Any,
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-) -> None:
-    encoder = assemble()
-    batch = toys.batch(*ANCHORS)
-    before = encoder.encode(batch)
-    toys.train(encoder, toys.loss(), AdamW(lr=1e-1)).step(columns)
-    after = encoder.encode(batch)
-    with torch.no_grad():
-        expected = encoder.module.eval()(*engine.placement.tensors(batch)).numpy()
-    np.testing.assert_allclose(after, expected, rtol=0, atol=1e-6)
-    assert np.abs(after - before).max() > 0.01
-
-
-def test_vectors_do_not_depend_on_the_batch(
-    toys: Any, assemble: Callable[..., TorchEncoder]
-) -> None:
-    encoder = assemble()
-    together = encoder.encode(toys.batch(*POSITIVES))
-    for row, text in enumerate(POSITIVES):
-        np.testing.assert_allclose(
-            encoder.encode(toys.batch(text))[0], together[row], rtol=0, atol=1e-6
-        )
-
-
 def test_the_width_is_that_of_the_vectors(
     toys: Any, assemble: Callable[..., TorchEncoder]
 ) -> None:
@@ -92,36 +63,6 @@ def restore(
 ) -> TorchEncoder:
     backbone = toys.backbone().build(BuildContext(tuple, saved / "backbone"))
     return engine.assemble(backbone, pooler, head, saved)
-
-
-def test_a_saved_encoder_is_restored_with_identical_vectors(
-    toys: Any,
-    engine: TorchEngine,
-    assemble: Callable[..., TorchEncoder],
-    columns: dict[str, TokenIds],
-    tmp_path: Path,
-) -> None:
-    for number, (head, pooler) in enumerate(
-        [
-            (Head(projection=6, bias=True, normalize=True), toys.first_dense()),
-            (Head(projection=6), toys.mean()),
-            (Head(normalize=True), toys.mean()),
-        ]
-    ):
-        encoder = assemble(head, pooler)
-        toys.train(encoder, toys.loss(), AdamW(lr=1e-2)).step(columns)
-        saved = tmp_path / str(number)
-        encoder.save(saved)
-        torch.manual_seed(99)
-        restored = restore(toys, engine, saved, head, pooler)
-        assert np.array_equal(
-            restored.encode(toys.batch(*ANCHORS)), encoder.encode(toys.batch(*ANCHORS))
-        )
-        expected = toys.weights_of(encoder)
-        assert all(
-            torch.equal(value, expected[name])
-            for name, value in toys.weights_of(restored).items()
-        )
 
 
 def test_pooler_and_head_are_saved_beside_the_backbone(

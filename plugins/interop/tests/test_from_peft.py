@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from sentbed import Encoder, ModelError
 from sentbed._cli.main import main
 from sentbed_interop.from_peft import FromPEFT
-from sentbed_testing import SENTENCES, check_component
+from sentbed_testing import SENTENCES
 
 peft = pytest.importorskip("peft", reason="needs peft")
 
@@ -58,10 +58,6 @@ def states(model: Any, tokenizer: Any, text: str) -> torch.Tensor:
             input_ids=ids, output_hidden_states=True
         ).hidden_states[-1][0]
         return found
-
-
-def test_it_keeps_the_rules_of_components() -> None:
-    check_component(FromPEFT)
 
 
 def test_an_adapter_on_bert_is_pooled_by_its_mean(

@@ -23,7 +23,7 @@ from sentbed_interop._torch.sentence_transformers_modules import read_modules
 from sentbed_interop.export_and_import import export_encoder
 from sentbed_interop.from_sentence_transformers import FromSentenceTransformers
 from sentbed_interop.to_sentence_transformers import ToSentenceTransformers
-from sentbed_testing import SENTENCES, check_component
+from sentbed_testing import SENTENCES
 from torch.nn import Identity, ReLU, Tanh
 
 pytest.importorskip(
@@ -93,10 +93,6 @@ def assert_same(encoder: Encoder, expected: Any, tmp_path: Path) -> None:
     again = Encoder.load(tmp_path / "saved")
     assert again.recipe == encoder.recipe
     np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
-
-
-def test_it_keeps_the_rules_of_components() -> None:
-    check_component(FromSentenceTransformers)
 
 
 @pytest.mark.slow

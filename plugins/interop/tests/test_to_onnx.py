@@ -17,7 +17,6 @@ from sentbed import Encoder, ModelError
 from sentbed._cli.main import main
 from sentbed.errors import NotFiniteError
 from sentbed.tools import Prompt
-from sentbed_testing import check_component
 
 pytest.importorskip("onnxscript", reason="needs the extra `onnx`")
 
@@ -114,10 +113,6 @@ def assert_close(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(
         found, expected, rtol=0, atol=1e-4 * np.abs(expected).max()
     )
-
-
-def test_it_keeps_the_rules_of_components() -> None:
-    check_component(ToONNX)
 
 
 @pytest.mark.parametrize("name", SLOW)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import sentbed_losses
-from sentbed_testing import check_component, offered
+from sentbed_testing import component_rules, offered, parametrize_with_rules
 
 EVERYTHING: dict[str, Any] = {
     "temperature": {"initial": 0.5},
@@ -72,40 +73,51 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 """What is tried; the defaults where nothing is said."""
 
 
-CACHED = {"grad-cache": "the slow tests have it: it trains on an engine"}
+ALONE = {"jax": "it needs a process that has not loaded JAX"}
+QUICK = ALONE | {"grad-cache": "the slow tests have it: it trains on an engine"}
+LOSSES = {loss.name: loss for loss in offered(sentbed_losses.losses())}
 
 
-@pytest.mark.parametrize("loss", offered(sentbed_losses.losses()))
-def test_a_loss_keeps_the_contract(loss: type) -> None:
-    example = FIELDS.get(loss.name, [{}])[0]
-    report = check_component(loss, kind="loss", example=example, skip=CACHED)
-    assert report.not_run.keys() <= {"grad-cache", "jax"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("loss", "fields"),
+@parametrize_with_rules(
     [
-        (loss, fields)
-        for loss in offered(sentbed_losses.losses())
-        for fields in FIELDS.get(loss.name, [{}])
-    ],
+        component_rules(
+            loss, example=FIELDS.get(name, [{}])[0], skip=QUICK, must_run=True
+        )
+        for name, loss in LOSSES.items()
+    ]
+)
+def test_a_loss_keeps_the_contract(rule: Callable[[], None]) -> None:
+    rule()
+
+
+# Gradient caching needs a backbone and a runtime, which this distribution does without.
+@pytest.mark.slow
+@parametrize_with_rules(
+    [
+        component_rules(loss, example=fields, skip=ALONE)
+        for name, loss in LOSSES.items()
+        for fields in FIELDS.get(name, [{}])
+    ]
 )
 def test_a_loss_keeps_the_contract_with_other_fields_and_with_gradient_caching(
-    loss: type, fields: dict[str, Any]
+    rule: Callable[[], None],
 ) -> None:
-    report = check_component(loss, kind="loss", example=fields)
-    # Gradient caching needs a backbone and a runtime, which this distribution does without.
-    assert report.not_run.keys() <= {"grad-cache", "jax"}
+    rule()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["info-nce", "queue"])
-@pytest.mark.parametrize("of", ["own", "others", "all"])
+@parametrize_with_rules(
+    [
+        component_rules(
+            LOSSES[name],
+            example={"hardness": 5.0, "hardness_of": of, "temperature": 0.5},
+            skip=ALONE | STOPPED,
+        )
+        for name in ("info-nce", "queue")
+        for of in ("own", "others", "all")
+    ]
+)
 def test_a_loss_with_hardness_keeps_it_but_for_the_stopped_gradient(
-    name: str, of: str
+    rule: Callable[[], None],
 ) -> None:
-    (loss,) = (loss for loss in offered(sentbed_losses.losses()) if loss.name == name)
-    example = {"hardness": 5.0, "hardness_of": of, "temperature": 0.5}
-    report = check_component(loss, kind="loss", example=example, skip=STOPPED)
-    assert report.not_run.keys() <= {"grad-cache", "jax", "gradient"}
+    rule()

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sentbed_openvino.openvino_runtime import OpenVino
-from sentbed_testing import check_component
+from sentbed_testing import parametrize_with_rules
 
 
-def test_the_runtime_keeps_the_contract() -> None:
-    assert check_component(OpenVino, kind="runtime").not_run == {}
+@parametrize_with_rules([OpenVino], must_run=True)
+def test_the_runtime_keeps_the_contract(rule: Callable[[], None]) -> None:
+    rule()

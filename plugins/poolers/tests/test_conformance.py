@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import sentbed_poolers
-from sentbed_testing import check_component, offered
+from sentbed_testing import (
+    ComponentRule,
+    component_rules,
+    offered,
+    parametrize_with_rules,
+)
 
 FIELDS: dict[str, list[dict[str, Any]]] = {
     "latent-attention": [
@@ -19,31 +25,37 @@ FIELDS: dict[str, list[dict[str, Any]]] = {
 """What is tried beside the defaults."""
 
 
-CACHED = {"grad-cache": "the slow tests have it: it trains on an engine"}
+ALONE = {
+    "jax": "`tests/test_plugin_faults_tensors.py` tries it, in a process of its own"
+}
+QUICK = ALONE | {"grad-cache": "the slow tests have it: it trains on an engine"}
 
 
-@pytest.mark.parametrize("pooler", offered(sentbed_poolers.poolers()))
-def test_a_pooler_keeps_the_contract(pooler: type) -> None:
-    example = FIELDS.get(pooler.name, [{}])[0]
-    report = check_component(pooler, kind="pooler", example=example, skip=CACHED)
-    assert report.not_run.keys() <= {"grad-cache", "jax"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("pooler", "fields"),
+@parametrize_with_rules(
     [
-        (pooler, fields)
+        component_rules(
+            pooler, example=FIELDS.get(pooler.name, [{}])[0], skip=QUICK, must_run=True
+        )
+        for pooler in offered(sentbed_poolers.poolers())
+    ]
+)
+def test_a_pooler_keeps_the_contract(rule: Callable[[], None]) -> None:
+    rule()
+
+
+# Gradient caching needs a backbone and a runtime, which this distribution does without.
+@pytest.mark.slow
+@parametrize_with_rules(
+    [
+        component_rules(pooler, example=fields, skip=ALONE)
         for pooler in offered(sentbed_poolers.poolers())
         for fields in FIELDS.get(pooler.name, [{}])
-    ],
+    ]
 )
 def test_a_pooler_keeps_the_contract_with_other_fields_and_with_gradient_caching(
-    pooler: type, fields: dict[str, Any]
+    rule: Callable[[], None],
 ) -> None:
-    report = check_component(pooler, kind="pooler", example=fields)
-    # Gradient caching needs a backbone and a runtime, which this distribution does without.
-    assert report.not_run.keys() <= {"grad-cache", "jax"}
+    rule()
 
 
 TRANSFORMS: dict[str, list[dict[str, Any]]] = {
@@ -55,19 +67,18 @@ TRANSFORMS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("transform", "fields"),
-    [
-        (transform, fields)
-        for transform in offered(sentbed_poolers.transforms())
-        for fields in TRANSFORMS[transform.name]
-    ],
-)
-def test_a_transform_keeps_the_contract(
-    transform: type, fields: dict[str, Any]
-) -> None:
-    if "data" in fields:
+def transforms() -> Iterator[dict[str, ComponentRule]]:
+    """Yield the rules of each transform, with each of its fields."""
+    for transform in offered(sentbed_poolers.transforms()):
+        skip = {}
+        if transform.name == "embed-filter":
+            skip["equal-vectors"] = "the filter is fitted on no texts"
+        for fields in TRANSFORMS[transform.name]:
+            yield component_rules(transform, example=fields, skip=skip, must_run=True)
+
+
+@parametrize_with_rules(transforms())
+def test_a_transform_keeps_the_contract(rule: ComponentRule) -> None:
+    if "data" in rule.subject.example:
         pytest.importorskip("sentbed_data")
-    report = check_component(transform, kind="transform", example=fields)
-    # The filter is fitted on no texts.
-    assert report.not_run.keys() <= {"equal-vectors"}
+    rule()

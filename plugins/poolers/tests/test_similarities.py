@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from sentbed_poolers.dot import Dot
 from sentbed_poolers.euclidean import Euclidean
 from sentbed_poolers.manhattan import Manhattan
 from sentbed_poolers.maxsim import MaxSim
-from sentbed_testing import check_component
+from sentbed_testing import component_rules, parametrize_with_rules
 
 OF_VECTORS: dict[str, Similarity] = {
     "cos_sim": Cosine(),
@@ -39,13 +40,16 @@ def tokens(lengths: list[int], seed: int) -> TokenVectors:
     return TokenVectors(unit, mask)
 
 
-@pytest.mark.parametrize(
-    "similarity", [*OF_VECTORS.values(), MaxSim(), MaxSim(mean=True)]
+@parametrize_with_rules(
+    [
+        *map(type, OF_VECTORS.values()),
+        MaxSim,
+        component_rules(MaxSim, example={"mean": True}, must_run=True),
+    ],
+    must_run=True,
 )
-def test_it_keeps_every_rule(similarity: Similarity) -> None:
-    example = {"mean": True} if similarity == MaxSim(mean=True) else None
-    report = check_component(type(similarity), example=example)
-    assert not report.not_run, report
+def test_it_keeps_every_rule(rule: Callable[[], None]) -> None:
+    rule()
 
 
 @pytest.mark.parametrize("name", OF_VECTORS)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from sentbed_studies.random_sampler import Random
-from sentbed_testing import check_component
+from sentbed_testing import parametrize_with_rules
 
 CELLS = [
     {"lr": value, "pooler": pooler}
@@ -13,8 +14,9 @@ CELLS = [
 ]
 
 
-def test_it_keeps_every_rule() -> None:
-    assert not check_component(Random).not_run
+@parametrize_with_rules([Random], must_run=True)
+def test_it_keeps_every_rule(rule: Callable[[], None]) -> None:
+    rule()
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 6])

@@ -9,7 +9,7 @@ import pytest
 from sentbed.protocols import CellSampler
 from sentbed_studies.random_sampler import Random
 from sentbed_studies.tpe_sampler import TPE
-from sentbed_testing import check_component
+from sentbed_testing import parametrize_with_rules
 
 POOLERS, POINTS = ("first", "last", "mean", "mask", "max"), ("end", "best", "start")
 RATES, TEMPERATURES = (1e-5, 2e-5, 5e-5, 1e-4, 1e-3), (0.01, 0.02, 0.05, 0.1)
@@ -46,8 +46,9 @@ def search(
     return scores
 
 
-def test_it_keeps_every_rule() -> None:
-    assert not check_component(TPE).not_run
+@parametrize_with_rules([TPE], must_run=True)
+def test_it_keeps_every_rule(rule: Callable[[], None]) -> None:
+    rule()
 
 
 def test_tpe_finds_the_best_cell_more_often_than_chance() -> None:

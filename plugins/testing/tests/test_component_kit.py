@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from sentbed_testing import (
     check_component,
     component_rules,
     fixtures,
-    parametrize_component,
+    parametrize_with_rules,
     rules_component_class,
 )
 from sentbed_testing.component_under_test import deduce_kind
@@ -743,9 +744,79 @@ def test_a_kind_that_cannot_be_seen_has_to_be_said() -> None:
         check_component(classes.Good, kind="poolr")
 
 
-@parametrize_component(parts.Ramp)
+@parametrize_with_rules([parts.Ramp])
 def test_each_rule_can_be_a_test_of_its_own(rule: Callable[[], None]) -> None:
     rule()
+
+
+TESTS = """
+import attrs
+from sentbed_testing import component_rules, parametrize_with_rules
+from faulty_parts import Ramp
+
+
+class Wanting(Ramp):
+    \"\"\"It wants a file.\"\"\"
+
+    name = "wanting"
+
+    def check(self):
+        return ["the file is missing; add it"]
+
+
+RAMPS = [
+    component_rules(Ramp, example={"top": 2.0}, skip={"factor": "it warms up beyond"}),
+    component_rules(Wanting, skip={"tried": "not here"}),
+]
+
+
+@parametrize_with_rules(RAMPS)
+def test_rule(rule):
+    rule()
+
+
+@parametrize_with_rules([component_rules(Wanting, must_run=True)])
+def test_required(rule):
+    if rule.name == "factor":
+        rule()
+
+
+@parametrize_with_rules([Ramp])
+def test_fields(rule):
+    if rule.name == "factor":
+        rule(example={"top": 2.0})
+"""
+
+
+def test_pytest_shows_a_rule_that_is_not_run_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(TESTS)
+    command = [sys.executable, "-m", "pytest", "-q", "-rsf", "-p", "no:cacheprovider"]
+    command += ["--rootdir", ".", "test_mine.py"]
+    path = os.pathsep.join([str(Path(parts.__file__).parent), *sys.path])
+    done = subprocess.run(
+        command,
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    lines = done.stdout.splitlines()
+    skipped = [line for line in lines if line.startswith("SKIPPED")]
+    for reason in ("it warms up beyond", "not here", "the file is missing; add it"):
+        assert any(reason in line for line in skipped), done.stdout
+    failed = [line for line in lines if line.startswith("FAILED")]
+    assert [line.split()[1] for line in failed] == [
+        "test_mine.py::test_required[schedule/wanting/factor]",
+        "test_mine.py::test_fields[schedule/ramp/factor]",
+    ]
+    assert "it could not be run: the component's `check` says" in done.stdout
+    assert "has the multiplier 2.0" in done.stdout
+
+
+def test_a_list_without_a_component_is_no_test() -> None:
+    with pytest.raises(ValueError, match="there is no rule to try"):
+        parametrize_with_rules([])
 
 
 def test_a_file_of_another_package_is_not_the_components_own() -> None:

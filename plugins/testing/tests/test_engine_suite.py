@@ -132,7 +132,7 @@ def test_an_engine_without_dropout_is_found(pair: EnginePair) -> None:
         (
             {"precision": "fp32"},
             {"compile_seconds": math.nan},
-            "expected finite numbers",
+            "give finite numbers from 0",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_the_directory_goes_with_the_bench() -> None:
 def test_the_suite_tries_only_what_is_named() -> None:
     pytest.importorskip("sentbed_hardware")
     parts = {"backbone": ["bert"], "pooler": ["mean"], "loss": ["info-nce"]}
-    names = [name for name, _ in testing.engine_suite({"use": "cpu"}, parts=parts)]
+    names = list(testing.engine_rules({"use": "cpu"}, parts=parts))
     assert {
         "encode/bert/mean/info-nce",
         "gradients/bert/mean/info-nce",
@@ -224,7 +224,7 @@ def test_the_suite_tries_only_what_is_named() -> None:
         ),
     ):
         with pytest.raises(ValueError, match=said.replace("?", r"\?")):
-            list(testing.engine_suite({"use": "cpu"}, parts=wrong))
+            testing.engine_rules({"use": "cpu"}, parts=wrong)
 
 
 @attrs.frozen
@@ -244,7 +244,7 @@ class OnlyEncodesMeans(Runtime):
 
 def test_the_suite_asks_a_runtime_that_only_encodes_for_no_training() -> None:
     pytest.importorskip("sentbed_hardware")
-    names = [name for name, _ in testing.engine_suite(OnlyEncodesMeans())]
+    names = list(testing.engine_rules(OnlyEncodesMeans()))
     assert {name.partition("/")[0] for name in names} == {
         "describe",
         "encode",
@@ -271,20 +271,18 @@ class WithoutHeads(OnlyEncodesMeans):
 
 def test_the_suite_asks_a_runtime_for_no_head_that_it_refuses() -> None:
     pytest.importorskip("sentbed_hardware")
-    names = [name for name, _ in testing.engine_suite(WithoutHeads())]
+    names = list(testing.engine_rules(WithoutHeads()))
     assert {name.partition("/")[0] for name in names} == {"describe", "encode", "saved"}
     assert [name for name in names if "+head" in name] == []
 
 
 def test_the_suite_of_a_runtime_that_is_not_installed_fails_in_its_checks() -> None:
     pytest.importorskip("sentbed_hardware")
-    suite = dict(
-        testing.engine_suite(
-            {"use": "no-such"}, parts={"backbone": ["bert"], "pooler": ["mean"]}
-        )
+    rules = testing.engine_rules(
+        {"use": "no-such"}, parts={"backbone": ["bert"], "pooler": ["mean"]}
     )
     with pytest.raises(SentbedError, match="no-such"):
-        suite["describe"]()
+        rules["describe"]()
 
 
 SAVE = Placed.save
@@ -423,9 +421,10 @@ def test_differences_are_relative_to_each_array_with_a_floor() -> None:
         math.inf,
         "b",
     )
-    assert math.isnan(
-        comparisons.farthest({**one, "b": np.array([math.nan])}, other, 0.1)[0]
-    )
+    for name in ("a", "b"):
+        broken = {**one, name: one[name] * math.nan}
+        worst, where = comparisons.farthest(broken, other, 0.1)
+        assert (math.isnan(worst), where) == (True, name)
 
 
 def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_name() -> (
@@ -445,11 +444,12 @@ def test_parameters_without_gradient_are_found_and_left_out_by_the_end_of_their_
 
 
 def test_a_figure_that_is_not_a_number_is_too_much() -> None:
+    compare = comparisons.Comparison("rule", "case")
     with pytest.raises(
         AssertionError, match=r"^rule: case: it differs by nan, allowed 1; look there$"
     ):
-        comparisons.at_most("rule", "case", "it differs", math.nan, 1.0, "look there")
-    comparisons.at_most("rule", "case", "it differs", 1.0, 1.0, "look there")
+        compare.at_most("it differs", math.nan, 1.0, "look there")
+    compare.at_most("it differs", 1.0, 1.0, "look there")
 
 
 def test_saved_weights_are_read_as_the_format_defines(tmp_path: Path) -> None:

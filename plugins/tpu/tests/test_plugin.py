@@ -1,16 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sentbed_hardware
-from sentbed_testing import check_component
+from sentbed_testing import parametrize_with_rules
 from sentbed_tpu.tpu import Tpu
 
 
-def test_the_runtime_keeps_the_contract() -> None:
-    skip = {"engine": "it loads JAX; the tests of `-m jax` build it"}
-    assert check_component(Tpu, kind="runtime", skip=skip).not_run.keys() == skip.keys()
+@parametrize_with_rules(
+    [Tpu],
+    skip={"engine": "it loads JAX; the tests of `-m jax` build it"},
+    must_run=True,
+)
+def test_the_runtime_keeps_the_contract(rule: Callable[[], None]) -> None:
+    rule()
 
 
 @pytest.mark.parametrize("word", ["jax", "optax"])

@@ -125,8 +125,8 @@ def test_torch_is_pinned_as_it_is_here(written: Path) -> None:
 @pytest.mark.parametrize("kind", EVERY)
 def test_its_tests_hold_the_whole_plugin_to_its_rules(kind: str, written: Path) -> None:
     source = (written / kind / "tests" / f"test_my_{in_module(kind)}.py").read_text()
-    assert f'report = check_plugin("sentbed-my-{kind}"' in source
-    assert "report.not_run" in source
+    assert f'plugin_rules("sentbed-my-{kind}"' in source
+    assert "must_run=True" in source
 
 
 @pytest.mark.parametrize("kind", EVERY)

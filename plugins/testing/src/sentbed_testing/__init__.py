@@ -1,8 +1,8 @@
 """Test kit: checks components against their kind's rules, and engines against a reference engine.
 
-`check_component` takes a component's class; `docs/plugins/testing.md` has its rules in words. `engine_suite`
-has all of an engine's contract, which is in `docs/engines.md`; a `check_*` raises `AssertionError` with the
-rule, the case, figure and bound.
+`parametrize_with_rules` makes a test for each rule of components, plugins and engines. `docs/plugins/testing.md`
+has the rules of components in words, `docs/engines.md` those of engines, which `engine_rules` returns; a
+`check_*` of an engine raises `AssertionError` with the rule, the case, figure and bound.
 Nothing here imports a tensor library, and `import sentbed` does not import this.
 """
 
@@ -16,15 +16,15 @@ from sentbed.helpers import lazy as _lazy
 if TYPE_CHECKING:
     from sentbed_testing.component_under_test import NotRunError, offered
     from sentbed_testing.conformance import (
+        ComponentRule,
         ConformanceError,
         Failure,
         Report,
         check_component,
         component_rules,
-        parametrize_component,
     )
     from sentbed_testing.engine_cases import PAIRS, Case, cases, cover, part
-    from sentbed_testing.engine_checks import engine_suite, parametrize_engine
+    from sentbed_testing.engine_checks import EngineRule, engine_rules
     from sentbed_testing.engine_encoding import check_encode, check_saved
     from sentbed_testing.engine_gradients import (
         check_derivative,
@@ -49,7 +49,13 @@ if TYPE_CHECKING:
         check_steps,
     )
     from sentbed_testing.engine_transforms import check_transform
-    from sentbed_testing.plugin_rules import PluginReport, check_plugin
+    from sentbed_testing.plugin_checks import (
+        PluginReport,
+        PluginRule,
+        check_plugin,
+        plugin_rules,
+    )
+    from sentbed_testing.pytest_parameters import parametrize_with_rules
     from sentbed_testing.sentences import SENTENCES
 
 if not TYPE_CHECKING:

@@ -36,14 +36,14 @@ def check_plugin(
 
     NAME is that of the plugin or of its distribution, as `sentbed plugins` lists them.
     """
-    from sentbed_testing import plugin_rules
+    from sentbed_testing import plugin_checks
     from sentbed_testing.conformance import ConformanceError
 
     skip: dict[str, dict[str, str]] = {}
     for component, rule, reason in skipped:
         skip.setdefault(component, {})[rule] = reason
     try:
-        report = plugin_rules.check_plugin(
+        report = plugin_checks.check_plugin(
             name,
             examples={component: _table(text) for component, text in examples},
             skip=skip,
@@ -52,6 +52,7 @@ def check_plugin(
         echo(f"error: {error}", err=True)
         _hint(name, str(error))
         sys.exit(FAILED)
+
     echo(report)
     _hint(name, str(report))
 
@@ -70,6 +71,7 @@ def _table(text: str) -> dict[str, object]:
         raise click.BadParameter(
             f"{text!r} is no TOML: {error}", param_hint="--example"
         ) from error
+
     if not isinstance(table, dict):
         raise click.BadParameter(
             f"{text!r} is no table; write `{{ key = value }}`", param_hint="--example"

@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import attrs
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -15,23 +17,60 @@ Arrays: TypeAlias = "Mapping[str, NDArray[Any]]"
 NOTHING = 1e-5
 """A gradient below this share of the whole one is rounding: that of the keys' biases, to which a softmax is
 blind, or of the weights of attention over one token."""
+FLOOR = 1e-2
+"""Least scale on which an array is compared, as a share of the norm of all."""
 
 
-def at_most(
-    rule: str, case: str, what: str, figure: float, bound: float, then: str
-) -> None:
-    """Raise `AssertionError` with rule, case, figure, bound and advice if `figure` exceeds `bound`."""
-    # Negated, so that NaN fails.
-    if not figure <= bound:
-        raise AssertionError(
-            f"{rule}: {case}: {what} by {figure:.3g}, allowed {bound:.3g}; {then}"
+@attrs.frozen
+class Comparison:
+    """Assertions of a rule in a case, whose messages begin with both."""
+
+    rule: str
+    case: str
+
+    def require(self, is_right: bool, message: str) -> None:
+        """Raise `AssertionError` if something is not right."""
+        if not is_right:
+            raise AssertionError(f"{self.rule}: {self.case}: {message}")
+
+    def at_most(self, what: str, figure: float, bound: float, advice: str) -> None:
+        """Raise `AssertionError` with figure, bound and advice if `figure` exceeds `bound`, or is NaN."""
+        self.require(
+            figure <= bound, f"{what} by {figure:.3g}, allowed {bound:.3g}; {advice}"
         )
 
+    def same_number(
+        self, what: str, actual: float, expected: float, bound: float, advice: str = ""
+    ) -> None:
+        """Compare numbers relative to `expected`, or to 1 if that is less."""
+        difference = abs(actual - expected) / max(1.0, abs(expected))
+        values = f"found {actual!r}, expected {expected!r}"
+        self.at_most(what, difference, bound, "; ".join(filter(None, (values, advice))))
 
-def holds(rule: str, case: str, holding: bool, message: str) -> None:
-    """Raise `AssertionError` with rule and case if `holding` is false."""
-    if not holding:
-        raise AssertionError(f"{rule}: {case}: {message}")
+    def same_vectors(
+        self,
+        what: str,
+        actual: NDArray[Any],
+        expected: NDArray[Any],
+        bound: float,
+        advice: str,
+    ) -> None:
+        """Compare vectors relative to the largest value of `expected`."""
+        self.at_most(what, apart(actual, expected), bound, advice)
+
+    def same_arrays(
+        self,
+        what: str,
+        actual: Arrays,
+        expected: Arrays,
+        bound: float,
+        advice: str = "",
+        floor: float = FLOOR,
+    ) -> None:
+        """Compare arrays by their names, as `farthest` does."""
+        worst, where = farthest(actual, expected, floor)
+        place = f"the farthest is `{where}`"
+        self.at_most(what, worst, bound, "; ".join(filter(None, (place, advice))))
 
 
 def apart(actual: NDArray[Any], reference: NDArray[Any]) -> float:
@@ -48,20 +87,21 @@ def norm(arrays: Arrays) -> float:
     """Return the L2 norm of all arrays together."""
     import numpy as np
 
-    return math.sqrt(
-        sum(float((value.astype(np.float64) ** 2).sum()) for value in arrays.values())
-    )
+    total = 0.0
+    for value in arrays.values():
+        total += float((value.astype(np.float64) ** 2).sum())
+    return math.sqrt(total)
 
 
 def differences(actual: Arrays, reference: Arrays) -> dict[str, NDArray[np.float64]]:
     """Return `actual - reference` for each name that both have."""
     import numpy as np
 
-    return {
-        name: actual[name].astype(np.float64) - value.astype(np.float64)
-        for name, value in reference.items()
-        if name in actual and actual[name].shape == value.shape
-    }
+    subtracted = {}
+    for name, value in reference.items():
+        if name in actual and actual[name].shape == value.shape:
+            subtracted[name] = actual[name].astype(np.float64) - value
+    return subtracted
 
 
 def farthest(actual: Arrays, reference: Arrays, floor: float) -> tuple[float, str]:
@@ -70,37 +110,35 @@ def farthest(actual: Arrays, reference: Arrays, floor: float) -> tuple[float, st
     An array whose norm is below `floor` of that of all is measured by that share: there, what is left after
     terms have cancelled is rounding. A name or shape that only one of them has is infinitely far.
     """
+    compared = differences(actual, reference)
+    for name in sorted(actual.keys() | reference.keys()):
+        if name not in compared:
+            return math.inf, name
+
     least = floor * norm(reference)
     worst, where = 0.0, ""
-    missing = sorted(actual.keys() ^ reference.keys())
-    missing += [
-        name
-        for name, value in reference.items()
-        if name in actual and actual[name].shape != value.shape
-    ]
-    if missing:
-        return math.inf, missing[0]
-    for name, value in differences(actual, reference).items():
-        share = norm({name: value}) / (max(norm({name: reference[name]}), least) or 1.0)
-        if not share <= worst:
+    for name, value in compared.items():
+        scale = max(norm({name: reference[name]}), least) or 1.0
+        share = norm({name: value}) / scale
+        if math.isnan(share):
+            return share, name
+        if share > worst:
             worst, where = share, name
+
     return worst, where
 
 
 def without_gradient(gradients: Arrays) -> set[str]:
     """Return the names of parameters whose gradient is only rounding."""
-    whole = norm(gradients)
-    return {
-        name
-        for name, value in gradients.items()
-        if norm({name: value}) <= NOTHING * whole
-    }
+    least = NOTHING * norm(gradients)
+    return {name for name, value in gradients.items() if norm({name: value}) <= least}
 
 
 def without(weights: Arrays, parameters: Collection[str]) -> dict[str, NDArray[Any]]:
     """Return saved weights without those of `parameters`, whose names end in the names in the file."""
-    return {
-        key: value
-        for key, value in weights.items()
-        if not any(name.endswith(f".{key.partition(':')[2]}") for name in parameters)
-    }
+    kept = {}
+    for key, value in weights.items():
+        ending = f".{key.partition(':')[2]}"
+        if not any(name.endswith(ending) for name in parameters):
+            kept[key] = value
+    return kept

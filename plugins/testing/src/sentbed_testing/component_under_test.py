@@ -52,7 +52,16 @@ class Subject:
             except Exception:  # noqa: BLE001 - a class that no recipe can have may still be made as Python
                 part, problems = None, [...]  # type: ignore[list-item]
             self._part = self.cls(**self.example) if problems else part
+
         return self._part
+
+    def change_example(self, example: Mapping[str, Any]) -> None:
+        """Test an instance with these fields from now on; results of others are dropped."""
+        if example != self.example:
+            self.example = example
+            self.kept.clear()
+            self.failures.clear()
+            self._part = None
 
     @property
     def part(self) -> Any:
@@ -63,6 +72,7 @@ class Subject:
             raise NotRunError(
                 "the component cannot be made; see the rule `defaults`"
             ) from error
+
         if not isinstance(part, KINDS[self.kind].base):
             raise NotRunError(
                 "it does not inherit from the base class of its kind; see the rule `protocol`"

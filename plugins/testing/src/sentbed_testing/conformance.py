@@ -5,7 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +31,7 @@ from sentbed_testing.random_token_states import WIDTH
 Findings: TypeAlias = Iterator[tuple[str, str]]
 """Findings of a rule: the fault, with figure and bound, and a clause with the remedy."""
 
-Rule: TypeAlias = Callable[[Subject], Findings]
+Check: TypeAlias = Callable[[Subject], Findings]
 
 MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -131,23 +138,119 @@ def check_component(
         ConformanceError: if rules are broken, or none of the kind's own could be run; lists all of them.
     """
     __tracebackhide__ = True
+    rules = component_rules(
+        cls, kind=kind, example=example, skip=skip, jax=jax, width=width
+    )
+    report, failures = run_rules(rules.items())
+    if failures:
+        raise ConformanceError(_title(cls), tuple(failures))
+    return report
+
+
+def run_rules(
+    rules: Iterable[tuple[str, Callable[[], None]]],
+) -> tuple[Report, list[Failure]]:
+    """Run rules, each with its name; return which passed and which could not be run, and all failures."""
     passed: list[str] = []
     not_run: dict[str, str] = {}
     failures: list[Failure] = []
-    for name, run in component_rules(
-        cls, kind=kind, example=example, skip=skip, jax=jax, width=width
-    ).items():
+    for name, rule in rules:
         try:
-            run()
+            rule()
         except NotRunError as reason:
             not_run[name] = str(reason)
         except ConformanceError as error:
             failures += error.failures
         else:
             passed.append(name)
-    if failures:
-        raise ConformanceError(_title(cls), tuple(failures))
-    return Report(tuple(passed), not_run)
+
+    return Report(tuple(passed), not_run), failures
+
+
+@attrs.frozen(eq=False)
+class ComponentRule:
+    """A rule of one component.
+
+    Called, it raises `ConformanceError` where the rule is broken, and `NotRunError`, which pytest takes for a
+    skip, where it cannot be tried or the component is exempt.
+    """
+
+    name: str
+    subject: Subject
+    check: Check = attrs.field(repr=False)
+    exemption: str | None = None
+    """Reason for which the rule does not apply to the component."""
+    awaited: Mapping[ComponentRule, str] = attrs.field(factory=dict, repr=False)
+    """Rules without which it would only repeat what they say -> why it is not tried then."""
+    must_run: bool = False
+    """Whether it has failed where it cannot be tried."""
+
+    @property
+    def component(self) -> type[Any]:
+        """Class of the component."""
+        return self.subject.cls
+
+    @property
+    def id(self) -> str:
+        """Id of the test, such as `pooler/mean/padding`."""
+        name = getattr(self.component, "name", self.component.__qualname__)
+        return f"{self.subject.kind}/{name}/{self.name}"
+
+    def __call__(self, example: Mapping[str, Any] | None = None) -> None:
+        """Try the rule; `example` has other fields than those of `component_rules`, such as a test's files."""
+        __tracebackhide__ = True
+        if self.exemption is not None:
+            raise NotRunError(self.exemption)
+        if example is not None:
+            self.subject.change_example(example)
+        for rule, reason in self.awaited.items():
+            if rule.has_findings():
+                raise NotRunError(reason)
+        failures = self._required_failures() if self.must_run else self.failures()
+        if failures:
+            raise ConformanceError(_title(self.component), failures)
+
+    def has_findings(self) -> bool:
+        """Whether it has findings, other than that the component raises an error."""
+        if self.exemption is not None:
+            return False
+        try:
+            failures = self.failures()
+        except NotRunError:
+            return False
+        return any(failure.fix != _READ for failure in failures)
+
+    def _required_failures(self) -> tuple[Failure, ...]:
+        try:
+            return self.failures()
+        except NotRunError as reason:
+            what = f"it could not be run: {reason}"
+            fix = "give what it needs, or say in `skip` why it does not apply"
+            return (Failure(self.name, what, fix),)
+
+    def failures(self) -> tuple[Failure, ...]:
+        """Return the failures of the rule; cached, since other rules may depend on it."""
+        results = self.subject.failures
+        if self.name in results:
+            return results[self.name]
+        failures: list[Failure] = []
+        try:
+            for what, fix in self.check(self.subject):
+                failures.append(Failure(self.name, what, fix))
+        except SkipTest as reason:
+            if not failures:
+                raise NotRunError(str(reason)) from reason
+        except PluginError as error:
+            # Core's sentence about the component, without its advice to run this kit.
+            what = str(error).removesuffix(f"; {ADVICE}")
+            failures.append(Failure(self.name, what, _READ))
+        except Exception as error:  # noqa: BLE001 - whatever a component raises is a finding
+            message = str(error).strip().partition("\n")[0]
+            what = f"raised {type(error).__name__}: {message}{place(error, self.component)}"
+            failures.append(Failure(self.name, what, _READ))
+
+        results[self.name] = tuple(failures)
+        return results[self.name]
 
 
 def component_rules(
@@ -158,11 +261,11 @@ def component_rules(
     skip: Mapping[str, str] | None = None,
     jax: bool = False,
     width: int = WIDTH,
-) -> Mapping[str, Callable[[], None]]:
+    must_run: bool = False,
+) -> dict[str, ComponentRule]:
     """Return the rules of a component by name, each to be called; arguments as of `check_component`.
 
-    A rule raises `ConformanceError` where it is broken, and `NotRunError`, which pytest takes for a skip,
-    where it cannot be tried.
+    With `must_run`, a rule that cannot be tried has failed, unless `skip` has a reason.
     """
     __tracebackhide__ = True
     kind = kind or deduce_kind(cls)
@@ -174,18 +277,38 @@ def component_rules(
         )
         fix = f"say `kind`, one of {', '.join(KINDS)}"
         raise ConformanceError(_title(cls), (Failure("kind", what, fix),))
-    subject = Subject(cls, kind, example or {}, jax, width)
-    modules = {
-        name: import_module(f"sentbed_testing.{name}")
-        for name in (*GENERAL, *MODULES.get(kind, ()))
-    }
-    rules: dict[str, Rule] = {}
-    awaited: dict[str, Mapping[str, str]] = {}
-    for module in modules.values():
-        rules |= module.RULES
-        awaited |= getattr(module, "AWAITED", {})
+
     skip = skip or {}
-    if unknown := sorted(set(skip) - {*rules, TRIED}):
+    subject = Subject(cls, kind, example or {}, jax, width)
+    rules: dict[str, ComponentRule] = {}
+    awaited: dict[str, Mapping[str, str]] = {}
+    kind_rules: list[ComponentRule] = []
+    for module_name in (*GENERAL, *MODULES.get(kind, ())):
+        module = import_module(f"sentbed_testing.{module_name}")
+        awaited |= getattr(module, "AWAITED", {})
+        for name, check in module.RULES.items():
+            rule = ComponentRule(name, subject, check, skip.get(name))
+            rules[name] = attrs.evolve(rule, must_run=must_run)
+            if module_name not in GENERAL and name not in skip:
+                kind_rules.append(rule)
+
+    _require_reasons(cls, kind, skip, rules)
+    for name, reasons in awaited.items():
+        before = {rules[first]: reason for first, reason in reasons.items()}
+        rules[name] = attrs.evolve(rules[name], awaited=before)
+    if kind_rules or kind not in MODULES:
+        check = partial(_any_is_tried, kind_rules=kind_rules)
+        rules[TRIED] = ComponentRule(TRIED, subject, check, skip.get(TRIED))
+    return rules
+
+
+def _require_reasons(
+    cls: type[Any], kind: str, skip: Mapping[str, str], rules: Collection[str]
+) -> None:
+    """Raise `ConformanceError` if `skip` names no rule of the kind, or gives no reason."""
+    __tracebackhide__ = True
+    unknown = sorted(set(skip) - {*rules, TRIED})
+    if unknown:
         what = f"`skip` names `{unknown[0]}`, and a {kind} has no such rule"
         fix = f"name one of {', '.join(rules)}"
         raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
@@ -194,122 +317,44 @@ def component_rules(
             what = f"the rule `{rule}` is left out without a reason"
             fix = "say in `skip` why it does not apply to this component"
             raise ConformanceError(_title(cls), (Failure("skip", what, fix),))
-    runs = {
-        name: partial(_run, name, rules, subject, skip, awaited.get(name, {}))
-        for name in rules
-    }
-    kind_rules = [
-        name
-        for module in MODULES.get(kind, ())
-        for name in modules[module].RULES
-        if name not in skip
-    ]
-    if kind_rules or kind not in MODULES:
-        runs[TRIED] = partial(
-            _require_tried, subject, [runs[name] for name in kind_rules], skip
-        )
-    return runs
 
 
-def _require_tried(
-    subject: Subject, kind_rules: Sequence[Callable[[], None]], skip: Mapping[str, str]
-) -> None:
-    """Raise `ConformanceError` if none of the kind's own rules can be run."""
-    __tracebackhide__ = True
-    if TRIED in skip:
-        raise NotRunError(skip[TRIED])
+def _any_is_tried(subject: Subject, kind_rules: Sequence[ComponentRule]) -> Findings:
+    """Yield a finding if none of the kind's own rules can be run."""
     if not kind_rules:
         raise NotRunError(
             f"the kit knows no rule of the kind `{subject.kind}`; test what it does in a test of your own"
         )
     reasons = []
-    for run in kind_rules:
+    for rule in kind_rules:
         try:
-            run()
+            rule.failures()
         except NotRunError as reason:
             reasons.append(str(reason))
-        except ConformanceError:
-            return
         else:
             return
-    what = f"none of the {len(kind_rules)} rules of the kind `{subject.kind}` could be run: {reasons[0]}"
-    fix = "give an `example` whose `check` finds nothing, and install what is missing"
-    raise ConformanceError(_title(subject.cls), (Failure(TRIED, what, fix),))
 
-
-def parametrize_component(cls: type[Any], **options: Any) -> Any:
-    """Return a pytest decorator that parametrizes a test with `rule`, a function for each rule.
-
-    `options` are those of `check_component`.
-    """
-    import pytest
-
-    rules = component_rules(cls, **options)
-    return pytest.mark.parametrize(
-        "rule", [pytest.param(rule, id=name) for name, rule in rules.items()]
+    yield (
+        f"none of the {len(kind_rules)} rules of the kind `{subject.kind}` could be run: {reasons[0]}",
+        "give an `example` whose `check` finds nothing, and install what is missing",
     )
-
-
-def _run(
-    name: str,
-    rules: Mapping[str, Rule],
-    subject: Subject,
-    skip: Mapping[str, str],
-    awaited: Mapping[str, str],
-) -> None:
-    __tracebackhide__ = True
-    if name in skip:
-        raise NotRunError(skip[name])
-    for first, reason in awaited.items():
-        if first not in skip and _finds(first, rules[first], subject):
-            raise NotRunError(reason)
-    if failures := _failures(name, rules[name], subject):
-        raise ConformanceError(_title(subject.cls), failures)
-
-
-def _finds(name: str, rule: Rule, subject: Subject) -> bool:
-    """Whether a rule has findings, other than that the component raises an error."""
-    try:
-        return any(failure.fix != _READ for failure in _failures(name, rule, subject))
-    except NotRunError:
-        return False
-
-
-def _failures(name: str, rule: Rule, subject: Subject) -> tuple[Failure, ...]:
-    """Return the failures of a rule; cached, since other rules may depend on it."""
-    if name in subject.failures:
-        return subject.failures[name]
-    failures: list[Failure] = []
-    try:
-        failures += (Failure(name, what, fix) for what, fix in rule(subject))
-    except SkipTest as reason:
-        if not failures:
-            raise NotRunError(str(reason)) from reason
-    except PluginError as error:
-        # Core's sentence about the component, without its advice to run this kit.
-        failures.append(Failure(name, str(error).removesuffix(f"; {ADVICE}"), _READ))
-    except Exception as error:  # noqa: BLE001 - whatever a component raises is a finding
-        what = f"raised {type(error).__name__}: {_first_line(error)}{place(error, subject.cls)}"
-        failures.append(Failure(name, what, _READ))
-    return subject.failures.setdefault(name, tuple(failures))
 
 
 def place(error: BaseException, cls: type[Any]) -> str:
     """Return ` at FILE:LINE` for the innermost frame of an error in the component's package."""
-    frames = traceback.extract_tb(error.__traceback__)
-    component_frames = [frame for frame in frames if is_own(frame.filename, cls)]
-    return (
-        f" at {component_frames[-1].filename}:{component_frames[-1].lineno}"
-        if component_frames
-        else ""
-    )
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if is_own(frame.filename, cls):
+            return f" at {frame.filename}:{frame.lineno}"
+    return ""
 
 
 def is_own(file: str, cls: type[Any]) -> bool:
     """Whether a file belongs to the package of a class."""
     package = sys.modules.get(cls.__module__.partition(".")[0])
-    roots = [Path(root) for root in getattr(package, "__path__", ())]
-    return any(Path(file).is_relative_to(root) for root in roots) or file == _file(cls)
+    for root in getattr(package, "__path__", ()):
+        if Path(file).is_relative_to(root):
+            return True
+    return file == _file(cls)
 
 
 def _file(cls: type[Any]) -> str | None:
@@ -317,10 +362,6 @@ def _file(cls: type[Any]) -> str | None:
         return inspect.getfile(cls)
     except (TypeError, OSError):
         return None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
 
 
 def _title(cls: type[Any]) -> str:

@@ -191,6 +191,7 @@ def cases(
                 combinations.append(
                     Case(*names, backbone, pooler, loss, columns, fixed, recipe.head)
                 )
+
     return combinations
 
 
@@ -262,31 +263,31 @@ def _backbones(plugins: Plugins, dropout: float) -> dict[str, Backbone]:
         if hasattr(backbone, "dropout"):
             backbone = attrs.evolve(backbone, dropout=dropout)
         built[name] = backbone
+
     return built
 
 
 def _poolers(plugins: Plugins) -> dict[str, Pooler]:
     names = plugins.names("pooler")
     poolers = dict(_without_parameters("pooler", names, plugins))
-    return poolers | {
-        name: part("pooler", table, plugins)
-        for name, table in POOLERS.items()
-        if table["use"] in names
-    }
+    for name, table in POOLERS.items():
+        if table["use"] in names:
+            poolers[name] = part("pooler", table, plugins)
+    return poolers
 
 
 def _losses(plugins: Plugins) -> dict[str, tuple[Loss, Sequence[str]]]:
     names = plugins.names("loss")
-    losses: dict[str, tuple[Loss, Sequence[str]]] = {
-        name: (part("loss", table, plugins), more)
-        for name, (table, more) in LOSSES.items()
-        if table["use"] in names
-    }
+    losses: dict[str, tuple[Loss, Sequence[str]]] = {}
+    for name, (table, more) in LOSSES.items():
+        if table["use"] in names:
+            losses[name] = (part("loss", table, plugins), more)
+
     ours = {table["use"] for table, _ in LOSSES.values()}
     others = [name for name in names if name not in ours]
-    return losses | {
-        name: (loss, ()) for name, loss in _without_parameters("loss", others, plugins)
-    }
+    for name, loss in _without_parameters("loss", others, plugins):
+        losses[name] = (loss, ())
+    return losses
 
 
 def _without_parameters(

@@ -1,11 +1,11 @@
-"""All checks of an engine against a reference, as a suite for use with or without pytest."""
+"""Rules of an engine against a reference, for use with or without pytest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import cycle
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
 from sentbed.errors import SentbedError, suggest
@@ -46,8 +46,6 @@ from sentbed_testing.engine_steps import (
 )
 from sentbed_testing.engine_transforms import HEAD, check_transform
 
-Check: TypeAlias = Callable[[], None]
-
 DROPOUT = 0.1
 LAYERS = Head(
     hidden=(24,),
@@ -61,18 +59,43 @@ LAYERS = Head(
 EACH_PART = (("backbone",), ("loss",))
 
 
-def engine_suite(  # noqa: C901 - a line for each kind of case
+@attrs.frozen(eq=False)
+class EngineRule:
+    """A rule of an engine in one case. Called, it raises `AssertionError` where the rule is broken."""
+
+    runtime: str
+    name: str
+    """Rule and case, such as `gradients/bert/mean/info-nce`."""
+    check: Callable[..., None] = attrs.field(repr=False)
+    pair: Callable[[], EnginePair] = attrs.field(repr=False)
+    """Returns the engine and its reference, which all rules share."""
+    case: Case | None = attrs.field(default=None, repr=False)
+    options: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
+
+    @property
+    def id(self) -> str:
+        """Id of the test, such as `cpu/gradients/bert/mean/info-nce`."""
+        return f"{self.runtime}/{self.name}"
+
+    def __call__(self) -> None:
+        """Try the rule."""
+        __tracebackhide__ = True
+        cases_of_check = () if self.case is None else (self.case,)
+        self.check(self.pair(), *cases_of_check, **self.options)
+
+
+def engine_rules(
     runtime: Runtime | Table,
     reference: Runtime | Table | None = None,
     plugins: Plugins | None = None,
     groups: Sequence[Sequence[str]] = PAIRS,
     tolerances: Mapping[str, Mapping[str, float]] | None = None,
     parts: Mapping[str, Sequence[str]] | None = None,
-) -> Iterator[tuple[str, Check]]:
-    """Yield (id, check) for an engine's whole contract; a check raises `AssertionError`.
+) -> dict[str, EngineRule]:
+    """Return the rules of an engine's whole contract by name, each to be called.
 
-    Engines are built when the first check is called, and shared by all. Of a runtime whose traits have
-    `untrainable`, only `describe`, `encode`, `transform` and `saved` are yielded. All cases fit its `misfits`:
+    Engines are built when the first rule is called, and shared by all. Of a runtime whose traits have
+    `untrainable`, there are only `describe`, `encode`, `transform` and `saved`. All cases fit its `misfits`:
     where it takes no head with layers or no transform, there is none. What is tried with what:
 
     - `encode`: every backbone with every pooler that fits, and one with a head;
@@ -90,102 +113,134 @@ def engine_suite(  # noqa: C901 - a line for each kind of case
         plugins: source of the parts; by default all installed plugins.
         groups: see `cover`; `[("backbone", "pooler", "loss")]` is every combination.
         tolerances: rule -> arguments of its check, such as `{"state": {"tolerance": 1e-6}}`.
-        parts: `backbone`, `pooler` or `loss` -> names, as in the ids of checks, to which the cases are
+        parts: `backbone`, `pooler` or `loss` -> names, as in the ids of rules, to which the cases are
             limited, such as `{"pooler": ["mean"]}`; by default all that are installed.
 
     Raises:
         ValueError: if `parts` has a kind or a name of which there is no case, or no encoder fits the runtime.
     """
     plugins = plugins or load_plugins()
-    arguments = dict(tolerances or {})
 
     @cache
     def pair() -> EnginePair:
-        engine, other = (
-            _runtime(of, plugins).build()
-            for of in (runtime, reference or {"use": "cpu"})
+        engine = _runtime(runtime, plugins).build()
+        return EnginePair.of(
+            engine, _runtime(reference or {"use": "cpu"}, plugins).build(), plugins
         )
-        return EnginePair.of(engine, other, plugins)
 
-    def call(check: Callable[..., None], rule: str, *of: Any, **more: Any) -> None:
-        check(pair(), *of, **more, **arguments.get(rule, {}))
-
-    def named_check(
-        check: Callable[..., None], rule: str, *of: Any, name: str = "", **more: Any
-    ) -> tuple[str, Check]:
-        at = [rule, *(case.id for case in of)]
-        if name:
-            at.append(name)
-        return "/".join(at), partial(call, check, rule, *of, **more)
-
-    fitting = _fitting(runtime, plugins)
+    fits = _fitting(runtime, plugins)
     plain, dropped = (
-        _mean_first(
-            _limited(list(filter(fitting, cases(plugins, dropout=rate))), parts or {})
-        )
+        _mean_first(_limited(list(filter(fits, cases(plugins, dropout=rate))), parts))
         for rate in (0.0, DROPOUT)
     )
+    planned = _encoding_checks(plain, fits)
+    if _trains(runtime, plugins):
+        planned += _training_checks(plain, dropped, fits, groups, plugins)
+
+    runtime_name = runtime["use"] if isinstance(runtime, Mapping) else runtime.name
+    rules = {}
+    for check in planned:
+        options = {**check.options, **(tolerances or {}).get(check.rule, {})}
+        rules[check.name] = EngineRule(
+            runtime_name, check.name, check.function, pair, check.case, options
+        )
+
+    return rules
+
+
+@attrs.frozen
+class _Check:
+    """A check of a rule, in one case."""
+
+    rule: str
+    function: Callable[..., None]
+    case: Case | None = None
+    suffix: str = ""
+    """What tells it from others of its rule and case."""
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+
+    @property
+    def name(self) -> str:
+        parts = [self.rule]
+        if self.case is not None:
+            parts.append(self.case.id)
+        if self.suffix:
+            parts.append(self.suffix)
+        return "/".join(parts)
+
+
+def _with_head(plain: Sequence[Case], fits: Callable[[Case], bool]) -> list[Case]:
+    """Return the first case with a head, unless the runtime takes none."""
+    return list(filter(fits, [attrs.evolve(plain[0], head=LAYERS)]))
+
+
+def _encoding_checks(
+    plain: Sequence[Case], fits: Callable[[Case], bool]
+) -> list[_Check]:
+    """Return the checks of every engine."""
     first = plain[0]
-    with_heads = list(filter(fitting, [attrs.evolve(first, head=LAYERS)]))
-    yield named_check(check_counters_and_describe, "describe")
-    for case in [*cover(plain, ("backbone", "pooler")), *with_heads]:
-        yield named_check(check_encode, "encode", case)
-    if fitting(attrs.evolve(first, head=HEAD)):
-        yield named_check(check_transform, "transform", first)
-    for case in with_heads or [first]:
-        yield named_check(check_saved, "saved", case)
-    if not _trains(runtime, plugins):
-        return
-    for case in [*cover(plain, *groups), *with_heads]:
-        yield named_check(check_loss_and_gradients, "gradients", case)
+    with_head = _with_head(plain, fits)
+    checks = [_Check("describe", check_counters_and_describe)]
+    for case in [*cover(plain, ("backbone", "pooler")), *with_head]:
+        checks.append(_Check("encode", check_encode, case))
+    if fits(attrs.evolve(first, head=HEAD)):
+        checks.append(_Check("transform", check_transform, first))
+    saved = with_head[0] if with_head else first
+    checks.append(_Check("saved", check_saved, saved))
+    return checks
+
+
+def _training_checks(
+    plain: Sequence[Case],
+    dropped: Sequence[Case],
+    fits: Callable[[Case], bool],
+    groups: Sequence[Sequence[str]],
+    plugins: Plugins,
+) -> list[_Check]:
+    """Return the checks of an engine that trains; `dropped` are the cases with dropout."""
+    first = plain[0]
+    checks = []
+    for case in [*cover(plain, *groups), *_with_head(plain, fits)]:
+        checks.append(_Check("gradients", check_loss_and_gradients, case))
     for case in cover(plain, ("backbone",)):
-        yield named_check(check_grad_cache, "grad-cache", case)
+        checks.append(_Check("grad-cache", check_grad_cache, case))
+
     with_dropout = [case for case in dropped if getattr(case.backbone, "dropout", None)]
     for number, case in enumerate(cover(with_dropout, ("backbone",))):
-        yield named_check(check_dropout_advances, "dropout", case, seeds=number == 0)
-    yield named_check(check_derivative, "derivative", dropped[0])
-    yield named_check(
-        check_derivative, "derivative", dropped[0], name="cached", micro_batch=2
-    )
-    yield named_check(check_uneven_batch, "uneven-batch", first)
-    yield named_check(check_frozen_columns, "frozen-columns", first)
-    yield named_check(check_towers, "towers", first)
-    yield named_check(check_prompts, "prompts", first)
-    yield named_check(check_clipping, "clipping", first)
-    yield named_check(check_moving_average, "moving-average", first)
-    yield named_check(check_not_finite, "not-finite", _with_state(plain) or first)
+        options = {"seeds": number == 0}
+        checks.append(_Check("dropout", check_dropout_advances, case, options=options))
+    checks += [
+        _Check("derivative", check_derivative, dropped[0]),
+        _Check(
+            "derivative", check_derivative, dropped[0], "cached", {"micro_batch": 2}
+        ),
+        _Check("uneven-batch", check_uneven_batch, first),
+        _Check("frozen-columns", check_frozen_columns, first),
+        _Check("towers", check_towers, first),
+        _Check("prompts", check_prompts, first),
+        _Check("clipping", check_clipping, first),
+        _Check("moving-average", check_moving_average, first),
+        _Check("not-finite", check_not_finite, _with_state(plain) or first),
+    ]
+
     optimizers = {
         name: part("optimizer", table, plugins) for name, table in OPTIMIZERS.items()
     }
     for case in cover(plain, *EACH_PART):
         for name, optimizer in optimizers.items():
-            yield named_check(
-                check_steps, "steps", case, name=name, optimizer=optimizer
-            )
+            options = {"optimizer": optimizer}
+            checks.append(_Check("steps", check_steps, case, name, options))
+
+    encoder = (first.backbone_name, first.pooler_name)
     for case in plain:
-        if (case.backbone_name, case.pooler_name) == (
-            first.backbone_name,
-            first.pooler_name,
-        ) and remembers(case):
-            yield named_check(check_momentum_and_queue, "momentum-and-queue", case)
+        if (case.backbone_name, case.pooler_name) == encoder and remembers(case):
+            checks.append(_Check("momentum-and-queue", check_momentum_and_queue, case))
+
     resumed = [dropped[0], *cover(plain, ("loss",))[1:]]
-    for case, (name, optimizer) in zip(
-        resumed, cycle(optimizers.items()), strict=False
-    ):
-        yield named_check(check_state, "state", case, name=name, optimizer=optimizer)
-
-
-def parametrize_engine(runtime: Runtime | Table, **options: Any) -> Any:
-    """Return a pytest decorator that parametrizes a test with `check`, a function for each check.
-
-    `options` are those of `engine_suite`.
-    """
-    import pytest
-
-    checks = engine_suite(runtime, **options)
-    return pytest.mark.parametrize(
-        "check", [pytest.param(check, id=name) for name, check in checks]
-    )
+    for case, name in zip(resumed, cycle(optimizers), strict=False):
+        options = {"optimizer": optimizers[name]}
+        checks.append(_Check("state", check_state, case, name, options))
+    return checks
 
 
 def remembers(case: Case) -> bool:
@@ -199,9 +254,10 @@ def _mean_first(candidates: Sequence[Case]) -> list[Case]:
 
 
 def _limited(
-    candidates: Sequence[Case], parts: Mapping[str, Sequence[str]]
+    candidates: Sequence[Case], parts: Mapping[str, Sequence[str]] | None
 ) -> list[Case]:
     """Return the cases whose parts are named, or of a kind that is not named."""
+    parts = parts or {}
     kinds = ("backbone", "pooler", "loss")
     if unknown := sorted(set(parts) - set(kinds)):
         raise ValueError(
@@ -216,6 +272,7 @@ def _limited(
         candidates = [
             case for case in candidates if getattr(case, f"{kind}_name") in names
         ]
+
     if not candidates:
         raise ValueError(
             "no encoder of these parts runs on the runtime; let `parts` name others, or see its `misfits`"

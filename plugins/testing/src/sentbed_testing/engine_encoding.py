@@ -6,12 +6,13 @@ import json
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sentbed import Encoder
 from sentbed.helpers import pad
+from sentbed.protocols import TokenIds
 
-from sentbed_testing.comparisons import apart, at_most, holds
+from sentbed_testing.comparisons import Comparison
 from sentbed_testing.engine_cases import MAX_LENGTH, Case
 from sentbed_testing.engine_pair import EnginePair
 from sentbed_testing.sentences import SENTENCES
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-RULE = "encode"
 SOME = 8
 """Number of sentences per batch, of 2 to 19 words."""
 
@@ -34,17 +34,13 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     """
     import numpy as np
 
+    compare = Comparison("encode", case.id)
     mine, theirs = pair.shared(case, pair.engine), pair.shared(case, pair.reference)
     tokens = theirs.tokenizer().encode(SENTENCES, MAX_LENGTH)
     mixed = np.arange(SOME)
     shortest = int(tokens.lengths[mixed].argmin())
     (usual, _), *_ = Counter(tokens.lengths.tolist()).most_common()
     even = np.flatnonzero(tokens.lengths == usual)[:SOME]
-
-    def encode(encoder: Encoder, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        return encoder.placed.encode(
-            pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
-        )
 
     layouts = {
         "a batch with padding": mixed,
@@ -54,59 +50,50 @@ def check_encode(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     }
     vectors = {}
     for what, rows in layouts.items():
-        vectors[what], expected = encode(mine, rows), encode(theirs, rows)
-        shape, kind = vectors[what].shape, vectors[what].dtype
-        holds(
-            RULE,
-            case.id,
-            shape == (len(rows), theirs.width) and kind == np.float32,
-            f"the vectors of {what} are {kind} {shape}, expected float32 {(len(rows), theirs.width)}",
+        actual = _encode(mine, tokens, rows)
+        expected = _encode(theirs, tokens, rows)
+        shape = (len(rows), theirs.width)
+        compare.require(
+            actual.shape == shape and actual.dtype == np.float32,
+            f"the vectors of {what} are {actual.dtype} {actual.shape}, expected float32 {shape}",
         )
-        then = "compare masks, positions, and eval mode of backbone, pooler and head"
-        at_most(
-            RULE,
-            case.id,
-            f"{what} differs from the reference",
-            apart(vectors[what], expected),
-            tolerance,
-            then,
-        )
+        advice = "compare masks, positions, and eval mode of backbone, pooler and head"
+        what_differs = f"{what} differs from the reference"
+        compare.same_vectors(what_differs, actual, expected, tolerance, advice)
+        vectors[what] = actual
 
     whole = vectors["a batch with padding"]
-    largest = np.abs(whole).max()
-    apart_by = {
-        "the rows in another order differ": encode(mine, mixed[::-1].copy())[::-1]
-        - whole,
+    turned = _encode(mine, tokens, mixed[::-1].copy())[::-1]
+    beside_longer = np.array([even[0], int(tokens.lengths.argmax()), shortest])
+    differences = {
+        "the rows in another order differ": turned - whole,
         "a row alone differs from itself in a batch": vectors["one row"] - whole[:1],
-        "a short row alone differs from itself beside longer ones": vectors[
-            "one short row"
-        ]
-        - whole[[shortest]],
-        "a row without padding differs from itself beside longer ones": vectors[
-            "a batch without padding"
-        ][:1]
-        - encode(mine, np.array([even[0], int(tokens.lengths.argmax()), shortest]))[:1],
+        "a short row alone differs from itself beside longer ones": (
+            vectors["one short row"] - whole[[shortest]]
+        ),
+        "a row without padding differs from itself beside longer ones": (
+            vectors["a batch without padding"][:1]
+            - _encode(mine, tokens, beside_longer)[:1]
+        ),
     }
-    for what, difference in apart_by.items():
-        then = "a vector may not depend on padding or on other rows of the batch"
-        at_most(
-            RULE,
-            case.id,
-            what,
-            float(np.abs(difference).max() / largest),
-            tolerance,
-            then,
-        )
-    bulk = apart(mine.encode(SENTENCES), theirs.encode(SENTENCES))
-    then = "see `shares_prefix`, and batches of many rows"
-    at_most(
-        RULE,
-        case.id,
-        "`Encoder.encode` differs from the reference",
-        bulk,
-        tolerance,
-        then,
-    )
+    largest = np.abs(whole).max()
+    for what, difference in differences.items():
+        figure = float(np.abs(difference).max() / largest)
+        advice = "a vector may not depend on padding or on other rows of the batch"
+        compare.at_most(what, figure, tolerance, advice)
+
+    what = "`Encoder.encode` differs from the reference"
+    advice = "see `shares_prefix`, and batches of many rows"
+    expected = theirs.encode(SENTENCES)
+    compare.same_vectors(what, mine.encode(SENTENCES), expected, tolerance, advice)
+
+
+def _encode(
+    encoder: Encoder, tokens: TokenIds, rows: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the vectors of some rows, encoded as one batch."""
+    batch = pad(tokens, rows, encoder.backbone.tokenizer.pad_id)
+    return encoder.placed.encode(batch)
 
 
 def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
@@ -116,7 +103,7 @@ def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
     """
     import numpy as np
 
-    rule = "saved"
+    compare = Comparison("saved", case.id)
     mine = pair.shared(case, pair.engine)
     vectors = mine.encode(SENTENCES)
     with TemporaryDirectory() as directory:
@@ -125,27 +112,28 @@ def check_saved(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> None:
         again = Encoder.build(case.recipe, pair.engine, saved=place)
         theirs = Encoder.build(case.recipe, pair.reference, saved=place)
         again_vectors, their_vectors = again.encode(SENTENCES), theirs.encode(SENTENCES)
-    same = np.array_equal(again_vectors, vectors)
-    holds(
-        rule,
-        case.id,
-        same,
+
+    compare.require(
+        np.array_equal(again_vectors, vectors),
         "loaded on the same engine, its vectors differ; save the weights as they are",
     )
-    then = "write backbone, pooler and head as any other engine reads them"
-    what = "loaded on the reference, its vectors differ"
-    at_most(rule, case.id, what, apart(their_vectors, vectors), tolerance, then)
-    protocol = json.loads(json.dumps(dict(mine.placed.protocol)))
-    holds(
-        rule,
-        case.id,
-        protocol == json.loads(json.dumps(dict(again.placed.protocol))),
-        f"`protocol` is {dict(again.placed.protocol)} after loading, and was {protocol}",
+    compare.same_vectors(
+        "loaded on the reference, its vectors differ",
+        their_vectors,
+        vectors,
+        tolerance,
+        "write backbone, pooler and head as any other engine reads them",
     )
-    same_hash = again.placed.fingerprint() == mine.placed.fingerprint()
-    holds(
-        rule,
-        case.id,
-        same_hash,
+    before, after = _protocol(mine), _protocol(again)
+    compare.require(
+        before == after, f"`protocol` is {after} after loading, and was {before}"
+    )
+    compare.require(
+        again.placed.fingerprint() == mine.placed.fingerprint(),
         "`fingerprint` differs after loading; hash what determines a vector",
     )
+
+
+def _protocol(encoder: Encoder) -> Any:
+    """Return the protocol of an encoder as it is read from JSON."""
+    return json.loads(json.dumps(dict(encoder.placed.protocol)))

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from sentbed.protocols import Columns, Engine, Optimizer, TokenIds, Trainer
 
-from sentbed_testing.comparisons import apart, at_most, farthest, holds, norm
+from sentbed_testing.comparisons import Comparison, norm
 from sentbed_testing.engine_cases import Case
 from sentbed_testing.engine_pair import TOWER, EnginePair, batch
 from sentbed_testing.sentences import SENTENCES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-FLOOR = 1e-2
-"""Minimum scale of a parameter's gradient in comparisons, as a share of the whole gradient's norm."""
 
 Gradients = tuple[float, Mapping[str, "NDArray[Any]"]]
 
@@ -31,40 +28,36 @@ def check_loss_and_gradients(
     of each parameter's gradient, and of a hundredth of the whole gradient's where that is larger: the
     gradient of the keys' biases is zero but for rounding, since a softmax is blind to them.
     """
-    rule = "gradients"
+    compare = Comparison("gradients", case.id)
     encoder = pair.shared(case, pair.engine)
     expected = _of_reference(pair, case)
-    mine = pair.trainer(case, pair.engine, encoder)
+    trainer = pair.trainer(case, pair.engine, encoder)
     columns = batch(case, encoder)
     before = encoder.encode(SENTENCES[:4])
-    actual = mine.gradients(columns)
-    _agree(rule, case.id, actual, expected, loss, gradient, "the reference's")
+    actual = trainer.gradients(columns)
+    _agree(compare, actual, expected, loss, gradient, "the reference's")
     again = "those of a second call; `gradients` takes no step and leaves the loss's state as it is"
-    _agree(rule, case.id, mine.gradients(columns), actual, loss, gradient, again)
-    after = apart(encoder.encode(SENTENCES[:4]), before)
-    then = "after `gradients`, `encode` is again in eval mode and has the same weights"
-    at_most(rule, case.id, "vectors changed", after, loss, then)
+    _agree(compare, trainer.gradients(columns), actual, loss, gradient, again)
+    after = encoder.encode(SENTENCES[:4])
+    advice = (
+        "after `gradients`, `encode` is again in eval mode and has the same weights"
+    )
+    compare.same_vectors("vectors changed", after, before, loss, advice)
 
 
 def check_uneven_batch(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
     """Batches of 5 and 3 rows after one of 6, as end an epoch, have the reference's loss and gradient."""
-    mine = pair.trainer(case, pair.engine, pair.shared(case, pair.engine))
-    mine.gradients(batch(case, pair.shared(case, pair.engine)))
+    compare = Comparison("uneven-batch", case.id)
+    encoder = pair.shared(case, pair.engine)
+    mine = pair.trainer(case, pair.engine, encoder)
+    mine.gradients(batch(case, encoder))
     for rows in (5, 3):
-        columns = batch(case, pair.shared(case, pair.engine), rows=rows)
+        columns = batch(case, encoder, rows=rows)
         expected = _of_reference(pair, case, columns)
         what = f"the reference's in a batch of {rows} rows; rows that fill a shape may not count"
-        _agree(
-            "uneven-batch",
-            case.id,
-            mine.gradients(columns),
-            expected,
-            loss,
-            gradient,
-            what,
-        )
+        _agree(compare, mine.gradients(columns), expected, loss, gradient, what)
 
 
 def check_grad_cache(
@@ -75,21 +68,14 @@ def check_grad_cache(
     gradient: float = 1e-4,
 ) -> None:
     """With `micro_batch`, loss and gradient are those of the whole batch on the same engine."""
+    compare = Comparison("grad-cache", case.id)
     encoder = pair.shared(case, pair.engine)
     for rows in (6, 5):
         columns = batch(case, encoder, rows=rows)
         whole = pair.trainer(case, pair.engine, encoder).gradients(columns)
         trainer = pair.trainer(case, pair.engine, encoder, micro_batch=micro_batch)
         what = f"the whole batch's, with `micro_batch = {micro_batch}` and {rows} rows; see Gao et al., 2021"
-        _agree(
-            "grad-cache",
-            case.id,
-            trainer.gradients(columns),
-            whole,
-            loss,
-            gradient,
-            what,
-        )
+        _agree(compare, trainer.gradients(columns), whole, loss, gradient, what)
 
 
 def check_derivative(
@@ -104,6 +90,7 @@ def check_derivative(
     seed: `(before - after) / (r |g|^2)` is 1 in the limit. It is not where the backward pass drops others
     than the forward pass, as gradient caching does that does not rewind its generators.
     """
+    compare = Comparison("derivative", case.id)
     encoder = pair.fresh(case, pair.engine)
     columns = batch(case, encoder)
 
@@ -122,19 +109,14 @@ def check_derivative(
     # Small enough for a linear change, large enough to exceed rounding.
     rate = 3e-4 * abs(before) / squared
     descent: Any = pair.descent
-    trainer(attrs.evolve(descent, lr=descent.lr * rate / pair.descent_rate)).step(
-        columns
-    )
+    small = attrs.evolve(descent, lr=descent.lr * rate / pair.descent_rate)
+    trainer(small).step(columns)
     after, _ = trainer(pair.descent).gradients(columns)
-    disagreement = abs((before - after) / (rate * squared) - 1)
-    then = "dropout differs between the loss and its gradient, or draws again with every pass of a batch"
-    at_most(
-        "derivative",
-        case.id,
+    compare.at_most(
         "the loss and its gradient disagree",
-        disagreement,
+        abs((before - after) / (rate * squared) - 1),
         tolerance,
-        then,
+        "dropout differs between the loss and its gradient, or draws again with every pass of a batch",
     )
 
 
@@ -142,20 +124,14 @@ def check_frozen_columns(
     pair: EnginePair, case: Case, loss: float = 1e-5, gradient: float = 1e-4
 ) -> None:
     """A column may be float32 vectors, of a tower that is not trained: they enter the loss as they are."""
+    compare = Comparison("frozen-columns", case.id)
     case = attrs.evolve(case, fixed=frozenset({"positive"}))
-    columns = batch(case, pair.shared(case, pair.engine))
+    encoder = pair.shared(case, pair.engine)
+    columns = batch(case, encoder)
     expected = _of_reference(pair, case, columns)
-    mine = pair.trainer(case, pair.engine, pair.shared(case, pair.engine))
+    actual = pair.trainer(case, pair.engine, encoder).gradients(columns)
     what = "the reference's where `positive` is vectors"
-    _agree(
-        "frozen-columns",
-        case.id,
-        mine.gradients(columns),
-        expected,
-        loss,
-        gradient,
-        what,
-    )
+    _agree(compare, actual, expected, loss, gradient, what)
 
 
 def check_towers(
@@ -175,7 +151,7 @@ def check_towers(
 
     actual, expected = gradients(pair.engine), gradients(pair.reference)
     what = f"the reference's where `{first}` has an encoder of its own"
-    _agree("towers", case.id, actual, expected, loss, gradient, what)
+    _agree(Comparison("towers", case.id), actual, expected, loss, gradient, what)
 
 
 def check_prompts(
@@ -195,13 +171,14 @@ def check_prompts(
         options: Any = {"ensembles": {TOWER: (2, how)}, "micro_batch": micro_batch}
         return pair.trainer(case, engine, encoder, **options).gradients(columns)
 
+    compare = Comparison("prompts", case.id)
     for how in ("mean", "concatenate"):
         expected = gradients(pair.reference, how)
         for micro_batch in (None, 2):
             parts = f", `micro_batch = {micro_batch}`" if micro_batch else ""
             what = f"the reference's of two prompts (`{how}`){parts}"
             actual = gradients(pair.engine, how, micro_batch)
-            _agree("prompts", case.id, actual, expected, loss, gradient, what)
+            _agree(compare, actual, expected, loss, gradient, what)
 
 
 def _of_reference(
@@ -214,8 +191,7 @@ def _of_reference(
 
 
 def _agree(
-    rule: str,
-    case: str,
+    compare: Comparison,
     actual: Gradients,
     expected: Gradients,
     loss: float,
@@ -223,22 +199,22 @@ def _agree(
     what: str,
 ) -> None:
     """Compare loss and gradients; `what` ends the sentence `the loss is not ...`."""
-    names, there = set(actual[1]), set(expected[1])
-    holds(
-        rule,
-        case,
-        names == there,
-        f"the gradients are not {what}: {sorted(names ^ there)[:3]} are in one of them only; name parameters "
+    actual_loss, gradients = actual
+    expected_loss, expected_gradients = expected
+    unmatched = sorted(gradients.keys() ^ expected_gradients.keys())
+    compare.require(
+        not unmatched,
+        f"the gradients are not {what}: {unmatched[:3]} are in one of them only; name parameters "
         "`ENCODER.NAME` and `loss.NAME`, as the torch modules do",
     )
-    difference = abs(actual[0] - expected[0]) / max(1.0, abs(expected[0]))
-    hint = "; where vectors agree, the loss's own weights may not: build its module by torch, first after `seed`"
-    then = f"found {actual[0]!r}, expected {expected[0]!r}"
-    if any(name.startswith("loss.") for name in there):
-        then += hint
-    at_most(rule, case, f"the loss is not {what}: it differs", difference, loss, then)
-    worst, where = farthest(actual[1], expected[1], FLOOR)
-    then = f"the farthest is `{where}`"
-    at_most(
-        rule, case, f"the gradients are not {what}: they differ", worst, gradient, then
-    )
+    advice = ""
+    if any(name.startswith("loss.") for name in gradients):
+        advice = (
+            "where vectors agree, the loss's own weights may not: build its module by torch, first after "
+            "`seed`"
+        )
+
+    what_differs = f"the loss is not {what}: it differs"
+    compare.same_number(what_differs, actual_loss, expected_loss, loss, advice)
+    what_differs = f"the gradients are not {what}: they differ"
+    compare.same_arrays(what_differs, gradients, expected_gradients, gradient)

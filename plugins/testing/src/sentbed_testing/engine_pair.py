@@ -47,12 +47,11 @@ _TURNS = {"positive": (7, 3), "hypothesis": (7, 3), "negative": (11, 5)}
 
 def _same(recipe: EncoderRecipe, other: EncoderRecipe) -> bool:
     """Whether two encoders are of the same classes, by identity, with the same fields."""
-    parts = ((recipe.backbone, other.backbone), (recipe.pooler, other.pooler))
-    return (
-        all(type(a) is type(b) for a, b in parts)
-        and recipe == other
-        and repr(recipe) == repr(other)
-    )
+    if type(recipe.backbone) is not type(other.backbone):
+        return False
+    if type(recipe.pooler) is not type(other.pooler):
+        return False
+    return recipe == other and repr(recipe) == repr(other)
 
 
 def _replace_relu(path: Path) -> None:
@@ -122,6 +121,7 @@ class EnginePair:
                 attrs.evolve(case, loss=self.warm_up, columns=("anchor", "positive")),
                 encoder,
             )
+
         encoder.save(path)
         self._saved.append((case.recipe, path))
         return path
@@ -154,6 +154,7 @@ class EnginePair:
             (smooth / SUMS_FILE).unlink()
             for settings in smooth.rglob("config.json"):
                 _replace_relu(settings)
+
         return Encoder.build(case.recipe, engine, saved=smooth)
 
     def shared(self, case: Case, engine: Engine) -> Encoder:
@@ -234,6 +235,7 @@ def batch(case: Case, encoder: Encoder, number: int = 0, rows: int = ROWS) -> Co
             )
         if case.loss.traits.compares_texts:
             columns[f"{name}.id"] = np.array(texts, np.int64)
+
     return columns
 
 
@@ -245,8 +247,5 @@ def _beside(column: str, places: Sequence[int]) -> list[int]:
 def _vectors(width: int) -> NDArray[Any]:
     import numpy as np
 
-    return (
-        np.random.default_rng(SEED)
-        .standard_normal((len(SENTENCES), width))
-        .astype(np.float32)
-    )
+    drawn = np.random.default_rng(SEED).standard_normal((len(SENTENCES), width))
+    return drawn.astype(np.float32)

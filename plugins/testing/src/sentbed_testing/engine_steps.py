@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import attrs
 from sentbed import Encoder
 from sentbed.protocols import Engine, Optimizer, StepResult
 
 from sentbed_testing.comparisons import (
     Arrays,
+    Comparison,
     apart,
-    at_most,
     differences,
-    farthest,
     norm,
     without,
     without_gradient,
@@ -46,67 +46,74 @@ def check_steps(
     steps of full length in a random direction. Such tensors change no vector, and are left out of both. The
     encoder has no ReLU; see `EnginePair.fresh_and_smooth`.
     """
-    rule = f"steps of {(optimizer or pair.optimizer).name}"
+    compare = Comparison(f"steps of {(optimizer or pair.optimizer).name}", case.id)
     start = pair.weights(pair.fresh_and_smooth(case, pair.reference))
-    _, theirs, expected, tiny = _train(pair, case, pair.reference, optimizer, steps)
-    encoder, mine, results, _ = _train(pair, case, pair.engine, optimizer, steps)
-    for number, (result, expected_result) in enumerate(
-        zip(results, expected, strict=True), 1
+    theirs = _train(pair, case, pair.reference, optimizer, steps)
+    mine = _train(pair, case, pair.engine, optimizer, steps)
+    for number, (result, expected) in enumerate(
+        zip(mine.results, theirs.results, strict=True), 1
     ):
-        for what in ("loss", "grad_norm", "learning_rate"):
-            value, expected_value = (
-                getattr(result, what),
-                getattr(expected_result, what),
-            )
-            least = (
-                expected_value
-                if what == "learning_rate"
-                else max(1.0, abs(expected_value))
-            )
-            # A norm is not what is minimised: it follows rounding in the weights ten times as closely.
-            bound = tolerance * (10 if what == "grad_norm" else 1)
-            then = f"found {value!r}, expected {expected_value!r}"
-            difference = abs(value - expected_value) / least
-            at_most(
-                rule,
-                case.id,
-                f"`{what}` of step {number} differs from the reference's",
-                difference,
-                bound,
-                then,
-            )
-    mine, theirs = without(mine, tiny), without(theirs, tiny)
-    worst, where = farthest(mine, theirs, SMALL * SMALL)
+        _compare_step(compare, number, result, expected, tolerance)
+
+    weights = without(mine.weights, theirs.without_gradient)
+    their_weights = without(theirs.weights, theirs.without_gradient)
     what = f"after {steps} steps weights differ from the reference's"
-    at_most(rule, case.id, what, worst, tolerance, f"the farthest is `{where}`")
-    moved = norm(differences(start, theirs))
-    share = norm(differences(mine, theirs)) / moved if moved else math.inf
-    then = "compare the optimiser's fields, its clipping, its decay and the schedule"
+    compare.same_arrays(what, weights, their_weights, tolerance, floor=SMALL * SMALL)
+    moved = norm(differences(start, their_weights))
+    share = norm(differences(weights, their_weights)) / moved if moved else math.inf
     what = f"in {steps} steps weights went elsewhere than the reference's"
-    at_most(rule, case.id, what, share, movement, then)
-    _check_fresh(rule, pair, case, encoder)
+    advice = "compare the optimiser's fields, its clipping, its decay and the schedule"
+    compare.at_most(what, share, movement, advice)
+
+    path = pair.directory / "trained"
+    mine.encoder.save(path)
+    again = Encoder.build(case.recipe, pair.engine, saved=path)
+    texts = SENTENCES[:8]
+    compare.same_vectors(
+        "after training, `encode` differs from the saved weights",
+        mine.encoder.encode(texts),
+        again.encode(texts),
+        1e-5,
+        "drop what `encode` keeps of the weights with every step",
+    )
+
+
+def _compare_step(
+    compare: Comparison,
+    number: int,
+    result: StepResult,
+    expected: StepResult,
+    tolerance: float,
+) -> None:
+    what = f"of step {number} differs from the reference's"
+    compare.same_number(f"`loss` {what}", result.loss, expected.loss, tolerance)
+    # A norm is not what is minimised: it follows rounding in the weights ten times as closely.
+    compare.same_number(
+        f"`grad_norm` {what}", result.grad_norm, expected.grad_norm, 10 * tolerance
+    )
+    rate, expected_rate = result.learning_rate, expected.learning_rate
+    advice = f"found {rate!r}, expected {expected_rate!r}"
+    difference = abs(rate / expected_rate - 1)
+    compare.at_most(f"`learning_rate` {what}", difference, tolerance, advice)
 
 
 def check_momentum_and_queue(
     pair: EnginePair, case: Case, steps: int = 6, tolerance: float = 1e-4
 ) -> None:
     """The memory of a loss and its moving average go on as the reference's: so do losses and metrics."""
-    *_, expected, _ = _train(pair, case, pair.reference, None, steps)
-    *_, results, _ = _train(pair, case, pair.engine, None, steps)
-    for number, (result, expected_result) in enumerate(
-        zip(results, expected, strict=True), 1
+    compare = Comparison("momentum-and-queue", case.id)
+    theirs = _train(pair, case, pair.reference, None, steps)
+    mine = _train(pair, case, pair.engine, None, steps)
+    advice = "keep `LossOutput.state`, and update the average"
+    for number, (result, expected) in enumerate(
+        zip(mine.results, theirs.results, strict=True), 1
     ):
-        values = {"loss": (result.loss, expected_result.loss)}
-        values |= {
-            name: (result.metrics.get(name, math.nan), value)
-            for name, value in expected_result.metrics.items()
-        }
-        for name, (value, expected_value) in values.items():
-            then = f"found {value!r}, expected {expected_value!r}"
-            then += "; keep `LossOutput.state`, and update the average"
-            difference = abs(value - expected_value) / max(1.0, abs(expected_value))
+        values = {"loss": result.loss, **result.metrics}
+        expected_values = {"loss": expected.loss, **expected.metrics}
+        for name, expected_value in expected_values.items():
             what = f"`{name}` of step {number} differs from the reference's"
-            at_most("momentum-and-queue", case.id, what, difference, tolerance, then)
+            value = values.get(name, math.nan)
+            compare.same_number(what, value, expected_value, tolerance, advice)
 
 
 def check_moving_average(
@@ -116,44 +123,32 @@ def check_moving_average(
 
     The average is computed here from the weights of two steps of plain descent, which needs no reference.
     """
+    compare = Comparison("moving-average", case.id)
     encoder = pair.fresh(case, pair.engine)
     trainer = pair.trainer(case, pair.engine, encoder, optimizer=pair.descent, ema=ema)
     expected = pair.weights(encoder)
     for number in range(2):
         trainer.step(batch(case, encoder, number))
-        now = pair.weights(encoder)
+        weights = pair.weights(encoder)
         expected = {
-            name: ema * value + (1 - ema) * now[name]
+            name: ema * value + (1 - ema) * weights[name]
             for name, value in expected.items()
         }
+
     before = encoder.encode(SENTENCES)
     trainer.swap_average()
-    worst, where = farthest(pair.weights(encoder), expected, SMALL * SMALL)
     what = "`swap_average` gives other weights than the moving average of two steps"
-    at_most(
-        "moving-average", case.id, what, worst, tolerance, f"the farthest is `{where}`"
-    )
+    weights = pair.weights(encoder)
+    compare.same_arrays(what, weights, expected, tolerance, floor=SMALL * SMALL)
     averaged = encoder.encode(SENTENCES)
     trainer.swap_average()
-    then = "encode with the weights of the moment, and exchange, do not copy"
+    advice = "encode with the weights of the moment, and exchange, do not copy"
     what = "vectors after a second `swap_average` differ from those before the first"
-    at_most(
-        "moving-average",
-        case.id,
-        what,
-        apart(encoder.encode(SENTENCES), before),
-        tolerance,
-        then,
+    compare.same_vectors(what, encoder.encode(SENTENCES), before, tolerance, advice)
+    compare.require(
+        apart(averaged, before) > tolerance,
+        f"`swap_average` changes no vector; {advice}",
     )
-    if apart(averaged, before) <= tolerance:
-        at_most(
-            "moving-average",
-            case.id,
-            "`swap_average` changes no vector",
-            1.0,
-            tolerance,
-            then,
-        )
 
 
 def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> None:
@@ -162,33 +157,41 @@ def check_clipping(pair: EnginePair, case: Case, tolerance: float = 1e-3) -> Non
     Under plain descent the weights move by the rate times the clipped gradient, which needs no reference. The
     loss of `case` has no weights of its own, and none of the encoder's are saved twice.
     """
+    compare = Comparison("clipping", case.id)
     shared = pair.shared(case, pair.engine)
     columns = batch(case, shared)
     _, gradients = pair.trainer(case, pair.engine, shared).gradients(columns)
     whole = norm(gradients)
     start = pair.weights(shared)
-    for limit in (whole / 4, whole * 4, 0.0):
+    for limit, clipped in ((whole / 4, whole / 4), (whole * 4, whole), (0.0, whole)):
         encoder = pair.fresh(case, pair.engine)
         trainer = pair.trainer(
             case, pair.engine, encoder, optimizer=pair.descent, max_grad_norm=limit
         )
         result = trainer.step(columns)
-        then = (
+        difference = abs(result.grad_norm / whole - 1)
+        advice = (
             f"found {result.grad_norm!r}, expected {whole!r}: the norm before clipping"
         )
-        at_most(
-            "clipping",
-            case.id,
-            "`grad_norm` differs",
-            abs(result.grad_norm / whole - 1),
-            tolerance,
-            then,
-        )
-        expected = pair.descent_rate * (min(whole, limit) if limit else whole)
+        compare.at_most("`grad_norm` differs", difference, tolerance, advice)
+
+        expected = pair.descent_rate * clipped
         moved = norm(differences(pair.weights(encoder), start))
         what = f"with `max_grad_norm = {limit:.3g}` and a gradient of {whole:.3g} the step's length is off"
-        then = f"weights moved by {moved:.4g}, expected {expected:.4g}; clip once, over all parameters"
-        at_most("clipping", case.id, what, abs(moved / expected - 1), tolerance, then)
+        advice = f"weights moved by {moved:.4g}, expected {expected:.4g}; clip once, over all parameters"
+        compare.at_most(what, abs(moved / expected - 1), tolerance, advice)
+
+
+@attrs.frozen
+class _Trained:
+    """What training has left."""
+
+    encoder: Encoder
+    weights: Arrays
+    results: list[StepResult]
+    """One for each step."""
+    without_gradient: set[str]
+    """Parameters whose gradient is rounding before and after, of the reference alone."""
 
 
 def _train(
@@ -197,18 +200,18 @@ def _train(
     engine: Engine,
     optimizer: Optimizer | None,
     steps: int,
-) -> tuple[Encoder, Arrays, list[StepResult], set[str]]:
-    """Return the trained encoder, its weights, what each step did, and what has no gradient."""
+) -> _Trained:
     encoder = pair.fresh_and_smooth(case, engine)
     # What an engine keeps for encoding would be of before the first step.
     encoder.encode(SENTENCES[:1])
     trainer = pair.trainer(case, engine, encoder, optimizer=optimizer, steps=steps)
-    tiny = (
-        _without_gradient(trainer, case, encoder) if engine is pair.reference else set()
-    )
+    tiny: set[str] = set()
+    if engine is pair.reference:
+        tiny = _without_gradient(trainer, case, encoder)
     results = [trainer.step(batch(case, encoder, number)) for number in range(steps)]
-    tiny &= _without_gradient(trainer, case, encoder) if tiny else set()
-    return encoder, pair.weights(encoder), results, tiny
+    if tiny:
+        tiny &= _without_gradient(trainer, case, encoder)
+    return _Trained(encoder, pair.weights(encoder), results, tiny)
 
 
 def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
@@ -217,21 +220,3 @@ def _without_gradient(trainer: Any, case: Case, encoder: Encoder) -> set[str]:
         name: value for name, value in gradients.items() if name.startswith(f"{TOWER}.")
     }
     return without_gradient(tower_gradients)
-
-
-def _check_fresh(rule: str, pair: EnginePair, case: Case, encoder: Encoder) -> None:
-    """Compare the vectors of a trained encoder with those of its saved weights."""
-    path = pair.directory / "trained"
-    encoder.save(path)
-    again = Encoder.build(case.recipe, pair.engine, saved=path)
-    texts = SENTENCES[:8]
-    difference = apart(encoder.encode(texts), again.encode(texts))
-    then = "drop what `encode` keeps of the weights with every step"
-    at_most(
-        rule,
-        case.id,
-        "after training, `encode` differs from the saved weights",
-        difference,
-        1e-5,
-        then,
-    )

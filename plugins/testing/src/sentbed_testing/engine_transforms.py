@@ -10,7 +10,7 @@ import attrs
 from sentbed import Encoder
 from sentbed.protocols import Head, Transform
 
-from sentbed_testing.comparisons import apart, at_most, holds
+from sentbed_testing.comparisons import Comparison
 from sentbed_testing.engine_cases import Case
 from sentbed_testing.engine_pair import EnginePair
 from sentbed_testing.sentences import SENTENCES
@@ -47,52 +47,44 @@ def check_transform(pair: EnginePair, case: Case, tolerance: float = 1e-5) -> No
 
     The encoder before the fit stays as it is. The case gets the head `HEAD`.
     """
+    headed = attrs.evolve(case, head=HEAD)
+    compare = Comparison("transform", case.id)
+    actual = _transformed(compare, "its", pair.shared(headed, pair.engine))
+    expected = _transformed(compare, "theirs", pair.shared(headed, pair.reference))
+    advice = "see `PlacedEncoder.transformed`: transform, then cut, then norm"
+    for what, vectors in expected.items():
+        what_differs = f"{what} differs from the reference"
+        compare.same_vectors(what_differs, actual[what], vectors, tolerance, advice)
+
+
+def _transformed(
+    compare: Comparison, name: str, encoder: Encoder
+) -> dict[str, NDArray[np.float32]]:
+    """Return the vectors before and after a fit, and of the fitted encoder that was saved and loaded."""
     import numpy as np
 
-    rule = "transform"
-    headed = attrs.evolve(case, head=HEAD)
-    vectors: dict[str, dict[str, NDArray[np.float32]]] = {}
-    for name, engine in (("its", pair.engine), ("theirs", pair.reference)):
-        encoder = pair.shared(headed, engine)
-        before = encoder.encode(SENTENCES)
-        bare = encoder.placed.transformed()
-        inputs = attrs.evolve(encoder, placed=bare).encode(SENTENCES)
-        fitted = bare.transformed(
-            Mix().fit(inputs, encoder.backbone), {"texts": len(inputs)}
-        )
-        fitted_encoder = attrs.evolve(encoder, placed=fitted)
-        with TemporaryDirectory() as directory:
-            fitted_encoder.save(Path(directory) / "encoder")
-            loaded = Encoder.build(
-                headed.recipe, engine, saved=Path(directory) / "encoder"
-            )
-        fitted_on = dict(loaded.placed.fitted_on or {})
-        holds(
-            rule,
-            case.id,
-            fitted_on == {"texts": len(inputs)},
-            f"of {name} encoder, loading leaves {fitted_on}",
-        )
-        after = encoder.encode(SENTENCES)
-        what = f"{name} encoder changes with what `transformed` returns"
-        holds(
-            rule,
-            case.id,
-            np.array_equal(before, after) and encoder.placed.fitted_on is None,
-            what,
-        )
-        vectors[name] = {
-            "the input of a transform": inputs,
-            "a fitted transform": fitted_encoder.encode(SENTENCES),
-            "a transform that was saved and loaded": loaded.encode(SENTENCES),
-        }
-    then = "see `PlacedEncoder.transformed`: transform, then cut, then norm"
-    for what, expected in vectors["theirs"].items():
-        at_most(
-            rule,
-            case.id,
-            f"{what} differs from the reference",
-            apart(vectors["its"][what], expected),
-            tolerance,
-            then,
-        )
+    before = encoder.encode(SENTENCES)
+    bare = encoder.placed.transformed()
+    inputs = attrs.evolve(encoder, placed=bare).encode(SENTENCES)
+    fitted_on = {"texts": len(inputs)}
+    fit = Mix().fit(inputs, encoder.backbone)
+    fitted = attrs.evolve(encoder, placed=bare.transformed(fit, fitted_on))
+    with TemporaryDirectory() as directory:
+        place = Path(directory) / "encoder"
+        fitted.save(place)
+        loaded = Encoder.build(encoder.recipe, encoder.engine, saved=place)
+
+    loaded_on = dict(loaded.placed.fitted_on or {})
+    compare.require(
+        loaded_on == fitted_on, f"of {name} encoder, loading leaves {loaded_on}"
+    )
+    is_unchanged = np.array_equal(before, encoder.encode(SENTENCES))
+    compare.require(
+        is_unchanged and encoder.placed.fitted_on is None,
+        f"{name} encoder changes with what `transformed` returns",
+    )
+    return {
+        "the input of a transform": inputs,
+        "a fitted transform": fitted.encode(SENTENCES),
+        "a transform that was saved and loaded": loaded.encode(SENTENCES),
+    }

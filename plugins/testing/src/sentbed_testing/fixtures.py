@@ -13,16 +13,10 @@ from sentbed import Encoder
 from sentbed.protocols import TokenStates
 from sentbed.tools import EncoderRecipe, misfits
 
-from sentbed_testing import conformance, random_token_states
+from sentbed_testing import random_token_states
 from sentbed_testing.component_under_test import installed
 from sentbed_testing.engine_cases import BACKBONES, part
 from sentbed_testing.sentences import SENTENCES
-
-
-@pytest.fixture
-def check_component() -> Callable[..., conformance.Report]:
-    """The function `sentbed_testing.check_component`."""
-    return conformance.check_component
 
 
 @pytest.fixture
@@ -78,4 +72,5 @@ def _tiny_encoder(
             engine = plugins.find("runtime", "cpu").cls().build()
             engine.seed(0)
             return Encoder.build(recipe, engine, lambda: SENTENCES)
+
     pytest.skip("no installed backbone suits the pooler: install `sentbed-backbones`")

@@ -78,9 +78,9 @@ def draw_states(
         torch.randn(LAYERS + 1, length, width, generator=generator)
         for length in lengths
     ]
-    extra_states = [
-        torch.randn(len(lengths), width, generator=generator) for _ in range(2)
-    ]
+    decoder_state = torch.randn(len(lengths), width, generator=generator)
+    mask_state = torch.randn(len(lengths), width, generator=generator)
+
     if side == "none":
         layers = torch.stack(
             [sentence[:, : min(lengths)] for sentence in sentences], dim=1
@@ -93,30 +93,31 @@ def draw_states(
         )
         mask = torch.zeros(len(lengths), longest, dtype=torch.long)
         for row, (sentence, length) in enumerate(zip(sentences, lengths, strict=True)):
-            place = (
-                slice(0, length)
-                if side == "right"
-                else slice(longest - length, longest)
-            )
+            start = 0 if side == "right" else longest - length
+            place = slice(start, start + length)
             layers[:, row, place] = sentence
             mask[row, place] = 1
+
     states = TokenStates(layers[-1], mask)
     if "layers" in needs:
         states = states._replace(layers=tuple(layers))
     if "decoder" in needs:
-        states = states._replace(decoder_state=extra_states[0])
+        states = states._replace(decoder_state=decoder_state)
     if "mask-token" in needs:
-        states = states._replace(mask_state=extra_states[1])
+        states = states._replace(mask_state=mask_state)
     return states
 
 
 def over(states: TokenStates, change: Callable[[Tensor], Tensor]) -> TokenStates:
     """Return states with `change` applied to every tensor but the mask."""
-    layers = None if states.layers is None else tuple(map(change, states.layers))
-    rest = (None if value is None else change(value) for value in states[3:])
-    return TokenStates(
-        change(states.last_hidden_state), states.attention_mask, layers, *rest
-    )
+    changed = states._replace(last_hidden_state=change(states.last_hidden_state))
+    if states.layers is not None:
+        changed = changed._replace(layers=tuple(map(change, states.layers)))
+    if states.decoder_state is not None:
+        changed = changed._replace(decoder_state=change(states.decoder_state))
+    if states.mask_state is not None:
+        changed = changed._replace(mask_state=change(states.mask_state))
+    return changed
 
 
 def own_memory(value: Any) -> Any:
@@ -131,11 +132,9 @@ def own_memory(value: Any) -> Any:
         return {name: own_memory(part) for name, part in value.items()}
     if isinstance(value, TokenStates):
         return TokenStates(*map(own_memory, value))
-    return (
-        type(value)(map(own_memory, value))
-        if isinstance(value, tuple | list)
-        else value
-    )
+    if isinstance(value, tuple | list):
+        return type(value)(map(own_memory, value))
+    return value
 
 
 def rows_of(states: TokenStates, rows: Any) -> TokenStates:

@@ -56,6 +56,7 @@ def _batch(
         start = int(tokens.offsets[row])
         ids[row, place] = torch.from_numpy(tokens.ids[start : start + length]).long()
         mask[row, place] = 1
+
     return ids, mask
 
 
@@ -83,11 +84,13 @@ def built(subject: Subject) -> Findings:
                 "say it as a whole number above 0",
             )
             return
+
     if not backbone.origin:
         yield (
             "`origin` says nothing",
             "say where the weights came from, with their hash",
         )
+
     ids, mask = _batch(backbone)
     shape = tuple(_states(backbone.module, ids, mask).last_hidden_state.shape)
     if shape != (*ids.shape, backbone.width):
@@ -109,6 +112,7 @@ def offers(subject: Subject) -> Findings:
                 f"it offers `{need}`, and `{GIVES[need]}` of its states is None where `needs` names it",
                 "heed `BuildContext.needs`, or take the word out of `offers`",
             )
+
     if (
         "mask-token" in offered
         and _build(subject, frozenset({"mask-token"})).tokenizer.mask_token is None
@@ -117,6 +121,7 @@ def offers(subject: Subject) -> Findings:
             "it offers `mask-token`, and its tokenizer has none",
             "take the word out of `offers`",
         )
+
     if "span" in offered:
         yield from _span(_build(subject, frozenset({"span"})))
 
@@ -137,6 +142,7 @@ def _span(backbone: BuiltBackbone) -> Findings:
                 backbone.module, torch.from_numpy(batch.input_ids), None, **keywords
             )
         )
+
     (whole, _), (half, mask) = (
         (states.last_hidden_state, states.attention_mask) for states in read
     )
@@ -145,6 +151,7 @@ def _span(backbone: BuiltBackbone) -> Findings:
             "tokens that are hidden from the pooler change the states",
             "hide them by the mask alone",
         )
+
     if mask is None or not 0 < int(mask.sum()) < mask.shape[1]:
         yield (
             "it offers `span`, and its mask hides no token of `Tokenizer.encode_marked`, or all of them",
@@ -196,6 +203,7 @@ def save(subject: Subject) -> Findings:
             )
             return
         off = distance(_real(_states(other.module, ids, mask), mask), before)
+
     if not off <= TOLERANCE:
         yield (
             f"built from what it saved, states differ by {off:.2g} of their size (allowed {TOLERANCE:g})",
@@ -234,11 +242,13 @@ def tokenizer(subject: Subject) -> Findings:
             "return `TokenIds`: all ids, and offsets",
         )
         return
+
     if int(together.lengths.max()) > MAX_LENGTH:
         yield (
             f"a text has {int(together.lengths.max())} tokens where {MAX_LENGTH} are allowed",
             "cut to `max_length`, special tokens included",
         )
+
     for row, text in enumerate(texts):
         ids_alone = tokenizer.encode([text], MAX_LENGTH).ids.tolist()
         if (
@@ -250,6 +260,7 @@ def tokenizer(subject: Subject) -> Findings:
                 "tokenise each text for itself, without padding",
             )
             return
+
     for text, cut in zip(texts, tokenizer.truncate(texts, 3), strict=True):
         if not text.startswith(cut) or "�" in cut:
             yield (
@@ -257,6 +268,7 @@ def tokenizer(subject: Subject) -> Findings:
                 "return the beginning of the text, character by character",
             )
             return
+
     if not isinstance(tokenizer.pad_id, int):
         yield f"`pad_id` is {tokenizer.pad_id!r}", "return the id that fills a batch"
 
@@ -277,6 +289,7 @@ def logits(subject: Subject) -> Findings:
             "give the text of each token, by its id",
         )
         return
+
     states = (
         np.random.default_rng(0).standard_normal((3, backbone.width)).astype(np.float32)
     )
@@ -291,6 +304,7 @@ def logits(subject: Subject) -> Findings:
             return
         if not np.isfinite(scored).all():
             yield "`logits` gives NaN or infinity", "return finite numbers"
+
     alone = np.concatenate([backbone.logits(states[row : row + 1]) for row in range(3)])
     if not np.allclose(alone, backbone.logits(states), rtol=TOLERANCE, atol=TOLERANCE):
         yield (

@@ -40,11 +40,13 @@ def named(subject: Subject) -> Findings:
     ):
         yield "it has no name of its class", 'write `name: ClassVar[str] = "..."`'
         return
+
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         yield (
             f"it is called {name!r}",
             "take small letters, digits and single dashes, such as `mean-max`",
         )
+
     at, plugins = (subject.kind, name), installed()
     # Of a clash that is not decided, no claim is among the components.
     claims: tuple[Offer, ...] = (
@@ -71,6 +73,7 @@ def documented(subject: Subject) -> Findings:
             "the class has no docstring",
             "write one; `sentbed show` shows it, and lists its first line",
         )
+
     listed = installed().components.get(
         (subject.kind, getattr(subject.cls, "name", ""))
     )
@@ -85,6 +88,7 @@ def documented(subject: Subject) -> Findings:
             f"it is listed as {listed.summary!r}, and its docstring begins with {first!r}",
             "give its `Lazy` the first line of the docstring as `summary`",
         )
+
     if not attrs.has(subject.cls):
         return
     try:
@@ -117,6 +121,7 @@ def protocol(subject: Subject) -> Findings:
                 f"`{name}` cannot be called with {count} argument(s) beside `self`: {error}",
                 f"give it the parameters that `sentbed.protocols.{kind.base.__name__}` has",
             )
+
     yield from _traits(subject)
 
 
@@ -131,6 +136,7 @@ def _traits(subject: Subject) -> Findings:
             "see `sentbed.protocols`",
         )
         return
+
     citation_keys = re.findall(
         ENTRY, (files("sentbed") / "citations.bib").read_text("utf-8"), re.MULTILINE
     )

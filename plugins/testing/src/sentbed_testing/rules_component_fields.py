@@ -122,6 +122,7 @@ def defaults(subject: Subject) -> Findings:
             )
         except AttributeError:
             continue  # It looks at other fields; making the component calls it again.
+
     missing = [
         field.name
         for field in attrs.fields(subject.cls)
@@ -183,6 +184,7 @@ def values(subject: Subject) -> Findings:
             "two with the same fields are not equal",
             "leave `eq` of `attrs.frozen` as it is",
         )
+
     if not any(
         isinstance(value, Mapping)
         for value in attrs.asdict(part, recurse=False).values()
@@ -200,6 +202,7 @@ def values(subject: Subject) -> Findings:
                     "two with the same fields have different hashes",
                     "leave `hash` of `attrs.frozen` as it is",
                 )
+
     fix = (
         "define the class at the top of its module, and keep plain values in its fields"
     )
@@ -257,6 +260,7 @@ def _sentences(part: Any, setting: str) -> Findings:
             "yield a sentence that ends in what to do",
         )
         return
+
     for problem in problems:
         if not isinstance(problem, str) or not problem.strip():
             yield (

@@ -34,11 +34,13 @@ def columns(subject: Subject) -> Findings:
             'return a tuple of names, each once, such as `("anchor", "positive")`',
         )
         return
+
     if unknown := sorted(subject.part.traits.numbers - set(column_names)):
         yield (
             f"its traits say `numbers` of `{unknown[0]}`, which is no column",
             f"name some of {column_names!r}",
         )
+
     opened = tuple(_open(subject).columns)
     if opened != column_names:
         yield (
@@ -59,13 +61,24 @@ def _row_indices(dataset: Dataset) -> list[int]:
     return [last, *dict.fromkeys(spread), 0]
 
 
+def _one_by_one(
+    dataset: Dataset, indices: Sequence[int], epoch: int
+) -> dict[str, list[Any]]:
+    """Return the columns of rows, each of which is asked for alone."""
+    columns: dict[str, list[Any]] = {name: [] for name in dataset.columns}
+    for index in indices:
+        for name, values in dataset.rows([index], epoch).items():
+            columns[name].append(values[0])
+    return columns
+
+
 def _differing(
     actual: Mapping[str, Sequence[Any]], expected: Mapping[str, Sequence[Any]]
 ) -> str | None:
-    return next(
-        (name for name in actual if list(actual[name]) != list(expected.get(name, ()))),
-        None,
-    )
+    for name, values in actual.items():
+        if list(values) != list(expected.get(name, ())):
+            return name
+    return None
 
 
 def _is_finite(value: object) -> bool:
@@ -116,15 +129,12 @@ def rows(subject: Subject) -> Findings:
                 f"`{column}` of the same rows in epoch {epoch} is another at the second call",
                 "draw from (seed, epoch, row) only",
             )
-        singly = [dataset.rows([index], epoch) for index in indices]
-        together = {}
-        for name in values:
-            together[name] = [row[name][0] for row in singly]
-        if column := _differing(together, values):
+        if column := _differing(_one_by_one(dataset, indices, epoch), values):
             yield (
                 f"`{column}` of rows that are asked for one by one is another than of all together",
                 "give row i for index i, whatever else is asked for, in the order of the indices",
             )
+
     if not dataset.varies and (
         column := _differing(dataset.rows(indices, 1), dataset.rows(indices, 0))
     ):
@@ -137,13 +147,14 @@ def rows(subject: Subject) -> Findings:
 def texts(subject: Subject) -> Findings:
     """`texts` gives every text of the columns that are asked for."""
     dataset = _open(subject)
-    odd = next((text for text in dataset.texts() if not isinstance(text, str)), None)
-    if odd is not None:
-        yield (
-            f"`texts` gives {odd!r}, which is no string",
-            "leave out columns of numbers",
-        )
-        return
+    for text in dataset.texts():
+        if not isinstance(text, str):
+            yield (
+                f"`texts` gives {text!r}, which is no string",
+                "leave out columns of numbers",
+            )
+            return
+
     if dataset.varies or not len(dataset):
         if not any(True for _ in dataset.texts()):
             yield "`texts` gives nothing", "yield the texts that the rows are made of"

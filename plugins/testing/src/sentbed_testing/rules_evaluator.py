@@ -122,13 +122,8 @@ class _Through(TextEncoder):
         ids = np.zeros((len(texts), max(map(len, texts), default=0)), np.int64)
         for row, text in enumerate(texts):
             ids[row, : len(text)] = [ord(letter) for letter in text]
-        return next(
-            iter(
-                self.placed.encode_batches(
-                    [TokenBatch(ids, (ids > 0).astype(np.int64))]
-                )
-            )
-        )
+        batch = TokenBatch(ids, (ids > 0).astype(np.int64))
+        return next(iter(self.placed.encode_batches([batch])))
 
 
 def _prepared(subject: Subject) -> Preparation:
@@ -151,6 +146,7 @@ def _first(subject: Subject) -> tuple[Evaluation, LetterEncoder]:
             subject.kept["evaluation"] = prepared.score(vectors), encoder
         else:
             subject.kept["evaluation"] = prepared.evaluate(encoder), encoder
+
     first: tuple[Evaluation, LetterEncoder] = subject.kept["evaluation"]
     return first
 
@@ -167,6 +163,7 @@ def lists(subject: Subject) -> Findings:
             "return `Prepared`, or `DrivesEncoder` where it must drive the encoder itself",
         )
         return
+
     for name, texts in prepared.lists.items():
         if not isinstance(texts, Texts):
             yield f"the list `{name}` is {type(texts).__name__}", "make it `Texts`"
@@ -178,12 +175,14 @@ def lists(subject: Subject) -> Findings:
         if len(texts.second) and not subject.ready.traits.two_sided:
             fix = "say `EvaluatorTraits(two_sided=True)`, or make it one side"
             yield f"the list `{name}` has a second side", fix
+
     _first(subject)
     if left := sorted(prepared.lists.keys() - subject.kept["vectors"].names):
         yield (
             f"the vectors of the list `{left[0]}` are not used",
             "leave it out of what is prepared",
         )
+
     again = subject.ready.prepare().lists
     if {name: texts.both for name, texts in again.items()} != {
         name: texts.both for name, texts in prepared.lists.items()
@@ -220,6 +219,7 @@ def scores(subject: Subject) -> Findings:
             f"`primary` is {evaluation.primary!r}",
             "give the number that validation goes by: higher is better",
         )
+
     for score in evaluation.scores:
         score_name = f"{score.task}/{score.metric}"
         if not _finite(score.value):
@@ -232,15 +232,14 @@ def scores(subject: Subject) -> Findings:
                 f"the protocol of {score_name} has no `id`",
                 "say in `protocol` how the number was obtained: `id`, `split`, all that makes it comparable",
             )
-    names = [
-        (s.task, s.metric, repr(sorted(s.protocol.items(), key=str)))
-        for s in evaluation.scores
-    ]
-    if len(set(names)) < len(names):
+
+    names = set(map(_name, evaluation.scores))
+    if len(names) < len(evaluation.scores):
         yield (
             "two scores have the same task, metric and protocol",
             "let the protocol say what differs",
         )
+
     if encoder.misused:
         yield f"it encodes {encoder.misused}", "give `encode` a list of strings"
 
@@ -268,30 +267,28 @@ def repeatable(subject: Subject) -> Findings:
 def _differing(
     first: Mapping[tuple[str, ...], float], second: Mapping[tuple[str, ...], float]
 ) -> Findings:
-    differing = sorted(
-        name
-        for name in first.keys() | second.keys()
-        if first.get(name) != second.get(name)
-    )
-    if differing:
-        name = differing[0]
-        yield (
-            f"the score {'/'.join(name[:2])} is {first.get(name)!r}, and {second.get(name)!r} the second "
-            "time",
-            "draw from a `seed` that is a field, and keep nothing between calls",
-        )
+    for name in sorted(first.keys() | second.keys()):
+        value, other = first.get(name), second.get(name)
+        if value != other:
+            yield (
+                f"the score {'/'.join(name[:2])} is {value!r}, and {other!r} the second time",
+                "draw from a `seed` that is a field, and keep nothing between calls",
+            )
+            return
 
 
 def _numbers(evaluation: Evaluation) -> dict[tuple[str, ...], float]:
-    named: dict[tuple[str, ...], float] = {
-        (
-            score.task,
-            score.metric,
-            repr(sorted(score.protocol.items(), key=str)),
-        ): score.value
-        for score in evaluation.scores
-    }
-    return {**named, ("", "primary", ""): evaluation.primary}
+    numbers: dict[tuple[str, ...], float] = {}
+    for score in evaluation.scores:
+        numbers[_name(score)] = score.value
+    numbers["", "primary", ""] = evaluation.primary
+    return numbers
+
+
+def _name(score: Score) -> tuple[str, str, str]:
+    """Return what tells a score from others of its evaluation."""
+    protocol = repr(sorted(score.protocol.items(), key=str))
+    return score.task, score.metric, protocol
 
 
 def items(subject: Subject) -> Findings:
@@ -323,6 +320,7 @@ def _of_item_texts(subject: Subject, score: Score, count: int) -> Findings:
             f"`item_texts` has {len(texts)} items of {score.task}/{score.metric}, and the score has {count}",
             "give the texts of each item, in the order of the items",
         )
+
     encoded: set[str] = set()
     for of_list in prepared.lists.values():
         encoded.update(of_list.both)
@@ -348,23 +346,23 @@ def _of_items(subject: Subject, score: Score) -> Findings:
         or not isinstance(prepared, Prepared)
     ):
         return
+
     encoder, moved = LetterEncoder(), []
-    texts = [
-        text
-        for name in sorted(prepared.lists)
-        for text in dict.fromkeys(prepared.lists[name].both)
-    ]
+    texts: list[str] = []
+    for name in sorted(prepared.lists):
+        texts += dict.fromkeys(prepared.lists[name].both)
+
     for text in dict.fromkeys(texts[:: max(1, len(texts) // TRIED_TEXTS)]):
         encoder.other = text
         for again in prepared.evaluate(encoder).scores:
-            same = (again.task, again.metric, again.protocol) == (
-                score.task,
-                score.metric,
-                score.protocol,
-            )
-            if same and again.items is not None and len(again.items.x) == len(items.x):
-                moved.append(float((again.items.x != items.x).mean()))
-    moved = [share for share in moved if share]
+            if _name(again) != _name(score) or again.items is None:
+                continue
+            if len(again.items.x) != len(items.x):
+                continue
+            share = float((again.items.x != items.x).mean())
+            if share:
+                moved.append(share)
+
     if moved and min(moved) > MOST_MOVED:
         yield (
             f"the score {score.task}/{score.metric} is the mean of {len(items.x)} value(s), of which "

@@ -33,21 +33,23 @@ def _states(
         auxiliary = torch.randn(len(LENGTHS), subject.width)
     states = torch.zeros(len(LENGTHS), max(LENGTHS), subject.width)
     mask = torch.zeros(states.shape[:2], dtype=torch.int64)
-    starts = torch.tensor(
-        [0 if side == "right" else max(LENGTHS) - length for length in LENGTHS]
-    )
+    lengths = torch.tensor(LENGTHS)
+    starts = torch.zeros_like(lengths)
+    if side == "left":
+        starts = max(LENGTHS) - lengths
+
     for row, (start, values) in enumerate(zip(starts.tolist(), rows, strict=True)):
         states[row, start : start + len(values)] = values
         mask[row, start : start + len(values)] = 1
-    return BlockStates(
-        *place,
-        states,
-        mask * torch.arange(1, max(LENGTHS) + 1),
-        mask,
-        starts + torch.tensor(LENGTHS) - 1,
-        starts + PLACEHOLDER if traits.placeholder is not None else None,
-        auxiliary if traits.auxiliary is not None else None,
-    )
+
+    input_ids = mask * torch.arange(1, max(LENGTHS) + 1)
+    last = starts + lengths - 1
+    seen = BlockStates(*place, states, input_ids, mask, last)
+    if traits.placeholder is not None:
+        seen = seen._replace(placeholder=starts + PLACEHOLDER)
+    if traits.auxiliary is not None:
+        seen = seen._replace(auxiliary=auxiliary)
+    return seen
 
 
 def _row(seen: BlockStates, row: int) -> BlockStates:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sentbed.protocols import LABEL, PROGRESS, LossOutput, Module, Tensor
 
 from sentbed_testing import torch_module_checks
 from sentbed_testing.component_under_test import Subject
-from sentbed_testing.random_token_states import build, load_torch, own_memory, seeded
+from sentbed_testing.random_token_states import build, load_torch, seeded
 
 if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 ROWS = 5
 TOLERANCE = 1e-5
 """Tolerance relative to the loss, or to 1 if it is less, for sums in another order."""
-GRADIENT = 1e-2
-"""Tolerance relative to the gradient's norm for finite differences in fp32."""
 
 Inputs = dict[str, Tensor]
 
@@ -38,9 +37,9 @@ def draw_vectors(
             f"it needs the column `{LABEL}` and does not say `classes`, the names that it may hold"
         )
     generator = torch.Generator().manual_seed(seed)
-    columns = sorted(
-        needs | ((traits.takes or traits.numbers) if takes else frozenset())
-    )
+    columns = sorted(needs)
+    if takes:
+        columns = sorted(needs | (traits.takes or traits.numbers))
     inputs: Inputs = {}
     if traits.scheduled:
         inputs[PROGRESS] = torch.tensor(0.25)
@@ -60,6 +59,7 @@ def draw_vectors(
             inputs[f"{name}.id"] = torch.arange(rows) + rows * (
                 number + len(columns) * seed
             )
+
     return inputs
 
 
@@ -163,6 +163,7 @@ def state(subject: Subject) -> Findings:
             "say both, or none",
         )
         return
+
     if not stateful:
         if call(module, inputs).state is not None:
             yield (
@@ -171,6 +172,7 @@ def state(subject: Subject) -> Findings:
                 "`LossTraits(stateful=True)`",
             )
         return
+
     first = module.initial_state()
     after = call(module, inputs, first).state
     fix = "return `LossOutput(loss, metrics, state)` with the same tensors as `initial_state` has"
@@ -180,6 +182,7 @@ def state(subject: Subject) -> Findings:
             fix,
         )
         return
+
     for name, value in first.items():
         if (value.shape, value.dtype) != (after[name].shape, after[name].dtype):
             yield f"`{name}` of its state changes shape or type in a step", fix
@@ -219,21 +222,23 @@ def gradient(subject: Subject) -> Findings:
         return result.loss
 
     inputs = arguments[0]
-    tried: dict[str, tuple[Any, Tensor]] = {
-        name: (lambda value, n=name: total({**inputs, n: value}), at)
-        for name, at in vectors_in(inputs).items()
-    }
-    for name, weight in module.named_parameters():
-        tried[name] = (
-            lambda value, n=name: total(inputs, **{n: value}),
-            weight.detach(),
-        )
-    off: list[tuple[float, str]] = []
-    for name, (function, at) in tried.items():
-        difference = torch_module_checks.disagreement(function, at)
-        what = f"the gradient of `{name}` is off by {difference:.2g} of its norm (allowed {GRADIENT:g})"
-        off.append((difference, what))
-    for what in torch_module_checks.worst_first(off, GRADIENT):
+
+    def with_vectors(name: str, value: Tensor) -> Tensor:
+        return total({**inputs, name: value})
+
+    def with_weight(name: str, value: Tensor) -> Tensor:
+        return total(inputs, **{name: value})
+
+    def functions() -> Iterator[tuple[str, Callable[[Tensor], Tensor], Tensor]]:
+        for name, point in vectors_in(inputs).items():
+            what = f"the gradient of `{name}`"
+            yield what, partial(with_vectors, name), point
+        for name, weight in module.named_parameters():
+            what = f"the gradient of `{name}`"
+            point = weight.detach()
+            yield what, partial(with_weight, name), point
+
+    for what in torch_module_checks.wrong_gradients(functions()):
         yield what, fix
 
 
@@ -253,47 +258,42 @@ def stateless(subject: Subject) -> Findings:
     module = build(subject)
     for training in (True, False):
         module.train(training)
-        drawn = list(_arguments(subject, module))
-        arguments, copies = own_memory(drawn), own_memory(drawn)
-        before = torch_module_checks.module_state(module)
-        first = call(module, *arguments)
-        if names := torch_module_checks.changed(
-            before, torch_module_checks.module_state(module)
-        ):
+        effects = torch_module_checks.effects_of(
+            module,
+            lambda arguments: _loss_and_state(module, arguments),
+            _arguments(subject, module),
+        )
+        if effects.changed:
             yield (
-                f"a call changes `{names[0]}`",
+                f"a call changes `{effects.changed}`",
                 "what is kept from step to step is a state: write `initial_state`, and return the next one",
             )
-        if not torch_module_checks.same(arguments, copies):
+        if effects.writes:
             yield (
                 "a call writes into its arguments",
                 "take copies: no operation that ends in `_`",
             )
-        again = call(module, *copies)
-        if not torch_module_checks.same(
-            [first.loss, first.state], [again.loss, again.state]
-        ):
+        if effects.varies:
             yield (
                 "the same call after the same seed gives another loss",
                 "keep nothing between calls, and draw from torch's own generator",
             )
 
 
+def _loss_and_state(module: Module, arguments: tuple[Any, ...]) -> tuple[Any, Any]:
+    output = call(module, *arguments)
+    return output.loss, output.state
+
+
 def save(subject: Subject) -> Findings:
     """Weights that are saved and loaded into a new module give the same loss."""
     module, fresh = build(subject), build(subject, seed=1)
-    for name in torch_module_checks.loose_tensors(module):
-        yield (
-            f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
-            "make it a `torch.nn.Parameter`, or return it as state",
-        )
-    fresh.load_state_dict(
-        {name: value.clone() for name, value in module.state_dict().items()}
-    )
+    remedy = "make it a `torch.nn.Parameter`, or return it as state"
+    yield from torch_module_checks.loose_tensor_findings(module, remedy)
+    torch_module_checks.load_copy(module, fresh)
     arguments = _arguments(subject, module)
-    fresh_loss, loss = (
-        float(call(part, *arguments).loss.detach()) for part in (fresh, module)
-    )
+    loss = float(call(module, *arguments).loss.detach())
+    fresh_loss = float(call(fresh, *arguments).loss.detach())
     if fresh_loss != loss:
         yield (
             f"a new module with the saved weights gives the loss {fresh_loss:.6g}, not {loss:.6g}",
@@ -310,9 +310,10 @@ def traceable(subject: Subject) -> Findings:
     module(*arguments)  # What fails with values has another reason.
 
     def fakes(fake: Any) -> None:
-        module(
-            *({name: fake(value) for name, value in part.items()} for part in arguments)
-        )
+        fake_arguments = []
+        for part in arguments:
+            fake_arguments.append({name: fake(value) for name, value in part.items()})
+        module(*fake_arguments)
 
     if error := torch_module_checks.data_dependence(fakes):
         yield (

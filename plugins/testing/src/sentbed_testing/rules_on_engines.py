@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sentbed_testing.conformance import Findings
 
 GRADIENT = 5e-3
-"""Of each gradient's norm. The encoder is not warmed up, as it is for `engine_suite`: of the first token's
+"""Of each gradient's norm. The encoder is not warmed up, as it is for `engine_rules`: of the first token's
 state in a random BERT, rounding is up to 1e-3."""
 BESIDE = (
     ("runtime", "cpu"),
@@ -74,9 +74,9 @@ def _engine(runtime: str) -> Any:
         for kind, name in (*BESIDE, ("runtime", runtime)):
             plugins.find(kind, name)
         cls = plugins.find("runtime", runtime).cls
-        return (
-            cls(platform="cpu", precision="fp32") if runtime == "tpu" else cls()
-        ).build()
+        if runtime == "tpu":
+            return cls(platform="cpu", precision="fp32").build()
+        return cls().build()
     except SentbedError as error:
         raise NotRunError(str(error)) from error
 
@@ -106,6 +106,7 @@ def _case(subject: Subject) -> Case:
         candidates = cases(
             plugins, poolers={mean.name: mean}, losses={part.name: (part, takes)}
         )
+
     if not candidates:
         raise NotRunError("no installed backbone suits it in a tiny encoder")
 

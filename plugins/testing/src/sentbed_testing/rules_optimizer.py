@@ -20,10 +20,11 @@ def _parameters(seed: int = 0) -> list[tuple[str, Tensor]]:
     torch = random_token_states.load_torch()
     generator = torch.Generator().manual_seed(seed)
     shapes = {"dense.weight": (4, 3), "dense.bias": (4,), "temperature": ()}
-    return [
-        (name, torch.nn.Parameter(torch.randn(shape, generator=generator)))
-        for name, shape in shapes.items()
-    ]
+    parameters = []
+    for name, shape in shapes.items():
+        drawn = torch.randn(shape, generator=generator)
+        parameters.append((name, torch.nn.Parameter(drawn)))
+    return parameters
 
 
 def _step(optimizer: Any, parameters: list[tuple[str, Tensor]]) -> float:
@@ -50,6 +51,7 @@ def descends(subject: Subject) -> Findings:
             "return a `torch.optim.Optimizer`",
         )
         return
+
     before = _copies(parameters)
     losses = [_step(optimizer, parameters) for _ in range(STEPS + 1)]
     after = _copies(parameters)
@@ -58,6 +60,7 @@ def descends(subject: Subject) -> Findings:
             f"after {STEPS} steps the loss is {losses[-1]:.6g}, it was {losses[0]:.6g}",
             "step against the gradient",
         )
+
     for (name, _), value_before, value_after in zip(
         parameters, before, after, strict=True
     ):
@@ -80,6 +83,7 @@ def rate(subject: Subject) -> Findings:
             f"`lr` is {subject.part.lr!r}, and its groups have {sorted(rates)}",
             "pass `lr` on as it is",
         )
+
     parameters = _parameters()
     stopped = subject.ready.build(parameters)
     for group in stopped.param_groups:
@@ -100,21 +104,18 @@ def resume(subject: Subject) -> Findings:
     for _ in range(STEPS):
         _step(optimizer, parameters)
     saved = deepcopy(optimizer.state_dict())
-    others = [
-        (name, random_token_states.load_torch().nn.Parameter(value.detach().clone()))
-        for name, value in parameters
-    ]
+    torch = random_token_states.load_torch()
+    others = []
+    for name, value in parameters:
+        others.append((name, torch.nn.Parameter(value.detach().clone())))
     again = subject.ready.build(others)
     again.load_state_dict(saved)
     for _ in range(STEPS):
         _step(optimizer, parameters)
         _step(again, others)
-    off = max(
-        random_token_states.distance(resumed_value, expected_value)
-        for resumed_value, expected_value in zip(
-            _copies(others), _copies(parameters), strict=True
-        )
-    )
+    off = 0.0
+    for resumed, expected in zip(_copies(others), _copies(parameters), strict=True):
+        off = max(off, random_token_states.distance(resumed, expected))
     if off > 0:
         yield (
             f"after it was loaded, {STEPS} steps lead to weights that differ by {off:.2g} of their size "

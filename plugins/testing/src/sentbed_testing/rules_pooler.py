@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from sentbed_testing.random_token_states import (
     distance,
     load_torch,
     over,
-    own_memory,
     rows_of,
     seeded,
 )
@@ -26,12 +25,11 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 """Tolerance relative to the largest value for sums in another order."""
-GRADIENT = 1e-2
-"""Tolerance relative to the gradient's norm for finite differences in fp32."""
 MOST = max(random_token_states.LENGTHS)
 """Tokens of the longest sentence."""
 STATES = ("last_hidden_state", "decoder_state", "mask_state")
 """Fields of `TokenStates` with a single tensor of states."""
+MODES = {"in training": True, "when encoding": False}
 
 
 def _states(subject: Subject, **how: Any) -> TokenStates:
@@ -68,7 +66,7 @@ def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
     draws = not torch_module_checks.same(
         _pool(module, states, True), _pool(module, states, True, seed=1)
     )
-    for name, training in (("in training", True), ("when encoding", False)):
+    for name, training in MODES.items():
         if not (training and draws):
             yield name, partial(_pool, module, training=training)
 
@@ -76,31 +74,26 @@ def _modes(subject: Subject) -> Iterator[tuple[str, partial[Tensor]]]:
 def finite(subject: Subject) -> Findings:
     """Its vectors and their gradients are numbers."""
     module = build(subject)
-    for mode, training in (("in training", True), ("when encoding", False)):
+    for mode, training in MODES.items():
         states = over(
             _states(subject, garbage=1.0), lambda value: value.clone().requires_grad_()
         )
-        leaves = {
-            f"layers[{number}]": layer
-            for number, layer in enumerate(states.layers or ())
-        }
-        leaves |= {
-            name: getattr(states, name)
-            for name in STATES
-            if getattr(states, name) is not None
-        }
-        leaves |= dict(module.named_parameters())
-        for name, wrong in torch_module_checks.not_finite(
-            partial(_pool, module, states, training), leaves
-        ):
+        of_states = _leaves(states)
+        of_states["last_hidden_state"] = states.last_hidden_state
+        leaves = of_states | dict(module.named_parameters())
+        pool = partial(_pool, module, states, training)
+        for name, wrong in torch_module_checks.not_finite(pool, leaves):
             what = f"the gradient of `{name}` is" if name else "the vectors are"
-            by_row = not name or name in STATES or name.startswith("layers[")
-            short = by_row and all(
-                random_token_states.LENGTHS[row] == 1
-                for row in wrong.nonzero()[:, 0].tolist()
-            )
-            where = " where a sentence has one token" if short else ""
+            where = ""
+            by_row = not name or name in of_states
+            if by_row and _are_short(wrong.nonzero()[:, 0].tolist()):
+                where = " where a sentence has one token"
             yield f"{mode}, {what} NaN or infinite{where}", torch_module_checks.FINITE
+
+
+def _are_short(rows: list[int]) -> bool:
+    """Whether the sentences of these rows have one token."""
+    return all(random_token_states.LENGTHS[row] == 1 for row in rows)
 
 
 def shape(subject: Subject) -> Findings:
@@ -204,6 +197,7 @@ def padding(subject: Subject) -> Findings:
                 f"{mode}, the states of padding get a gradient of {into:.2g} (allowed 0)",
             )
         )
+
     for what in (
         *torch_module_checks.worst_first(changes, TOLERANCE),
         *torch_module_checks.worst_first(leaks, 0),
@@ -256,7 +250,6 @@ def order(subject: Subject) -> Findings:
 def gradient(subject: Subject) -> Findings:
     """The gradient is that of finite differences, for states and for weights."""
     torch = load_torch()
-    off: list[tuple[float, str]] = []
     module = build(subject)
     fix = "let the gradient through: no `.detach()`, no `.data`, no rounding and no `no_grad` on the way"
     states = _states(subject, garbage=1.0)
@@ -264,70 +257,75 @@ def gradient(subject: Subject) -> Findings:
         weights = torch.randn_like(
             _pool(module, states), generator=torch.Generator().manual_seed(2)
         )
-    parts = {"last_hidden_state": 0, "decoder_state": 3, "mask_state": 4}
-    for training in (True, False):
-        mode = "in training" if training else "when encoding"
-        module.train(training)
 
-        def total(at: TokenStates, **parameters: Tensor) -> Tensor:
-            with seeded():
-                vectors = torch.func.functional_call(module, parameters, (at,))
-            vectors = _flush_left(vectors)
-            return (vectors.float() * weights).sum()
+    def total(at: TokenStates, **parameters: Tensor) -> Tensor:
+        with seeded():
+            vectors = torch.func.functional_call(module, parameters, (at,))
+        vectors = _flush_left(vectors)
+        return (vectors.float() * weights).sum()
 
-        def with_layer(value: Tensor, number: int) -> TokenStates:
-            layers = list(states.layers or ())
-            layers[number] = value
-            return states._replace(layers=tuple(layers), last_hidden_state=layers[-1])
+    def with_states(name: str, value: Tensor) -> Tensor:
+        return total(_with(states, name, value))
 
-        tried = {
-            name: (
-                lambda value, n=name: total(states._replace(**{n: value})),
-                states[place],
-            )
-            for name, place in parts.items()
-            if states[place] is not None and not (place == 0 and states.layers)
-        }
-        for number, layer in enumerate(states.layers or ()):
-            tried[f"layers[{number}]"] = (
-                lambda value, n=number: total(with_layer(value, n)),
-                layer,
-            )
-        for name, weight in module.named_parameters():
-            tried[name] = (
-                lambda value, n=name: total(states, **{n: value}),
-                weight.detach(),
-            )
-        for name, (function, at) in tried.items():
-            difference = torch_module_checks.disagreement(function, at)
-            what = f"{mode}, the gradient of `{name}` is off by {difference:.2g} of its norm"
-            off.append((difference, f"{what} (allowed {GRADIENT:g})"))
-    for what in torch_module_checks.worst_first(off, GRADIENT):
+    def with_weight(name: str, value: Tensor) -> Tensor:
+        return total(states, **{name: value})
+
+    def functions() -> Iterator[tuple[str, Callable[[Tensor], Tensor], Tensor]]:
+        for mode, training in MODES.items():
+            module.train(training)
+            for name, point in _leaves(states).items():
+                what = f"{mode}, the gradient of `{name}`"
+                yield what, partial(with_states, name), point
+            for name, weight in module.named_parameters():
+                what = f"{mode}, the gradient of `{name}`"
+                point = weight.detach()
+                yield what, partial(with_weight, name), point
+
+    for what in torch_module_checks.wrong_gradients(functions()):
         yield what, fix
+
+
+def _leaves(states: TokenStates) -> dict[str, Tensor]:
+    """Return the tensors of states by name; where there are layers, the last is `last_hidden_state`."""
+    leaves = {}
+    for number, layer in enumerate(states.layers or ()):
+        leaves[f"layers[{number}]"] = layer
+    for name in STATES:
+        value = getattr(states, name)
+        is_layer = name == "last_hidden_state" and states.layers
+        if value is not None and not is_layer:
+            leaves[name] = value
+
+    return leaves
+
+
+def _with(states: TokenStates, name: str, value: Tensor) -> TokenStates:
+    """Return states with another tensor, by its name in `_leaves`."""
+    if name in STATES:
+        return states._replace(**{name: value})
+    layers = list(states.layers or ())
+    layers[int(name.removeprefix("layers[").removesuffix("]"))] = value
+    return states._replace(layers=tuple(layers), last_hidden_state=layers[-1])
 
 
 def stateless(subject: Subject) -> Findings:
     """A call changes no buffer, no attribute and no argument; and the same call gives the same."""
     module = build(subject)
-    for training in (True, False):
-        mode = "in training" if training else "when encoding"
-        drawn = _states(subject)
-        states, copied = own_memory(drawn), own_memory(drawn)
-        before = torch_module_checks.module_state(module)
-        first = _pool(module, states, training)
-        if names := torch_module_checks.changed(
-            before, torch_module_checks.module_state(module)
-        ):
+    for mode, training in MODES.items():
+        effects = torch_module_checks.effects_of(
+            module, partial(_pool, module, training=training), _states(subject)
+        )
+        if effects.changed:
             yield (
-                f"{mode}, a call changes `{names[0]}`",
+                f"{mode}, a call changes `{effects.changed}`",
                 "compute from the arguments alone; what is to be learned is a parameter",
             )
-        if not torch_module_checks.same(tuple(states), tuple(copied)):
+        if effects.writes:
             yield (
                 f"{mode}, a call writes into its arguments",
                 "take copies: no operation that ends in `_`",
             )
-        if not torch_module_checks.same(_pool(module, copied, training), first):
+        if effects.varies:
             yield (
                 f"{mode}, the same call after the same seed gives other vectors",
                 "keep nothing between calls, and draw from torch's own generator",
@@ -337,21 +335,14 @@ def stateless(subject: Subject) -> Findings:
 def save(subject: Subject) -> Findings:
     """Weights that are saved and loaded into a new module give the same vectors."""
     module, fresh = build(subject), build(subject, seed=1)
-    for name in torch_module_checks.loose_tensors(module):
-        yield (
-            f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
-            "make it a `torch.nn.Parameter`, or `register_buffer` it",
-        )
-    fresh.load_state_dict(
-        {name: value.clone() for name, value in module.state_dict().items()}
-    )
-    for training in (True, False):
+    remedy = "make it a `torch.nn.Parameter`, or `register_buffer` it"
+    yield from torch_module_checks.loose_tensor_findings(module, remedy)
+    torch_module_checks.load_copy(module, fresh)
+    for mode, training in MODES.items():
         states = _states(subject)
-        difference = distance(
-            _pool(fresh, states, training), _pool(module, states, training)
-        )
+        expected = _pool(module, states, training)
+        difference = distance(_pool(fresh, states, training), expected)
         if difference > 0:
-            mode = "in training" if training else "when encoding"
             yield (
                 f"{mode}, a new module with the saved weights gives vectors that differ by {difference:.2g} "
                 "of their size (allowed 0)",

@@ -1,9 +1,10 @@
-"""Rules of a runtime: it has variants, and builds an engine, which `engine_suite` tests."""
+"""Rules of a runtime: it has variants, and builds an engine, which `engine_rules` test."""
 
 from __future__ import annotations
 
+import json
+import math
 import pickle
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from sentbed.errors import RuntimeUnavailableError, reason_of
@@ -30,6 +31,7 @@ def engine(subject: Subject) -> Findings:
             "inherit from `sentbed.protocols.Engine`",
         )
         return
+
     for name in METHODS:
         if getattr(type(built), name) is getattr(Engine, name):
             yield f"the engine has no method `{name}`", "see `docs/engines.md`"
@@ -42,21 +44,35 @@ def engine(subject: Subject) -> Findings:
             "write `trainer`, or say in `untrainable` of its traits that it only encodes",
         )
         return
-    budget = built.token_budget
+
+    yield from description_faults(built)
+
+
+def description_faults(engine: Engine) -> Findings:
+    """Yield what a manifest cannot hold of what an engine says of itself and of what it has used."""
+    budget = engine.token_budget
     if not isinstance(budget, int) or budget < 1:
         yield (
             f"`token_budget` is {budget!r}",
             "say how many tokens a batch may have when encoding, at least 1",
         )
-    description = built.describe()
-    if not isinstance(description, Mapping) or "precision" not in description:
+
+    description = dict(engine.describe())
+    precision = description.get("precision")
+    if not isinstance(precision, str):
         yield (
-            f"`describe()` gives {description!r}",
-            "give a table with at least `precision`, which every score carries",
+            f"`describe()` has the precision {precision!r}",
+            "give a table with at least `precision`, such as `fp32`, which every score carries",
         )
-    for name, value in built.counters().items():
-        if not isinstance(value, float | int):
-            yield f"the counter `{name}` is {value!r}", "give numbers"
+
+    try:
+        json.dumps(description)
+    except (TypeError, ValueError) as error:
+        yield f"`describe()` is not for JSON: {error}", "use strings and numbers"
+    for name, value in engine.counters().items():
+        is_number = isinstance(value, float | int) and math.isfinite(value)
+        if not is_number or value < 0:
+            yield f"the counter `{name}` is {value!r}", "give finite numbers from 0"
 
 
 def variants(subject: Subject) -> Findings:

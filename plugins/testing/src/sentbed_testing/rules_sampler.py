@@ -50,6 +50,7 @@ def repeats(subject: Subject) -> Findings:
             "a second call gives other cells",
             "draw from a generator made of `seed` and `scores`, and keep nothing between calls",
         )
+
     if list(passed_scores.items()) != list(scores.items()):
         yield "it changes `scores`", "make a copy"
 

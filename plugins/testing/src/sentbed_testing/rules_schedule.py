@@ -35,6 +35,7 @@ def factor(subject: Subject) -> Findings:
                 f"of {total} steps, a second call gives others",
                 "compute from `step` and `total_steps` alone",
             )
+
     if not any(factors):
         yield (
             f"all {total} steps have the multiplier 0",

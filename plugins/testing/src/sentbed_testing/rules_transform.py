@@ -64,6 +64,7 @@ def fit(subject: Subject) -> Findings:
             "return the width of its vectors, at least 1",
         )
         return
+
     rows = len(part.texts(width))
     vectors = np.random.default_rng(0).standard_normal((rows, width)).astype(np.float32)
     passed_vectors, backbone = vectors.copy(), RandomEmbedding(width)
@@ -82,6 +83,7 @@ def fit(subject: Subject) -> Findings:
             "`fit` returned NaN or infinite values",
             "raise `ModelError` where vectors allow no fit",
         )
+
     if not np.array_equal(passed_vectors, vectors):
         yield "`fit` writes into its vectors", "take a copy first"
     again = _arrays(part.fit(vectors.copy(), backbone))
@@ -107,6 +109,7 @@ def equal_vectors(subject: Subject) -> Findings:
         )
     except ModelError:
         return
+
     if transform is None or not all(np.isfinite(array).all() for array in transform):
         yield (
             "of vectors that are all equal, `fit` returned NaN or infinite values",

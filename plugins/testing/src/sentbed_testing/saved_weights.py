@@ -29,6 +29,7 @@ def saved_weights(directory: Path) -> dict[str, NDArray[Any]]:
             weights |= {
                 f"{file}:{name}": value for name, value in _safetensors(path).items()
             }
+
     if not weights:
         raise ModelError(
             f"`{directory}` holds no weights in .safetensors or .npy; write them in one of both"
@@ -60,4 +61,5 @@ def _safetensors(path: Path) -> dict[str, NDArray[Any]]:
         else:
             values = np.frombuffer(raw, _TYPES[entry["dtype"]])
         weights[name] = values.reshape(entry["shape"])
+
     return weights

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+import attrs
 from sentbed.protocols import Module, Tensor
 
 from sentbed_testing.component_under_test import NotRunError
-from sentbed_testing.random_token_states import load_torch
+from sentbed_testing.random_token_states import load_torch, own_memory
 
 _NO_EQUALITY: Any = object.__eq__
 FINITE = (
@@ -21,6 +22,8 @@ FINITE = (
     "small number first"
 )
 """Remedy for non-finite numbers."""
+GRADIENT = 1e-2
+"""Tolerance of gradients relative to their norm, for finite differences in fp32."""
 STEPS = (1e-2, 3e-3, 1e-3, 3e-4)
 """Of finite differences in fp32: the larger, the more the function bends; the smaller, the more it rounds."""
 
@@ -38,33 +41,28 @@ def module_state(module: Module) -> dict[str, Any]:
         for key, value in vars(part).items():
             if key not in of_torch:
                 attributes[f"{name}.{key}".strip(".")] = _copy(value)
+
     return attributes
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Return the names of differences between two results of `module_state`."""
-    return sorted(
-        name
-        for name in before.keys() | after.keys()
-        if name not in before
-        or name not in after
-        or not same(before[name], after[name])
-    )
+    names = before.keys() ^ after.keys()
+    for name in before.keys() & after.keys():
+        if not same(before[name], after[name]):
+            names.add(name)
+    return sorted(names)
 
 
 def same(value: Any, other: Any) -> bool:
     """Whether two values are equal, tensors element by element."""
     torch = load_torch()
     if isinstance(value, torch.Tensor) and isinstance(other, torch.Tensor):
-        return (
-            value.shape == other.shape
-            and value.dtype == other.dtype
-            and bool(torch.equal(value, other))
-        )
+        return value.dtype == other.dtype and bool(torch.equal(value, other))
     if isinstance(value, Mapping) and isinstance(other, Mapping):
-        return value.keys() == other.keys() and all(
-            same(value[key], other[key]) for key in value
-        )
+        if value.keys() != other.keys():
+            return False
+        return all(same(value[key], other[key]) for key in value)
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(same, value, other))
     try:
@@ -72,6 +70,7 @@ def same(value: Any, other: Any) -> bool:
             return True
     except Exception:  # noqa: BLE001 - what cannot be compared says nothing
         return True
+
     # A value without `__eq__` never equals its copy.
     return (
         type(value) is type(other)
@@ -93,21 +92,19 @@ def loose_tensors(module: Module) -> list[str]:
     torch = load_torch()
     of_torch = vars(torch.nn.Module())
 
-    def has(value: Any) -> bool:
+    def has_tensor(value: Any) -> bool:
         if isinstance(value, Mapping):
-            return any(map(has, value.values()))
-        return (
-            any(map(has, value))
-            if isinstance(value, list | tuple)
-            else isinstance(value, torch.Tensor)
-        )
+            return any(map(has_tensor, value.values()))
+        if isinstance(value, list | tuple):
+            return any(map(has_tensor, value))
+        return isinstance(value, torch.Tensor)
 
-    return [
-        f"{name}.{key}".strip(".")
-        for name, part in module.named_modules()
-        for key, value in vars(part).items()
-        if key not in of_torch and has(value)
-    ]
+    names = []
+    for name, part in module.named_modules():
+        for key, value in vars(part).items():
+            if key not in of_torch and has_tensor(value):
+                names.append(f"{name}.{key}".strip("."))
+    return names
 
 
 def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
@@ -133,13 +130,13 @@ def disagreement(function: Callable[[Tensor], Tensor], at: Tensor) -> float:
         least = float("inf")
         for step in STEPS:
             with torch.no_grad():
-                above, below = (
-                    function(at + sign * step * direction) for sign in (1, -1)
-                )
+                above = function(at + step * direction)
+                below = function(at - step * direction)
             slope = float(above.double() - below.double()) / (2 * step)
             scale = max(float(gradient.norm()), abs(slope), 1e-3 * (1 + size))
             least = min(least, abs(slope - expected) / scale)
         worst = max(worst, least)
+
     return worst
 
 
@@ -159,13 +156,12 @@ def not_finite(
             gradients = torch.autograd.grad(
                 result.sum(), list(read.values()), allow_unused=True
             )
-            tried |= {
-                name: g
-                for name, g in zip(read, gradients, strict=True)
-                if g is not None
-            }
+            for name, gradient in zip(read, gradients, strict=True):
+                if gradient is not None:
+                    tried[name] = gradient
     except Exception as error:
         raise NotRunError("a call of it fails; see the other rules") from error
+
     for name, value in tried.items():
         wrong = ~torch.isfinite(value.detach())
         if wrong.any():
@@ -184,6 +180,64 @@ def worst_first(figures: Iterable[tuple[float, str]], bound: float) -> Iterator[
             yield message
 
 
+def wrong_gradients(
+    functions: Iterable[tuple[str, Callable[[Tensor], Tensor], Tensor]],
+) -> Iterator[str]:
+    """Yield which gradients are not those of finite differences, the worst first.
+
+    Each function comes with words for its gradient, and with the point at which it is taken.
+    """
+    figures: list[tuple[float, str]] = []
+    for what, function, point in functions:
+        difference = disagreement(function, point)
+        message = (
+            f"{what} is off by {difference:.2g} of its norm (allowed {GRADIENT:g})"
+        )
+        figures.append((difference, message))
+
+    yield from worst_first(figures, GRADIENT)
+
+
+@attrs.frozen
+class CallEffects:
+    """What a call leaves behind."""
+
+    changed: str | None
+    """Name of an attribute of the module that differs afterwards."""
+    writes: bool
+    """Whether an argument differs afterwards."""
+    varies: bool
+    """Whether the same call gives something else."""
+
+
+def effects_of(
+    module: Module, call: Callable[[Any], object], arguments: Any
+) -> CallEffects:
+    """Call a module twice with equal arguments, and return what has changed."""
+    arguments, copies = own_memory(arguments), own_memory(arguments)
+    before = module_state(module)
+    result = call(arguments)
+    first_change = next(iter(changed(before, module_state(module))), None)
+    writes = not same(arguments, copies)
+    varies = not same(result, call(copies))
+    return CallEffects(first_change, writes, varies)
+
+
+def loose_tensor_findings(module: Module, remedy: str) -> Iterator[tuple[str, str]]:
+    """Yield a finding for each tensor that a module has not registered."""
+    for name in loose_tensors(module):
+        yield (
+            f"`{name}` is a tensor that is not registered: it is neither saved nor moved to a device",
+            remedy,
+        )
+
+
+def load_copy(module: Module, fresh: Module) -> None:
+    """Load the weights of a module into another, as they are saved."""
+    weights = {name: value.clone() for name, value in module.state_dict().items()}
+    fresh.load_state_dict(weights)
+
+
 def data_dependence(
     call: Callable[[Callable[[Tensor], Tensor]], object],
 ) -> BaseException | None:
@@ -199,4 +253,5 @@ def data_dependence(
             call(mode.from_tensor)
     except Exception as error:  # noqa: BLE001 - torch has an exception for each operation that needs values
         return error
+
     return None

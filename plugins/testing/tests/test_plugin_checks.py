@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 from sentbed._cli.main import main
 from sentbed._registry.registry import load_plugins
-from sentbed_testing import ConformanceError, check_plugin
+from sentbed_testing import ConformanceError, check_plugin, plugin_rules
 
 Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
@@ -223,7 +223,7 @@ def test_a_fault_of_a_plugin_is_found(
     fault: str, distribute: Distribute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A slow import is measured once: it is as slow each time.
-    monkeypatch.setattr("sentbed_testing.plugin_rules.TRIES", 1)
+    monkeypatch.setattr("sentbed_testing.plugin_checks.TRIES", 1)
     source, said = FAULTS[fault]
     distribute("tried", {"tried": source})
     with pytest.raises(ConformanceError, match=re.escape(said)):
@@ -252,6 +252,18 @@ def test_a_plugin_without_a_fault_passes_with_all_that_it_offers(
         match="`schedule/stead`, for which there is an example or a reason,",
     ):
         check_plugin("tried", skip={"schedule/stead": {"factor": "why"}})
+
+
+def test_the_rules_of_a_plugin_are_those_of_its_report(distribute: Distribute) -> None:
+    distribute("tried", {"tried": GOOD})
+    report = check_plugin("tried")
+    rules = plugin_rules("tried", must_run=True)
+    expected = [f"plugin/tried/{rule}" for rule in report.passed]
+    for rule in report.components["schedule/steady"].passed:
+        expected.append(f"schedule/steady/{rule}")
+    assert list(rules) == expected
+    rules["schedule/steady/factor"](example={"rate": 0.5})
+    rules["plugin/tried/hooks"]()
 
 
 def test_a_plugin_that_is_not_installed_is_said() -> None:

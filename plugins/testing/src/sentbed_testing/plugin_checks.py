@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,11 +39,13 @@ from sentbed.tools import (
 
 from sentbed_testing.component_under_test import NotRunError
 from sentbed_testing.conformance import (
+    ComponentRule,
     ConformanceError,
     Failure,
     Findings,
     Report,
-    check_component,
+    component_rules,
+    run_rules,
 )
 from sentbed_testing.heavy_imports import HEAVY, WATCH
 
@@ -162,6 +165,29 @@ class _Plugin:
         return paths or ([Path(spec.origin)] if spec and spec.origin else [])
 
 
+@attrs.frozen(eq=False)
+class PluginRule:
+    """A rule of one plugin. Called, it raises `ConformanceError` or `NotRunError`."""
+
+    name: str
+    plugin: str
+    check: Callable[[], Findings] = attrs.field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Id of the test, such as `plugin/poolers/imports`."""
+        return f"plugin/{self.plugin}/{self.name}"
+
+    def __call__(self, example: Mapping[str, Any] | None = None) -> None:
+        """Try the rule. `example` has fields of a component, which a plugin does without."""
+        __tracebackhide__ = True
+        failures = []
+        for what, fix in self.check():
+            failures.append(Failure(self.name, what, fix))
+        if failures:
+            raise ConformanceError(_title(self.plugin), tuple(failures))
+
+
 def check_plugin(
     name: str,
     *,
@@ -184,89 +210,133 @@ def check_plugin(
         ConformanceError: if rules are broken; lists all of them.
     """
     __tracebackhide__ = True
+    of_plugin, of_components = _rules_of(name, examples, skip, jax=jax)
+    report, failures = run_rules((rule.name, rule) for rule in of_plugin)
+    reports: dict[str, Report] = {}
+    for at, rules in of_components.items():
+        reports[at], failures_of_component = run_rules(rules.items())
+        for failure in failures_of_component:
+            failures.append(attrs.evolve(failure, rule=f"{at}: {failure.rule}"))
+    if failures:
+        raise ConformanceError(_title(name), tuple(failures))
+    passed = tuple(dict.fromkeys(report.passed))
+    return PluginReport(name, passed, MappingProxyType(reports), report.not_run)
+
+
+def plugin_rules(
+    name: str,
+    *,
+    examples: Mapping[str, Fields] | None = None,
+    skip: Mapping[str, Mapping[str, str]] | None = None,
+    jax: bool = False,
+    must_run: bool = False,
+) -> dict[str, PluginRule | ComponentRule]:
+    """Return the rules of a plugin and of its components by id, each to be called.
+
+    Arguments are as of `check_plugin`. With `must_run`, a rule of a component that cannot be tried has
+    failed, unless `skip` has a reason.
+    """
+    __tracebackhide__ = True
+    of_plugin, of_components = _rules_of(name, examples, skip, jax, must_run)
+    rules: dict[str, PluginRule | ComponentRule] = {rule.id: rule for rule in of_plugin}
+    for of_component in of_components.values():
+        for rule in of_component.values():
+            rules[rule.id] = rule
+    return rules
+
+
+def _title(name: str) -> str:
+    return f"the plugin `{name}` breaks rules"
+
+
+def _rules_of(
+    name: str,
+    examples: Mapping[str, Fields] | None,
+    skip: Mapping[str, Mapping[str, str]] | None,
+    jax: bool,
+    must_run: bool = False,
+) -> tuple[list[PluginRule], dict[str, dict[str, ComponentRule]]]:
+    """Return the rules of a plugin, and those of each of its components by `KIND/NAME`."""
+    __tracebackhide__ = True
     plugins = load_plugins()
     examples, skip = dict(examples or {}), dict(skip or {})
-    title = f"the plugin `{name}` breaks rules"
-    infos = [
-        info
-        for info in plugins.plugins
-        if name in (info.name, info.distribution, info.key)
-    ]
-    if not infos:
-        names = sorted(
-            {
-                name
-                for info in plugins.plugins
-                for name in (info.name, info.distribution)
-            }
-        )
-        what = f"no installed plugin is called `{name}`"
-        close = suggest(name, names).partition(" Choose")[0]
-        fix = f"install it (`pip install -e DIRECTORY`) with an entry point in the group `sentbed`.{close}"
-        raise ConformanceError(title, (Failure("installed", what, fix),))
-    passed: list[str] = []
+    rules: list[PluginRule] = []
+    of_components: dict[str, dict[str, ComponentRule]] = {}
     failures: list[Failure] = []
-    reports: dict[str, Report] = {}
-    not_run: dict[str, str] = {}
-    for info in infos:
+    offered: set[str] = set()
+    for info in _named(name, plugins):
+        rules.append(PluginRule("loads", info.name, partial(loads, info)))
         if info.status != "loaded":
-            place = f" @ {info.place}" if info.place else ""
-            what = f"`{info.key}` is {info.status}: {info.reason}{place}"
-            failures.append(
-                Failure(
-                    "loads",
-                    what,
-                    f"mend that, and see `sentbed plugins` for `{info.status}`",
-                )
-            )
             continue
         offers = {
             f"{offer.kind.removeprefix('recipe ')}/{offer.name}": offer
             for offer in _offers(plugins, info)
         }
+        offered |= offers.keys()
         value = plugins.manager.get_plugin(info.key)
-        plugin = _Plugin(info, value, offers, plugins, dict(examples))
-        for rule, findings in RULES.items():
-            try:
-                broken = [Failure(rule, what, fix) for what, fix in findings(plugin)]
-            except NotRunError as reason:
-                not_run[rule] = str(reason)
-                continue
-            failures += broken
-            if not broken:
-                passed.append(rule)
+        plugin = _Plugin(info, value, offers, plugins, examples)
+        for rule, check in RULES.items():
+            rules.append(PluginRule(rule, info.name, partial(check, plugin)))
         for at, offer in offers.items():
-            more: dict[str, Any] = {
-                "example": examples.pop(at, None),
-                "skip": skip.pop(at, None),
-                "jax": jax,
-            }
             try:
-                value = offer.value
-                if offer.kind in KINDS:
-                    reports[at] = check_component(value, kind=offer.kind, **more)
+                offer.value  # noqa: B018 - it is imported
             except PluginError as error:
-                failures.append(
-                    Failure("offers", str(error), "mend what its hook returns")
+                finding = (str(error), "mend what its hook returns")
+                rules.append(PluginRule("offers", info.name, partial(iter, [finding])))
+                continue
+            if offer.kind not in KINDS:
+                continue
+            try:
+                of_components[at] = component_rules(
+                    offer.value,
+                    kind=offer.kind,
+                    example=examples.get(at),
+                    skip=skip.get(at),
+                    jax=jax,
+                    must_run=must_run,
                 )
             except ConformanceError as error:
-                failures += (
-                    attrs.evolve(failure, rule=f"{at}: {failure.rule}")
-                    for failure in error.failures
-                )
-    for at in (*examples, *skip):
-        what = f"`{at}`, for which there is an example or a reason, is nothing that it offers"
-        failures.append(
-            Failure("examples", what, "write `KIND/NAME`, such as `pooler/mean`")
-        )
+                for failure in error.failures:
+                    failures.append(attrs.evolve(failure, rule=f"{at}: {failure.rule}"))
+
+    unknown = [at for at in {**examples, **skip} if at not in offered]
+    if offered:
+        for at in unknown:
+            what = f"`{at}`, for which there is an example or a reason, is nothing that it offers"
+            fix = "write `KIND/NAME`, such as `pooler/mean`"
+            failures.append(Failure("examples", what, fix))
+
     if failures:
-        raise ConformanceError(title, tuple(failures))
-    return PluginReport(
-        name,
-        ("loads", *dict.fromkeys(passed)),
-        MappingProxyType(reports),
-        MappingProxyType(not_run),
-    )
+        raise ConformanceError(_title(name), tuple(failures))
+    return rules, of_components
+
+
+def _named(name: str, plugins: Plugins) -> list[Any]:
+    """Return the plugins of a name or of a distribution; raise `ConformanceError` if there are none."""
+    __tracebackhide__ = True
+    infos = []
+    names = set()
+    for info in plugins.plugins:
+        names |= {info.name, info.distribution}
+        if name in (info.name, info.distribution, info.key):
+            infos.append(info)
+    if not infos:
+        what = f"no installed plugin is called `{name}`"
+        close = suggest(name, sorted(names)).partition(" Choose")[0]
+        fix = f"install it (`pip install -e DIRECTORY`) with an entry point in the group `sentbed`.{close}"
+        raise ConformanceError(_title(name), (Failure("installed", what, fix),))
+
+    return infos
+
+
+def loads(info: Any) -> Findings:
+    """Its entry point is found and loads, and its hooks return what they should."""
+    if info.status != "loaded":
+        place = f" @ {info.place}" if info.place else ""
+        yield (
+            f"`{info.key}` is {info.status}: {info.reason}{place}",
+            f"mend that, and see `sentbed plugins` for `{info.status}`",
+        )
 
 
 def _offers(plugins: Plugins, info: Any) -> Iterator[Offer]:
@@ -291,6 +361,7 @@ def api(plugin: _Plugin) -> Findings:
         ]
     except PackageNotFoundError:
         needed = []
+
     pinned = any(
         requirement.name == "sentbed" and str(requirement.specifier).startswith("==")
         for requirement in needed
@@ -309,6 +380,7 @@ def hooks(plugin: _Plugin) -> Findings:
             "it implements no hook",
             "mark a function with `@sentbed.hookimpl`; see `docs/hooks.md`",
         )
+
     hook_names = [
         name
         for name, value in vars(hookspecs).items()
@@ -352,6 +424,7 @@ def imports(plugin: _Plugin) -> Findings:
         shortest = min(shortest, seconds)
         if heavy or shortest <= IMPORT_SECONDS:
             break
+
     if shortest > IMPORT_SECONDS:
         yield (
             f"importing `{plugin.module}` takes {shortest:.1f} s, and every command of sentbed waits for it "
@@ -406,6 +479,7 @@ def _help(words: str, command: click.Command) -> Findings:
             f"`sentbed {words} --help` does not say what the command does",
             "write a docstring under its function",
         )
+
     for name, below in getattr(command, "commands", {}).items():
         yield from _help(f"{words} {name}", below)
 
@@ -430,6 +504,7 @@ def tables(plugin: _Plugin) -> Findings:
             )
         if problems:
             return
+
     recipe = plugin.recipe()
     for name, table in recipe.tables.items():
         fix = "yield (path below the table, a sentence that ends in what to do), and raise nothing"
