@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from threading import Event, current_thread, main_thread
 
 import attrs
@@ -11,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from sentbed import DataError
 from sentbed._encoder import batching as encode
 from sentbed._encoder.batching import (
@@ -28,7 +25,7 @@ from toy_plugin import Average, Characters, CharacterTokenizer, Placed, Toy
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 
 
-def plan(lengths: Sequence[int], budget: int) -> list[NDArray[np.int64]]:
+def plan(lengths, budget):
     return list(plan_batches(np.array(lengths, np.int64), budget))
 
 
@@ -36,29 +33,25 @@ def plan(lengths: Sequence[int], budget: int) -> list[NDArray[np.int64]]:
 
 
 @given(LENGTHS, st.integers(1, 300))
-def test_every_row_is_in_exactly_one_batch(lengths: list[int], budget: int):
+def test_every_row_is_in_exactly_one_batch(lengths, budget):
     rows = np.concatenate(plan(lengths, budget))
     assert sorted(rows.tolist()) == list(range(len(lengths)))
 
 
 @given(LENGTHS, st.integers(1, 300))
-def test_a_batch_holds_at_most_the_budget_of_padded_tokens_or_one_row(
-    lengths: list[int], budget: int
-):
+def test_a_batch_holds_at_most_the_budget_of_padded_tokens_or_one_row(lengths, budget):
     for rows in plan(lengths, budget):
         assert len(rows) >= 1
         assert len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= budget
 
 
 @given(LENGTHS, st.integers(1, 300))
-def test_batches_come_longest_first_and_rows_of_a_length_in_order(
-    lengths: list[int], budget: int
-):
+def test_batches_come_longest_first_and_rows_of_a_length_in_order(lengths, budget):
     order = np.concatenate(plan(lengths, budget)).tolist()
     assert order == sorted(range(len(lengths)), key=lambda row: -lengths[row])
 
 
-def partitions(items: Sequence[int]) -> Iterator[list[list[int]]]:
+def partitions(items):
     """Every way to cut a row of items into runs."""
     for cuts in range(2 ** (len(items) - 1)):
         runs = [[items[0]]]
@@ -70,7 +63,7 @@ def partitions(items: Sequence[int]) -> Iterator[list[list[int]]]:
         yield runs
 
 
-def cheapest(lengths: list[int], budget: int) -> float:
+def cheapest(lengths, budget):
     """The least cost over all partitions of the distinct lengths into neighbouring groups."""
     best = math.inf
     for groups in partitions(sorted(set(lengths), reverse=True)):
@@ -84,9 +77,7 @@ def cheapest(lengths: list[int], budget: int) -> float:
     return best
 
 
-def group_cost(
-    lengths: list[int], batches: list[NDArray[np.int64]], budget: int
-) -> float:
+def group_cost(lengths, batches, budget):
     """The least cost at which these batches can be had: batches of one group pad to the group's longest."""
     longest = [max(lengths[row] for row in rows) for rows in batches]
     shortest = [min(lengths[row] for row in rows) for rows in batches]
@@ -109,9 +100,7 @@ def group_cost(
     st.lists(st.sampled_from([1, 2, 5, 9, 20, 33, 60, 100]), min_size=1, max_size=40),
     st.sampled_from([1, 64, 120, 200, 400]),
 )
-def test_the_cuts_cost_as_little_as_the_best_of_all_partitions(
-    lengths: list[int], budget: int
-):
+def test_the_cuts_cost_as_little_as_the_best_of_all_partitions(lengths, budget):
     assert group_cost(lengths, plan(lengths, budget), budget) == cheapest(
         lengths, budget
     )
@@ -144,7 +133,7 @@ def test_no_rows_are_no_batches():
 # --- pad ---------------------------------------------------------------------------------------------------
 
 
-def tokens(*rows: list[int]) -> TokenIds:
+def tokens(*rows):
     return TokenIds(
         np.array([i for row in rows for i in row], np.int32),
         np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64),
@@ -172,9 +161,7 @@ def test_shorter_rows_are_padded_on_the_right_and_masked():
     ),
     st.data(),
 )
-def test_what_the_mask_keeps_of_a_row_is_that_row(
-    rows: list[list[int]], data: st.DataObject
-):
+def test_what_the_mask_keeps_of_a_row_is_that_row(rows, data):
     chosen = data.draw(
         st.lists(st.sampled_from(range(len(rows))), min_size=1, max_size=9)
     )
@@ -196,14 +183,14 @@ def test_what_the_mask_keeps_of_a_row_is_that_row(
 # --- shared_prefix_length ----------------------------------------------------------------------------------
 
 
-def rows_of(found: TokenIds) -> list[list[int]]:
+def rows_of(found):
     return [
         found.ids[start:stop].tolist()
         for start, stop in pairwise(found.offsets.tolist())
     ]
 
 
-def prefix_of(*rows: list[int]) -> list[int] | None:
+def prefix_of(*rows):
     length = shared_prefix_length(tokens(*rows))
     return rows[0][:length] if length else None
 
@@ -262,9 +249,7 @@ SIMILAR = st.builds(
 
 
 @given(SIMILAR)
-def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(
-    rows: list[list[int]],
-):
+def test_the_shared_prefix_is_the_longest_that_a_naive_comparison_finds(rows):
     counts = range(min(len(row) for row in rows))
     longest = max(
         count for count in counts if all(row[:count] == rows[0][:count] for row in rows)
@@ -289,15 +274,27 @@ TEXTS = [
 
 
 @pytest.fixture
-def placed() -> Placed:
+def placed():
     return Placed(
         Characters(6).build(BuildContext(tuple)), Average().build(6), None, False
     )
 
 
-def one_by_one(
-    placed: Placed, texts: Sequence[str], max_length: int
-) -> NDArray[np.float32]:
+def encode_all(
+    texts,
+    encoder,
+    budget=64,
+    max_length=40,
+    tokenizer=None,
+    progress=None,
+):
+    output = np.full((len(texts), 6), np.nan, np.float32)
+    tokenizer = tokenizer or CharacterTokenizer()
+    encode_into(output, texts, tokenizer, encoder, max_length, budget, progress)
+    return output
+
+
+def one_by_one(placed, texts, max_length):
     """Encode naively: each text alone, without padding, batches or repeats."""
     tokenizer = CharacterTokenizer()
     alone = [
@@ -311,50 +308,41 @@ def one_by_one(
 @pytest.mark.parametrize("budget", [1, 20, 64, 10_000])
 @pytest.mark.parametrize("window", [1, 2, 4, 100])
 def test_every_text_has_its_own_vector_at_its_own_place(
-    budget: int, window: int, placed: Placed, monkeypatch: pytest.MonkeyPatch
+    budget, window, placed, monkeypatch
 ):
     monkeypatch.setattr(encode, "WINDOW", window)
     expected = one_by_one(placed, TEXTS, 12)
-    output = np.full((len(TEXTS), 6), np.nan, np.float32)
-    encode_into(output, TEXTS, CharacterTokenizer(), placed, 12, budget)
-    np.testing.assert_allclose(output, expected, rtol=1e-6)
+    vectors = encode_all(TEXTS, placed, budget, 12)
+    np.testing.assert_allclose(vectors, expected, rtol=1e-6)
     assert len({row.tobytes() for row in expected}) > 3
 
 
-def test_a_repeated_text_is_encoded_once(placed: Placed):
+def test_a_repeated_text_is_encoded_once(placed):
     tokenizer = CharacterTokenizer()
-    output = np.empty((len(TEXTS), 6), np.float32)
-    encode_into(output, TEXTS, tokenizer, placed, 12, 64)
+    encode_all(TEXTS, placed, tokenizer=tokenizer)
     assert sorted(tokenizer.seen) == sorted(set(TEXTS))
     assert sum(len(batch.input_ids) for batch in placed.batches) == len(set(TEXTS))
 
 
-def test_repeats_are_dropped_within_a_window_of_texts(
-    placed: Placed, monkeypatch: pytest.MonkeyPatch
-):
+def test_repeats_are_dropped_within_a_window_of_texts(placed, monkeypatch):
     monkeypatch.setattr(encode, "WINDOW", 3)
     tokenizer = CharacterTokenizer()
-    encode_into(
-        np.empty((7, 6), np.float32), list("aabbbca"), tokenizer, placed, 12, 64
-    )
+    encode_all("aabbbca", placed, tokenizer=tokenizer)
     assert tokenizer.seen == ["a", "b", "b", "c", "a"]
 
 
 @pytest.mark.parametrize("window", [2, 100])
 @pytest.mark.parametrize("budget", [1, 30, 10_000])
-def test_progress_adds_up_to_the_number_of_texts(
-    window: int, budget: int, placed: Placed, monkeypatch: pytest.MonkeyPatch
-):
+def test_progress_adds_up_to_the_number_of_texts(window, budget, placed, monkeypatch):
     monkeypatch.setattr(encode, "WINDOW", window)
-    done: list[int] = []
-    output = np.empty((len(TEXTS), 6), np.float32)
-    encode_into(output, TEXTS, CharacterTokenizer(), placed, 12, budget, done.append)
+    done = []
+    encode_all(TEXTS, placed, budget, progress=done.append)
     assert sum(done) == len(TEXTS)
     assert min(done) >= 1
     assert len(done) == len(placed.batches)
 
 
-def test_vectors_can_go_into_a_memory_map(placed: Placed, tmp_path: Path):
+def test_vectors_can_go_into_a_memory_map(placed, tmp_path):
     output = np.lib.format.open_memmap(
         tmp_path / "v.npy", mode="w+", dtype=np.float32, shape=(len(TEXTS), 6)
     )
@@ -365,31 +353,16 @@ def test_vectors_can_go_into_a_memory_map(placed: Placed, tmp_path: Path):
     )
 
 
-def test_no_texts_need_no_batch(placed: Placed):
-    done: list[int] = []
-    encode_into(
-        np.empty((0, 6), np.float32),
-        [],
-        CharacterTokenizer(),
-        placed,
-        12,
-        64,
-        done.append,
-    )
+def test_no_texts_need_no_batch(placed):
+    done = []
+    encode_all([], placed, progress=done.append)
     assert (done, placed.batches) == ([], [])
 
 
-def test_no_batch_is_over_the_budget_of_the_engine(placed: Placed):
+def test_no_batch_is_over_the_budget_of_the_engine(placed):
     engine = Toy(token_budget=30).build()
     texts = [chr(97 + i % 26) * (1 + i % 9) for i in range(200)]
-    encode_into(
-        np.empty((200, 6), np.float32),
-        texts,
-        CharacterTokenizer(),
-        placed,
-        12,
-        engine.token_budget,
-    )
+    encode_all(texts, placed, engine.token_budget)
     assert max(batch.input_ids.size for batch in placed.batches) <= 30
     assert len(placed.batches) < len(set(texts))
 
@@ -402,7 +375,7 @@ class Sharing(Placed):
 
     shares_prefix = True
 
-    def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+    def encode(self, batch):
         ids, mask, prefix = batch.input_ids, batch.attention_mask, batch.prefix
         if prefix is not None:
             ids = np.concatenate([np.tile(prefix, (len(ids), 1)), ids], axis=1)
@@ -415,7 +388,7 @@ class Sharing(Placed):
         return vectors
 
 
-def encoded_rows(encoder: Placed) -> list[list[int]]:
+def encoded_rows(encoder):
     """The ids of every row, with the prefix, without padding; sorted."""
     rows = []
     for batch in encoder.batches:
@@ -432,22 +405,14 @@ def encoded_rows(encoder: Placed) -> list[list[int]]:
     return sorted(rows)
 
 
-def prefix_lengths(encoder: Placed) -> list[int | None]:
+def prefix_lengths(encoder):
     return [
         None if batch.prefix is None else len(batch.prefix) for batch in encoder.batches
     ]
 
 
-def ids_of(texts: Sequence[str]) -> list[list[int]]:
+def ids_of(texts):
     return sorted(rows_of(CharacterTokenizer().encode(list(dict.fromkeys(texts)), 40)))
-
-
-def encode_all(
-    texts: Sequence[str], encoder: Placed, budget: int = 64
-) -> NDArray[np.float32]:
-    output = np.full((len(texts), 6), np.nan, np.float32)
-    encode_into(output, texts, CharacterTokenizer(), encoder, 40, budget)
-    return output
 
 
 PROMPTED = [
@@ -457,14 +422,12 @@ PROMPTED = [
 
 
 @pytest.fixture
-def sharing(placed: Placed) -> Sharing:
+def sharing(placed):
     return Sharing(placed.backbone, placed.weights, None, False)
 
 
 @pytest.mark.parametrize("budget", [1, 20, 10_000])
-def test_prefix_and_rows_are_the_ids_of_the_texts(
-    budget: int, placed: Placed, sharing: Sharing
-):
+def test_prefix_and_rows_are_the_ids_of_the_texts(budget, placed, sharing):
     vectors = encode_all(PROMPTED, sharing, budget)
     np.testing.assert_allclose(vectors, one_by_one(placed, PROMPTED, 40), rtol=1e-5)
     assert encoded_rows(sharing) == ids_of(PROMPTED)
@@ -476,7 +439,7 @@ def test_prefix_and_rows_are_the_ids_of_the_texts(
     st.lists(st.text("ab", max_size=4), min_size=1, max_size=8),
     st.text("ab", max_size=6),
 )
-def test_every_row_is_whole_whatever_the_texts_share(texts: list[str], head: str):
+def test_every_row_is_whole_whatever_the_texts_share(texts, head):
     texts = [head + text for text in texts]
     parts = Characters(6).build(BuildContext(tuple)), Average().build(6), None, False
     sharing = Sharing(*parts)
@@ -487,9 +450,7 @@ def test_every_row_is_whole_whatever_the_texts_share(texts: list[str], head: str
     )
 
 
-def test_an_encoder_that_takes_no_prefix_gets_whole_rows(
-    placed: Placed, sharing: Sharing, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_encoder_that_takes_no_prefix_gets_whole_rows(placed, sharing, monkeypatch):
     monkeypatch.setattr(Sharing, "shares_prefix", False)
     for encoder in (placed, sharing):
         encode_all(PROMPTED, encoder)
@@ -497,28 +458,26 @@ def test_an_encoder_that_takes_no_prefix_gets_whole_rows(
         assert encoded_rows(encoder) == ids_of(PROMPTED)
 
 
-def test_texts_that_share_too_little_have_no_prefix(sharing: Sharing):
+def test_texts_that_share_too_little_have_no_prefix(sharing):
     encode_all(["abx", "aby"], sharing)
     encode_all(["abcx", "abcy"], sharing)
     assert prefix_lengths(sharing) == [None, 4]
     assert [batch.input_ids.shape for batch in sharing.batches] == [(2, 4), (2, 1)]
 
 
-def test_repeats_of_one_text_are_one_text_and_share_nothing(sharing: Sharing):
+def test_repeats_of_one_text_are_one_text_and_share_nothing(sharing):
     encode_all(["same text"] * 3, sharing)
     assert prefix_lengths(sharing) == [None]
 
 
-def test_a_text_that_the_others_begin_with_keeps_its_last_token(sharing: Sharing):
+def test_a_text_that_the_others_begin_with_keeps_its_last_token(sharing):
     texts = ["abcdef", "abcdefgh"]
     encode_all(texts, sharing)
     assert set(prefix_lengths(sharing)) == {6}
     assert encoded_rows(sharing) == ids_of(texts)
 
 
-def test_each_window_has_its_own_prefix(
-    sharing: Sharing, monkeypatch: pytest.MonkeyPatch
-):
+def test_each_window_has_its_own_prefix(sharing, monkeypatch):
     monkeypatch.setattr(encode, "WINDOW", 2)
     texts = ["aaaaax", "aaaaay", "bbbbbbx", "bbbbbby", "ccccc"]
     encode_all(texts, sharing)
@@ -534,10 +493,8 @@ class Ahead(Placed):
 
     asynchronous = True
 
-    def encode_batches(
-        self, batches: Iterator[TokenBatch]
-    ) -> Iterator[NDArray[np.float32]]:
-        waiting: list[NDArray[np.float32]] = []
+    def encode_batches(self, batches):
+        waiting = []
         for batch in batches:
             waiting.append(self.encode(batch))
             if len(waiting) > 2:
@@ -548,77 +505,64 @@ class Ahead(Placed):
 class Threads(CharacterTokenizer):
     """Notes which thread tokenises."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.threads: list[str] = []
+        self.threads = []
 
-    def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+    def encode(self, texts, max_length):
         self.threads.append(current_thread().name)
         return super().encode(texts, max_length)
 
 
 @pytest.fixture
-def ahead(placed: Placed) -> Ahead:
+def ahead(placed):
     return Ahead(placed.backbone, placed.weights, None, False)
 
 
 @pytest.mark.parametrize("budget", [1, 20, 10_000])
 @pytest.mark.parametrize("window", [1, 2, 4, 100])
 def test_vectors_that_come_later_go_to_their_places(
-    budget: int,
-    window: int,
-    placed: Placed,
-    ahead: Ahead,
-    monkeypatch: pytest.MonkeyPatch,
+    budget, window, placed, ahead, monkeypatch
 ):
     monkeypatch.setattr(encode, "WINDOW", window)
-    done: list[int] = []
+    done = []
     tokenizer = Threads()
-    output = np.full((len(TEXTS), 6), np.nan, np.float32)
-    encode_into(output, TEXTS, tokenizer, ahead, 12, budget, done.append)
-    np.testing.assert_allclose(output, one_by_one(placed, TEXTS, 12), rtol=1e-6)
+    vectors = encode_all(TEXTS, ahead, budget, 12, tokenizer, done.append)
+    np.testing.assert_allclose(vectors, one_by_one(placed, TEXTS, 12), rtol=1e-6)
     assert (sum(done), len(done)) == (len(TEXTS), len(ahead.batches))
     assert len(tokenizer.threads) == math.ceil(len(TEXTS) / window)
     assert main_thread().name not in tokenizer.threads
 
 
-def test_the_next_window_is_tokenised_while_one_is_encoded(
-    ahead: Ahead, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_next_window_is_tokenised_while_one_is_encoded(ahead, monkeypatch):
     monkeypatch.setattr(encode, "WINDOW", 1)
     second = Event()
 
     class Tells(CharacterTokenizer):
-        def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        def encode(self, texts, max_length):
             if texts[0] == "two":
                 second.set()
             return super().encode(texts, max_length)
 
     class Waits(Ahead):
-        def encode(self, batch: TokenBatch) -> NDArray[np.float32]:
+        def encode(self, batch):
             assert second.wait(10), "nobody tokenises the second window"
             return super().encode(batch)
 
     waits = Waits(ahead.backbone, ahead.weights, None, False)
-    encode_into(
-        np.empty((3, 6), np.float32), ["one", "two", "three"], Tells(), waits, 12, 64
-    )
+    encode_all(["one", "two", "three"], waits, tokenizer=Tells())
     assert len(waits.batches) == 3
 
 
-def test_what_goes_wrong_in_the_thread_is_raised_here(
-    ahead: Ahead, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_goes_wrong_in_the_thread_is_raised_here(ahead, monkeypatch):
     monkeypatch.setattr(encode, "WINDOW", 1)
 
     class Fails(CharacterTokenizer):
-        def encode(self, texts: Sequence[str], max_length: int) -> TokenIds:
+        def encode(self, texts, max_length):
             if texts[0] == "two":
                 raise DataError("this text has no tokens")
             return super().encode(texts, max_length)
 
     with pytest.raises(DataError, match="no tokens"):
-        encode_into(
-            np.empty((2, 6), np.float32), ["one", "two"], Fails(), ahead, 12, 64
-        )
+        encode_all(["one", "two"], ahead, tokenizer=Fails())
     assert len(ahead.batches) == 1

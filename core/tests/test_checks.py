@@ -1,21 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 from sentbed import RecipeError, RuntimeUnavailableError, run
-from sentbed._recipe.recipe import Recipe
 from sentbed._recipe.remarks import remarks_of
-from sentbed._registry.registry import Plugins
 from sentbed.protocols import BackboneTraits, RuntimeTraits
 from toy_plugin import RECIPE, TOWERS, Characters, Toy
 
-Load = Callable[..., Recipe]
-Problems = list[tuple[str, str]]
-
-TWO_ENCODERS = "the recipe has `en`, `zh`; name one of them"
+NO_FR = "there is no encoder `fr`, the recipe has `en`, `zh`; name one of them"
 MANY = "the recipe has several encoders (`en`, `zh`); say which one with"
 DEVELOPMENT = (
     "a validation chooses weights, so it must not see test data, and `gap` does not say that it scores "
@@ -26,7 +17,7 @@ TEST_GAP = 'with = { use = "gap" }'
 GAP = 'with = { use = "gap", development = true }'
 
 
-def problems(load: Load, text: str, *overrides: str) -> Problems:
+def problems(load, text, *overrides):
     with pytest.raises(RecipeError) as caught:
         load(text, *overrides)
     return [(problem.path, problem.message) for problem in caught.value.problems]
@@ -47,7 +38,7 @@ MODES = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_of_two_towers_is_a_recipe(mode: str, recipe_of: Load):
+def test_every_mode_of_two_towers_is_a_recipe(mode, recipe_of):
     recipe = recipe_of(TOWERS, *MODES[mode])
     towers = recipe.towers(recipe.stage[0])
     assert towers == {"anchor": "zh" if "shared" in mode else "en", "positive": "zh"}
@@ -57,21 +48,19 @@ def test_every_mode_of_two_towers_is_a_recipe(mode: str, recipe_of: Load):
 
 
 @pytest.mark.parametrize("source", ["pairs", "pretrained"])
-def test_weights_come_from_an_earlier_stage_or_from_before_the_first(
-    source: str, recipe_of: Load
-):
+def test_weights_come_from_an_earlier_stage_or_from_before_the_first(source, recipe_of):
     recipe = recipe_of(TOWERS, f"stage.tune.weights.zh={source}")
     assert recipe.stage[1].weights == {"zh": source}
 
 
-def test_a_validation_that_chooses_nothing_may_see_test_data(recipe_of: Load):
+def test_a_validation_that_chooses_nothing_may_see_test_data(recipe_of):
     recipe = recipe_of(
         TOWERS, f'stage.tune.validate={{ every = 1, {TEST_GAP}, keep = "last" }}'
     )
     assert recipe.stage[1].validate is not None
 
 
-def test_watch_may_see_test_data_of_an_encoder_that_is_not_trained(recipe_of: Load):
+def test_watch_may_see_test_data_of_an_encoder_that_is_not_trained(recipe_of):
     watch = (
         f'[{{ every = 1, {TEST_GAP}, encoder = "en" }}, {{ every = 2, {TEST_GAP} }}]'
     )
@@ -79,13 +68,11 @@ def test_watch_may_see_test_data_of_an_encoder_that_is_not_trained(recipe_of: Lo
     assert [w.encoder for w in recipe.stage[1].watch] == ["en", None]
 
 
-def test_a_moving_average_may_follow_the_tower_that_another_column_trains(
-    recipe_of: Load,
-):
+def test_a_moving_average_may_follow_the_tower_that_another_column_trains(recipe_of):
     recipe_of(TOWERS, 'stage.tune.loss={ use = "chase" }')
 
 
-def test_a_micro_batch_may_be_as_large_as_the_batch(recipe_of: Load):
+def test_a_micro_batch_may_be_as_large_as_the_batch(recipe_of):
     assert recipe_of(TOWERS, "stage.0.micro_batch=4").stage[0].micro_batch == 4
 
 
@@ -103,43 +90,43 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
         (
             ["stage.tune.train=fr"],
             "stage.tune.train",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (["stage.tune.train="], "stage.tune.train", f"{MANY} `train`"),
         (
             ["stage.pairs.freeze=fr"],
             "stage.pairs.freeze",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (
             ["stage.pairs.columns.anchor=fr"],
             "stage.pairs.columns.anchor",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (
             ["stage.tune.weights.fr=pairs"],
             "stage.tune.weights.fr",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (
             [VALIDATE + f'{{ every = 1, {GAP}, encoder = "fr" }}'],
             "stage.tune.validate.encoder",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (
             [WATCH + f'[{{ every = 1, {GAP}, encoder = "fr" }}]'],
             "stage.tune.watch.0.encoder",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (
             [WATCH + '[{ every = 1, with = { use = "across" }, second = "fr" }]'],
             "stage.tune.watch.0.second",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (
             ["evaluate.0.second=fr"],
             "evaluate.0.second",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (["evaluate.0.encoder="], "evaluate.0.encoder", f"{MANY} `encoder`"),
         (
@@ -269,7 +256,7 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
         (
             [VALIDATE + '{ every = 1, with = { use = "across" }, second = "fr" }'],
             "stage.tune.validate.second",
-            f"there is no encoder `fr`, {TWO_ENCODERS}",
+            NO_FR,
         ),
         (
             ["evaluate.0.use=gap"],
@@ -323,12 +310,12 @@ DUAL = ('stage.pairs.train=["en", "zh"]', "stage.pairs.freeze=")
     ],
 )
 def test_a_problem_of_a_stage_has_its_path_and_says_what_to_do(
-    overrides: list[str], path: str, message: str, recipe_of: Load
+    overrides, path, message, recipe_of
 ):
     assert problems(recipe_of, TOWERS, *overrides) == [(path, message)]
 
 
-def moving(column: str, tower: str) -> tuple[str, str]:
+def moving(column, tower):
     return (
         "stage.pairs.loss",
         f"the loss `chase` encodes the column `{column}` by a moving average of `{tower}`, which no other "
@@ -358,7 +345,7 @@ def moving(column: str, tower: str) -> tuple[str, str]:
     ],
 )
 def test_a_moving_average_needs_another_column_that_trains_its_tower(
-    overrides: tuple[str, ...], expected: Problems, recipe_of: Load
+    overrides, expected, recipe_of
 ):
     assert (
         problems(recipe_of, TOWERS, 'stage.pairs.loss={ use = "chase" }', *overrides)
@@ -366,7 +353,7 @@ def test_a_moving_average_needs_another_column_that_trains_its_tower(
     )
 
 
-def test_a_label_is_no_text_for_an_encoder(recipe_of: Load):
+def test_a_label_is_no_text_for_an_encoder(recipe_of):
     table = (
         '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
     )
@@ -404,7 +391,7 @@ def test_a_label_is_no_text_for_an_encoder(recipe_of: Load):
     ],
 )
 def test_texts_and_numbers_are_where_the_loss_takes_them(
-    numbers: list[str], loss: str, message: str | None, recipe_of: Load
+    numbers, loss, message, recipe_of
 ):
     columns = '["anchor", "positive", "score"]'
     table = (
@@ -420,7 +407,7 @@ def test_texts_and_numbers_are_where_the_loss_takes_them(
     assert "; choose another loss or data source" in said
 
 
-def test_a_column_of_numbers_is_no_text_for_an_encoder(recipe_of: Load):
+def test_a_column_of_numbers_is_no_text_for_an_encoder(recipe_of):
     columns = '["anchor", "positive", "score"]'
     table = (
         f'{{ use = "table", path = "x.tsv", columns = {columns}, numbers = ["score"] }}'
@@ -438,7 +425,7 @@ def test_a_column_of_numbers_is_no_text_for_an_encoder(recipe_of: Load):
     ]
 
 
-def test_a_loss_with_labels_must_say_which(recipe_of: Load):
+def test_a_loss_with_labels_must_say_which(recipe_of):
     table = (
         '{ use = "table", path = "x.tsv", columns = ["anchor", "positive", "label"] }'
     )
@@ -452,7 +439,7 @@ def test_a_loss_with_labels_must_say_which(recipe_of: Load):
     ]
 
 
-def test_a_tracker_that_is_there_twice_is_a_problem(recipe_of: Load):
+def test_a_tracker_that_is_there_twice_is_a_problem(recipe_of):
     trackers = (
         '\n[[tracker]]\nuse = "notes"\n\n[[tracker]]\nuse = "notes"\nfile = "b"\n'
     )
@@ -462,9 +449,7 @@ def test_a_tracker_that_is_there_twice_is_a_problem(recipe_of: Load):
     ]
 
 
-def test_what_cannot_be_trained_is_a_problem_of_the_stage(
-    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_cannot_be_trained_is_a_problem_of_the_stage(recipe_of, monkeypatch):
     monkeypatch.setattr(
         Characters, "traits", BackboneTraits(untrainable="it is held in 3 bits; take 4")
     )
@@ -474,9 +459,7 @@ def test_what_cannot_be_trained_is_a_problem_of_the_stage(
     ]
 
 
-def test_a_runtime_that_cannot_train_is_a_problem_of_the_stage(
-    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_runtime_that_cannot_train_is_a_problem_of_the_stage(recipe_of, monkeypatch):
     monkeypatch.setattr(
         Toy, "traits", RuntimeTraits(untrainable="it only encodes; take another")
     )
@@ -485,12 +468,8 @@ def test_a_runtime_that_cannot_train_is_a_problem_of_the_stage(
     )
 
 
-def test_a_runtime_says_which_encoders_do_not_run_on_it(
-    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
-):
-    def misfits(
-        runtime: Toy, backbone: Characters, pooler: Any, head: Any
-    ) -> Iterator[str]:
+def test_a_runtime_says_which_encoders_do_not_run_on_it(recipe_of, monkeypatch):
+    def misfits(runtime, backbone, pooler, head):
         yield f"it has no graph of {backbone.name} and {pooler.name}, {head.normalize}; take another"
 
     monkeypatch.setattr(Toy, "misfits", misfits)
@@ -499,7 +478,7 @@ def test_a_runtime_says_which_encoders_do_not_run_on_it(
 
 
 def test_a_runtime_that_knows_no_marked_tokens_gets_no_prompt_that_marks_them(
-    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
+    recipe_of, monkeypatch
 ):
     twice = 'encoder.prompt={ template = "{text} again: {text}" }'
     monkeypatch.setattr(
@@ -521,7 +500,7 @@ def test_a_runtime_that_knows_no_marked_tokens_gets_no_prompt_that_marks_them(
     )
 
 
-def test_all_problems_of_all_stages_come_at_once(recipe_of: Load):
+def test_all_problems_of_all_stages_come_at_once(recipe_of):
     found = problems(
         recipe_of,
         TOWERS,
@@ -551,7 +530,7 @@ def test_all_problems_of_all_stages_come_at_once(recipe_of: Load):
     ]
 
 
-def test_a_problem_of_a_stage_has_the_line_of_its_key(recipe_of: Load):
+def test_a_problem_of_a_stage_has_the_line_of_its_key(recipe_of):
     text = TOWERS.replace('freeze = "en"', 'freeze = "fr"')
     with pytest.raises(RecipeError) as caught:
         recipe_of(text)
@@ -563,7 +542,7 @@ def test_a_problem_of_a_stage_has_the_line_of_its_key(recipe_of: Load):
 
 
 def test_texts_longer_than_the_positions_are_a_problem_before_anything_is_built(
-    recipe_of: Load, monkeypatch: pytest.MonkeyPatch
+    recipe_of, monkeypatch
 ):
     monkeypatch.setattr(Characters, "most_tokens", lambda self: 12)
     what = "is {}, and the backbone `characters` has positions for 12 tokens; set `max_length` to 12 or less"
@@ -577,7 +556,7 @@ def test_texts_longer_than_the_positions_are_a_problem_before_anything_is_built(
 
 
 def test_a_run_on_an_unavailable_runtime_writes_nothing(
-    recipe_of: Load, plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe_of, plugins, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(
         Toy, "unavailable", lambda self: "there is no toy here; buy one"

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from importlib.metadata import EntryPoint
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -12,9 +9,6 @@ from sentbed._cli.main import main
 from sentbed._registry.culprit import blame
 from sentbed._registry.registry import load_plugins
 from toy_plugin import RECIPE
-
-Run = Callable[[str, str], tuple[int, str, str]]
-Distribute = Callable[[str, Mapping[str, str]], list[EntryPoint]]
 
 SOURCE = '''
 from typing import ClassVar
@@ -56,15 +50,10 @@ USE = {
 
 
 @pytest.fixture
-def run(
-    installed_toy: Path,
-    distribute: Distribute,
-    put: Callable[[str, str], Path],
-    tmp_path: Path,
-) -> Run:
+def run(installed_toy, distribute, put, tmp_path):
     """Return a function that runs a recipe with a faulty component: exit code, last line, source."""
 
-    def run_with(hook: str, body: str) -> tuple[int, str, str]:
+    def run_with(hook, body):
         _, base, path = USE[hook]
         source = SOURCE.format(base=base, body=body, hook=hook)
         distribute("faulty-parts", {"faulty_parts": source})
@@ -100,8 +89,8 @@ def run(
     ],
 )
 def test_what_a_component_raises_is_told_with_its_name_and_line(
-    hook: str, body: str, run: Run, tmp_path: Path
-) -> None:
+    hook, body, run, tmp_path
+):
     code, said, source = run(hook, body)
     line = next(
         number
@@ -127,8 +116,8 @@ def test_what_a_component_raises_is_told_with_its_name_and_line(
     ],
 )
 def test_what_a_component_should_not_return_is_told_with_what_it_should(
-    hook: str, method: str, expected: str, run: Run, tmp_path: Path
-) -> None:
+    hook, method, expected, run, tmp_path
+):
     code, said, _ = run(hook, f"def {method}: return None")
     name = method.partition("(")[0]
     kind = {"data_sources": "data source"}.get(hook, USE[hook][0])
@@ -157,9 +146,7 @@ def test_what_a_component_should_not_return_is_told_with_what_it_should(
         ("Evaluation((Score('t', 'm', 1, {}),), None)", "None, expected a number"),
     ],
 )
-def test_scores_that_are_no_numbers_are_told(
-    returns: str, wrong: str, run: Run
-) -> None:
+def test_scores_that_are_no_numbers_are_told(returns, wrong, run):
     code, said, _ = run("evaluators", f"def _score(self, vectors): return {returns}")
     start = r"error: `score` of the evaluator `faulty` of `faulty-parts` 1\.0 returned "
     assert code == 1
@@ -182,7 +169,7 @@ def test_scores_that_are_no_numbers_are_told(
         ),
     ],
 )
-def test_rows_that_are_no_texts_are_told(returns: str, wrong: str, run: Run) -> None:
+def test_rows_that_are_no_texts_are_told(returns, wrong, run):
     body = f"""def open(self):
         from toy_dataset import ToyDataset
 
@@ -201,8 +188,8 @@ def test_rows_that_are_no_texts_are_told(returns: str, wrong: str, run: Run) -> 
     ("hook", "arguments"), [("losses", "batch_size, fixed"), ("backbones", "needs")]
 )
 def test_misfits_that_are_no_sentences_are_told(
-    hook: str, arguments: str, returns: str, run: Run, tmp_path: Path
-) -> None:
+    hook, arguments, returns, run, tmp_path
+):
     _, said, _ = run(hook, f"def misfits(self, {arguments}): return {returns}")
     found = "None" if "None" in returns else returns
     expected = "`str`" if returns == "[None]" else "several sentences"
@@ -212,6 +199,24 @@ def test_misfits_that_are_no_sentences_are_told(
     )
 
 
+@pytest.fixture
+def check(installed_toy, distribute, put):
+    """Check a recipe with a faulty loss, and then a good one: the lines about the first."""
+
+    def check_with(body, text):
+        source = SOURCE.format(base="Pull", body=body, hook="losses")
+        distribute("faulty-parts", {"faulty_parts": source})
+        bad, good = put("bad.toml", text), put("good.toml", RECIPE)
+        result = CliRunner().invoke(main, ["check", str(bad), str(good)])
+        *lines, last = result.output.splitlines()
+        assert (result.exit_code, last) == (2, f"{good}: no problems")
+        return lines
+
+    return check_with
+
+
+FAULTY = RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty" }')
+TWICE_FAULTY = FAULTY.replace("batch_size = 4", "batch_size = 0")
 FIELD = "odd: {} = attrs.field(default=None{})\n"
 
 
@@ -246,24 +251,9 @@ FIELD = "odd: {} = attrs.field(default=None{})\n"
     ],
 )
 def test_a_field_that_no_recipe_can_give_is_one_problem_among_the_others(
-    field: str,
-    wrong: str,
-    installed_toy: Path,
-    distribute: Distribute,
-    put: Callable[[str, str], Path],
-) -> None:
-    distribute(
-        "faulty-parts",
-        {"faulty_parts": SOURCE.format(base="Pull", body=field, hook="losses")},
-    )
-    text = RECIPE.replace(
-        'loss = { use = "pull" }', 'loss = { use = "faulty", odd = 3 }'
-    )
-    bad = put("bad.toml", text.replace("batch_size = 4", "batch_size = 0"))
-    good = put("good.toml", RECIPE)
-    result = CliRunner().invoke(main, ["check", str(bad), str(good)])
-    *problems, last = result.output.splitlines()
-    assert (result.exit_code, last) == (2, f"{good}: no problems")
+    field, wrong, check
+):
+    problems = check(field, TWICE_FAULTY.replace('"faulty"', '"faulty", odd = 3'))
     assert len(problems) == 2, problems
     assert any(
         re.match(wrong, problem) and ":18 stage.pull.loss" in problem
@@ -287,53 +277,30 @@ def test_a_field_that_no_recipe_can_give_is_one_problem_among_the_others(
     ],
 )
 def test_a_fault_of_check_is_a_problem_of_the_recipe_and_hides_no_other(
-    body: str,
-    wrong: str,
-    installed_toy: Path,
-    distribute: Distribute,
-    put: Callable[[str, str], Path],
-) -> None:
-    source = SOURCE.format(base="Pull", body=f"def check(self): {body}", hook="losses")
-    distribute("faulty-parts", {"faulty_parts": source})
-    text = RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty" }')
-    bad = put("bad.toml", text.replace("batch_size = 4", "batch_size = 0"))
-    good = put("good.toml", RECIPE)
-    result = CliRunner().invoke(main, ["check", str(bad), str(good)])
-    assert result.exit_code == 2
-    *problems, last = result.output.splitlines()
-    assert last == f"{good}: no problems"
+    body, wrong, check, tmp_path
+):
+    problems = check(f"def check(self): {body}", TWICE_FAULTY)
     assert len(problems) == 2
+    place = re.escape(str(tmp_path / "bad.toml"))
     pattern = (
         r"`check` of the loss `faulty` of `faulty-parts` 1\.0 "
-        rf"{wrong}; test it with .* @ {re.escape(str(bad))}:18 stage\.pull\.loss"
+        rf"{wrong}; test it with .* @ {place}:18 stage\.pull\.loss"
     )
     assert any(re.fullmatch(pattern, problem) for problem in problems), problems
     assert any("batch_size" in problem for problem in problems)
 
 
 def test_a_component_that_raises_in_check_does_not_hide_the_next_recipe(
-    installed_toy: Path, distribute: Distribute, put: Callable[[str, str], Path]
-) -> None:
-    body = f"def misfits(self, batch_size, fixed): {RAISE}"
-    distribute(
-        "faulty-parts",
-        {"faulty_parts": SOURCE.format(base="Pull", body=body, hook="losses")},
-    )
-    bad = put(
-        "bad.toml",
-        RECIPE.replace('loss = { use = "pull" }', 'loss = { use = "faulty" }'),
-    )
-    good = put("good.toml", RECIPE)
-    result = CliRunner().invoke(main, ["check", str(bad), str(good)])
-    first, second = result.output.splitlines()
-    assert first.startswith(
+    check, tmp_path
+):
+    (problem,) = check(f"def misfits(self, batch_size, fixed): {RAISE}", FAULTY)
+    assert problem.startswith(
         "the loss `faulty` of `faulty-parts` 1.0 raised ValueError: broken @ "
     )
-    assert first.endswith(f" @ {bad}")
-    assert (second, result.exit_code) == (f"{good}: no problems", 2)
+    assert problem.endswith(f" @ {tmp_path / 'bad.toml'}")
 
 
-def test_a_traceback_is_shown_when_asked_for(run: Run, tmp_path: Path) -> None:
+def test_a_traceback_is_shown_when_asked_for(run, tmp_path):
     run("runtimes", f"def build(self): {RAISE}")
     arguments = [
         "--traceback",
@@ -346,7 +313,7 @@ def test_a_traceback_is_shown_when_asked_for(run: Run, tmp_path: Path) -> None:
     assert isinstance(result.exception, ValueError)
 
 
-def test_an_error_of_nobodys_plugin_is_our_own() -> None:
+def test_an_error_of_nobodys_plugin_is_our_own():
     try:
         int("x")
     except ValueError as error:

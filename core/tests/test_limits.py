@@ -6,20 +6,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import tomli
 from hypothesis import given
 from hypothesis import strategies as st
-from sentbed import DataError, ModelError, RecipeError, run
+from sentbed import DataError, ModelError, RecipeError
 from sentbed._cli.check import _check
 from sentbed._document.toml import DEEPEST, MOST_KEYS, parse
 from sentbed._files import open_file, read_file, sha256
-from sentbed._recipe.recipe import Recipe
-from sentbed._registry.registry import Plugins
 from sentbed.errors import (
     ALIKE,
     LONGEST_MESSAGE,
@@ -60,7 +55,7 @@ HOSTILE = {
 @pytest.mark.sweep(8)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_recipe_is_refused_in_seconds_and_in_few_words(
-    name: str, tmp_path: Path, plugins: Plugins
+    name, tmp_path, plugins
 ):
     file = tmp_path / "r.toml"
     file.write_text(HOSTILE[name])
@@ -72,7 +67,7 @@ def test_a_hostile_recipe_is_refused_in_seconds_and_in_few_words(
     assert str(file) in str(caught.value)
 
 
-def test_bases_of_many_keys_are_merged_in_seconds(tmp_path: Path):
+def test_bases_of_many_keys_are_merged_in_seconds(tmp_path):
     from sentbed._document.extends import extend
 
     base = tmp_path / "base.toml"
@@ -116,7 +111,7 @@ def test_levels_are_counted_in_tables_keys_and_arrays():
     ],
 )
 def test_a_key_of_too_many_parts_is_refused_before_its_file_is_parsed(
-    text: str, monkeypatch: pytest.MonkeyPatch
+    text, monkeypatch
 ):
     monkeypatch.setattr("tomli.loads", None)  # its time is quadratic in the parts
     long_key = ".".join(["a-1", ' "b c" ', "\t'd'"] * 11)
@@ -127,7 +122,7 @@ def test_a_key_of_too_many_parts_is_refused_before_its_file_is_parsed(
 
 
 @pytest.mark.parametrize("sign", ['"', "'", '"""', "'''"])
-def test_dots_in_texts_and_comments_are_no_key(sign: str):
+def test_dots_in_texts_and_comments_are_no_key(sign):
     dots = ".".join("a" * 100)
     document = parse(
         f"a = {sign}{dots}{sign} # {dots}\n'{dots}' = 0.5\nb.c = 1979-05-27\n".encode()
@@ -137,7 +132,7 @@ def test_dots_in_texts_and_comments_are_no_key(sign: str):
 
 
 @given(st.text(alphabet="ab.\"'\\#=[]{} \n", max_size=60))
-def test_no_text_that_is_toml_has_a_long_key_that_its_levels_do_not_show(part: str):
+def test_no_text_that_is_toml_has_a_long_key_that_its_levels_do_not_show(part):
     text = (part * 40)[:400]
     try:
         parse(text.encode())
@@ -151,7 +146,7 @@ def test_no_text_that_is_toml_has_a_long_key_that_its_levels_do_not_show(part: s
         assert levels(data) > DEEPEST
 
 
-def levels(value: Any) -> int:
+def levels(value):
     """Return the number of tables and arrays in one another."""
     if isinstance(value, dict):
         value = list(value.values())
@@ -163,7 +158,7 @@ def levels(value: Any) -> int:
 @pytest.mark.parametrize(
     "value", ["9223372036854775808", "-9223372036854775809", "0xffffffffffffffffff"]
 )
-def test_a_whole_number_has_64_bits(value: str, tmp_path: Path, plugins: Plugins):
+def test_a_whole_number_has_64_bits(value, tmp_path, plugins):
     file = tmp_path / "r.toml"
     file.write_text(f"schema = 1\n[run]\nname = 'a'\nseed = {value}\n")
     with pytest.raises(RecipeError, match=r"more than 64 bits.*r.toml:4 run.seed"):
@@ -186,7 +181,7 @@ def test_problems_that_are_alike_are_counted_and_others_stay():
 @pytest.mark.parametrize(
     "text", ["\x1b]0;title\x07", "\x1b[2J", "a\rb", "\x9b31m", "\u202eabc"]
 )
-def test_no_error_controls_the_terminal(text: str, tmp_path: Path, plugins: Plugins):
+def test_no_error_controls_the_terminal(text, tmp_path, plugins):
     for error in (
         SentbedError(text),
         DataError(text, f"{text}.txt"),
@@ -208,20 +203,20 @@ def test_what_a_person_writes_is_shown_as_it_is():
 
 
 @pytest.fixture
-def pipe(tmp_path: Path) -> Path:
+def pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe.toml")
     return tmp_path / "pipe.toml"
 
 
 @pytest.mark.parametrize("read", [open_file, read_file, sha256])
-def test_a_pipe_is_never_opened(read: Callable[[Path], object], pipe: Path):
+def test_a_pipe_is_never_opened(read, pipe):
     with pytest.raises(
         DataError, match=f"is a pipe or a device.*{re.escape(str(pipe))}"
     ):
         read(pipe)
 
 
-def test_a_recipe_and_its_bases_are_files(pipe: Path, plugins: Plugins):
+def test_a_recipe_and_its_bases_are_files(pipe, plugins):
     with pytest.raises(RecipeError, match="is a pipe or a device"):
         _check(str(pipe), (), plugins, fragments=False)
     over = pipe.with_name("over.toml")
@@ -230,7 +225,7 @@ def test_a_recipe_and_its_bases_are_files(pipe: Path, plugins: Plugins):
         _check(str(over), (), plugins, fragments=False)
 
 
-def test_a_file_is_read_up_to_its_limit(tmp_path: Path):
+def test_a_file_is_read_up_to_its_limit(tmp_path):
     file = tmp_path / "a"
     file.write_bytes(b"x" * 10)
     assert read_file(file, 10) == b"x" * 10
@@ -252,7 +247,7 @@ class Panic(BaseException):
         KeyError("k"),
     ],
 )
-def test_whatever_another_library_raises_becomes_our_error(error: BaseException):
+def test_whatever_another_library_raises_becomes_our_error(error):
     with (
         pytest.raises(ModelError) as caught,
         foreign(ModelError, "`m` cannot be loaded", "help"),
@@ -267,17 +262,15 @@ def test_whatever_another_library_raises_becomes_our_error(error: BaseException)
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), SystemExit(3), DataError("ours")]
 )
-def test_our_own_errors_and_an_interruption_pass(error: BaseException):
+def test_our_own_errors_and_an_interruption_pass(error):
     with pytest.raises(type(error)) as caught, foreign(ModelError, "x", "y"):
         raise error
     assert caught.value is error
 
 
-def test_a_batch_of_all_rows_is_warned_of(
-    recipe_of: Callable[..., Recipe], tmp_path: Path, plugins: Plugins
-):
-    run(recipe_of(), tmp_path / "0", plugins)
-    run(recipe_of(RECIPE, "stage.0.batch_size=500"), tmp_path / "1", plugins)
+def test_a_batch_of_all_rows_is_warned_of(tmp_path, run_recipe):
+    run_recipe(name="0")
+    run_recipe(RECIPE, "stage.0.batch_size=500", name="1")
     warned = [
         json.loads((tmp_path / f"{i}/report.json").read_text())["warnings"]
         for i in range(2)

@@ -363,6 +363,12 @@ def test_parts_of_a_prompt_need_a_template(prompt, what):
     assert prompt.resolve(Said()) is not None
 
 
+def test_a_line_without_a_file_is_a_problem():
+    assert list(Prompt("<{text}>", line=2).check()) == [
+        "`prompt` has a `line` but no `file`; name the file, or take `line` out"
+    ]
+
+
 def test_template_and_file_exclude_each_other(put):
     prompt = Prompt("prompt", file=str(put("t.txt", "*sent_0*\n")))
     assert list(prompt.check()) == ["`prompt` has both `template` and `file`; give one"]

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
 import tomli
 from sentbed import RecipeError, load_recipe
 from sentbed._recipe.load import component_of
-from sentbed._recipe.recipe import Checkpoint, Recipe, Validate, Watch
-from sentbed._registry.registry import Plugins
+from sentbed._recipe.recipe import Checkpoint, Validate, Watch
 from sentbed._run.runner import resolved_toml
 from sentbed.protocols import Backbone
 from toy_plugin import (
@@ -30,16 +27,13 @@ from toy_plugin import (
     Words,
 )
 
-Load = Callable[..., Recipe]
 VALIDATE = '\n[stage.validate]\nevery = 2\nwith = { use = "gap", target = 0.5, development = true }\n'
 TWO_ENCODERS = RECIPE.replace("[encoder]", "[encoders.small]") + (
     '\n[encoders.large]\nbackbone = { use = "characters", width = 8 }\npooler = { use = "average" }\n'
 )
 
 
-def problems(
-    load: Load, text: str, *overrides: str
-) -> list[tuple[int | None, str, str]]:
+def problems(load, text, *overrides):
     with pytest.raises(RecipeError) as caught:
         load(text, *overrides)
     return [
@@ -48,12 +42,12 @@ def problems(
     ]
 
 
-def problem(load: Load, text: str, *overrides: str) -> tuple[int | None, str, str]:
+def problem(load, text, *overrides):
     (found,) = problems(load, text, *overrides)
     return found
 
 
-def line_of(text: str, start: str) -> int:
+def line_of(text, start):
     (found,) = [
         i for i, line in enumerate(text.splitlines(), 1) if line.startswith(start)
     ]
@@ -63,7 +57,7 @@ def line_of(text: str, start: str) -> int:
 # --- what a recipe says ------------------------------------------------------------------------------------
 
 
-def test_a_component_is_made_of_keywords_or_of_a_table(plugins: Plugins):
+def test_a_component_is_made_of_keywords_or_of_a_table(plugins):
     made = component_of(Backbone, plugins=plugins, use="characters", width=8)
     assert made == Characters(width=8)
     table = {"use": "characters", "width": 8}
@@ -73,7 +67,7 @@ def test_a_component_is_made_of_keywords_or_of_a_table(plugins: Plugins):
         component_of(Backbone, plugins=plugins, width=8)
 
 
-def test_a_recipe_becomes_its_components(recipe_of: Load):
+def test_a_recipe_becomes_its_components(recipe_of):
     recipe = recipe_of()
     assert recipe.run.name == "toy-run"
     assert recipe.run.seed == 7
@@ -104,7 +98,7 @@ def test_a_recipe_becomes_its_components(recipe_of: Load):
     assert recipe.main_encoder == "encoder"
 
 
-def test_what_a_recipe_leaves_out_has_the_documented_default(recipe_of: Load):
+def test_what_a_recipe_leaves_out_has_the_documented_default(recipe_of):
     recipe = recipe_of(
         RECIPE.replace("seed = 7\n", "").replace("max_length = 16\n", "")
     )
@@ -120,18 +114,18 @@ def test_what_a_recipe_leaves_out_has_the_documented_default(recipe_of: Load):
 @pytest.mark.parametrize(
     "setting", ["projection=1000000000", "hidden=[1000000000]", "projection=0"]
 )
-def test_a_head_has_a_width_that_can_be_held(recipe_of: Load, setting: str):
+def test_a_head_has_a_width_that_can_be_held(recipe_of, setting):
     with pytest.raises(RecipeError, match=r"head\.(projection|hidden)"):
         recipe_of(RECIPE, f"encoder.head.{setting}")
 
 
-def test_the_only_encoder_is_the_main_one_whatever_its_name(recipe_of: Load):
+def test_the_only_encoder_is_the_main_one_whatever_its_name(recipe_of):
     recipe = recipe_of(RECIPE.replace("[encoder]", "[encoders.student]"))
     assert list(recipe.encoders) == ["student"]
     assert recipe.main_encoder == "student"
 
 
-def test_an_evaluator_is_read_from_validate_with(recipe_of: Load):
+def test_an_evaluator_is_read_from_validate_with(recipe_of):
     validate = (
         recipe_of(RECIPE.replace("[[evaluate]]", VALIDATE + "\n[[evaluate]]"))
         .stage[0]
@@ -146,10 +140,7 @@ def test_an_evaluator_is_read_from_validate_with(recipe_of: Load):
 
 
 def test_relative_paths_start_at_the_recipe_not_at_the_working_directory(
-    put: Callable[[str, str], Path],
-    plugins: Plugins,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    put, plugins, monkeypatch, tmp_path
 ):
     put("elsewhere/lines.txt", "one\n")
     recipe = put(
@@ -202,7 +193,7 @@ file = "more.txt"
 )
 
 
-def test_everything_that_a_stage_can_say_is_read(recipe_of: Load):
+def test_everything_that_a_stage_can_say_is_read(recipe_of):
     recipe = recipe_of(TRAINING)
     pairs, tune = recipe.stage
     assert (pairs.train, pairs.freeze, pairs.columns) == (
@@ -228,9 +219,7 @@ def test_everything_that_a_stage_can_say_is_read(recipe_of: Load):
     assert recipe.tracker == (Notes(), Notes("more.txt"))
 
 
-def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(
-    recipe_of: Load,
-):
+def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(recipe_of):
     recipe = recipe_of()
     (stage,) = recipe.stage
     assert (stage.train, stage.freeze, stage.columns, stage.weights, stage.watch) == (
@@ -256,9 +245,7 @@ def test_a_stage_that_says_nothing_trains_the_only_encoder_on_every_column(
     ("written", "read"),
     [('"zh"', ("zh",)), ('["zh"]', ("zh",)), ('["en", "zh"]', ("en", "zh"))],
 )
-def test_one_encoder_or_several_can_be_named(
-    written: str, read: tuple[str, ...], recipe_of: Load
-):
+def test_one_encoder_or_several_can_be_named(written, read, recipe_of):
     freeze = () if len(read) == 1 else ("stage.pairs.freeze=",)
     assert (
         recipe_of(TOWERS, f"stage.pairs.train={written}", *freeze).stage[0].train
@@ -266,7 +253,7 @@ def test_one_encoder_or_several_can_be_named(
     )
 
 
-def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of: Load):
+def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of):
     columns = '["label", "negative", "positive", "anchor"]'
     data = f'stage.0.data={{ use = "table", path = "x.tsv", columns = {columns} }}'
     sort = recipe_of(RECIPE, data, 'stage.0.loss={ use = "sort" }')
@@ -277,72 +264,43 @@ def test_the_columns_of_a_stage_are_those_that_the_loss_needs_or_takes(recipe_of
 
 
 @pytest.mark.parametrize(
-    ("override", "path", "message"),
+    ("override", "message"),
     [
-        ("stage.pairs.micro_batch=0", "stage.pairs.micro_batch", "must be >= 1"),
-        ("stage.pairs.shuffle_buffer=1", "stage.pairs.shuffle_buffer", "must be >= 2"),
-        ("stage.pairs.max_grad_norm=-1", "stage.pairs.max_grad_norm", "must be >= 0"),
-        ("stage.pairs.validate.every=0", "stage.pairs.validate.every", "must be >= 1"),
-        (
-            "stage.pairs.validate.patience=0",
-            "stage.pairs.validate.patience",
-            "must be >= 1",
-        ),
-        (
-            "stage.pairs.validate.keep=first",
-            "stage.pairs.validate.keep",
-            "Choose one of `best`, `last`.",
-        ),
-        ("stage.pairs.watch.0.every=0", "stage.pairs.watch.0.every", "must be >= 1"),
-        (
-            "stage.pairs.watch.1.with.use=gapp",
-            "stage.pairs.watch.1.with.use",
-            "Did you mean `gap`?",
-        ),
-        (
-            "stage.pairs.watch.1.secnd=en",
-            "stage.pairs.watch.1.secnd",
-            "Did you mean `second`?",
-        ),
-        ("stage.pairs.train=3", "stage.pairs.train", "found 3, expected"),
-        (
-            "stage.pairs.train=[3]",
-            "stage.pairs.train.0",
-            'found 3, expected a string: write `"3"`',
-        ),
-        (
-            "stage.pairs.columns.anchor=3",
-            "stage.pairs.columns.anchor",
-            'found 3, expected a string: write `"3"`',
-        ),
-        (
-            "stage.pairs.distinct=1",
-            "stage.pairs.distinct",
-            "found 1, expected true or false",
-        ),
-        ("checkpoint.every=0", "checkpoint.every", "must be >= 1"),
-        ("dice.sides=1", "dice.sides", "must be >= 2"),
-        ("dice.sdes=3", "dice.sdes", "Did you mean `sides`?"),
-        ('dice.loaded="de"', "dice.loaded", "there is no encoder `de`; name one"),
-        ("checkpoint.minutes=-1", "checkpoint.minutes", "must be >= 0"),
-        ("checkpoint.keep=0", "checkpoint.keep", "must be >= 1"),
-        ("tracker.1.use=note", "tracker.1.use", "Did you mean `notes`?"),
-        ("tracker.1.fil=x", "tracker.1.fil", "Did you mean `file`?"),
+        ("stage.pairs.micro_batch=0", "must be >= 1"),
+        ("stage.pairs.shuffle_buffer=1", "must be >= 2"),
+        ("stage.pairs.max_grad_norm=-1", "must be >= 0"),
+        ("stage.pairs.validate.every=0", "must be >= 1"),
+        ("stage.pairs.validate.patience=0", "must be >= 1"),
+        ("stage.pairs.validate.keep=first", "Choose one of `best`, `last`."),
+        ("stage.pairs.watch.0.every=0", "must be >= 1"),
+        ("stage.pairs.watch.1.with.use=gapp", "Did you mean `gap`?"),
+        ("stage.pairs.watch.1.secnd=en", "Did you mean `second`?"),
+        ("stage.pairs.train=3", "found 3, expected"),
+        ("stage.pairs.train=[3]", 'found 3, expected a string: write `"3"`'),
+        ("checkpoint.every=0", "must be >= 1"),
+        ("checkpoint.minutes=-1", "must be >= 0"),
+        ("checkpoint.keep=0", "must be >= 1"),
+        ("dice.sides=1", "must be >= 2"),
+        ("dice.sdes=3", "Did you mean `sides`?"),
+        ('dice.loaded="de"', "there is no encoder `de`; name one"),
+        ("tracker.1.use=note", "Did you mean `notes`?"),
+        ("tracker.1.fil=x", "Did you mean `file`?"),
     ],
 )
 def test_a_wrong_value_of_training_is_reported_where_it_stands(
-    override: str, path: str, message: str, recipe_of: Load
+    override, message, recipe_of
 ):
-    _, found, said = problem(recipe_of, TRAINING, override)
-    assert found == path
-    assert message in said
+    _, path, shown = problem(recipe_of, TRAINING, override)
+    # Of an array, the element is named.
+    assert path.removesuffix(".0") == override.partition("=")[0]
+    assert message in shown
 
 
 # --- one problem each --------------------------------------------------------------------------------------
 
 
 def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
-    put: Callable[[str, str], Path], plugins: Plugins
+    put, plugins
 ):
     text = (
         RECIPE.replace("seed = 7", "sede = 7")
@@ -432,9 +390,7 @@ def test_three_faults_are_exactly_three_problems_each_with_file_line_and_path(
         ),
     ],
 )
-def test_a_fault_is_reported_where_it_stands(
-    old: str, new: str, start: str, path: str, message: str, recipe_of: Load
-):
+def test_a_fault_is_reported_where_it_stands(old, new, start, path, message, recipe_of):
     assert RECIPE.count(old) == 1
     text = RECIPE.replace(old, new)
     found = [found for found in problems(recipe_of, text) if found[1] == path]
@@ -448,14 +404,14 @@ def test_a_fault_is_reported_where_it_stands(
     [("extend", "extends"), ("encodr", "encoder"), ("expcted", "expected")],
 )
 def test_a_misspelt_key_at_the_top_is_compared_with_all_that_a_file_may_have(
-    key: str, meant: str, recipe_of: Load
+    key, meant, recipe_of
 ):
     assert (1, key, f"unknown key `{key}`. Did you mean `{meant}`?") in problems(
         recipe_of, f'{key} = "base.toml"\n{RECIPE}'
     )
 
 
-def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of: Load):
+def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of):
     text = RECIPE.replace(
         "[[evaluate]]",
         VALIDATE.replace("target = 0.5", "taget = 0.5") + "\n[[evaluate]]",
@@ -467,7 +423,7 @@ def test_faults_inside_validate_have_the_path_of_its_evaluator(recipe_of: Load):
     )
 
 
-def test_an_evaluator_to_install_is_named_inside_validate(recipe_of: Load):
+def test_an_evaluator_to_install_is_named_inside_validate(recipe_of):
     text = RECIPE.replace(
         "[[evaluate]]", VALIDATE.replace('"gap"', '"sts"') + "\n[[evaluate]]"
     )
@@ -489,7 +445,7 @@ def test_an_evaluator_to_install_is_named_inside_validate(recipe_of: Load):
     ],
 )
 def test_a_recipe_of_another_schema_is_refused_before_anything_else(
-    written: str, what: str, recipe_of: Load
+    written, what, recipe_of
 ):
     line, path, message = problem(
         recipe_of, RECIPE.replace("schema = 1", written).replace("seed", "sede")
@@ -498,13 +454,13 @@ def test_a_recipe_of_another_schema_is_refused_before_anything_else(
     assert message == f"the recipe {what}, this version of sentbed reads `schema = 1`"
 
 
-def test_a_recipe_without_schema_still_has_its_other_problems_reported(recipe_of: Load):
+def test_a_recipe_without_schema_still_has_its_other_problems_reported(recipe_of):
     with pytest.raises(RecipeError) as caught:
         recipe_of(RECIPE.replace("schema = 1", "").replace("seed", "sede"))
     assert [problem.path for problem in caught.value.problems] == ["schema", "run.sede"]
 
 
-def test_a_recipe_with_encoder_and_encoders_is_refused(recipe_of: Load):
+def test_a_recipe_with_encoder_and_encoders_is_refused(recipe_of):
     text = (
         RECIPE
         + '\n[encoders.other]\nbackbone = { use = "characters" }\npooler = { use = "average" }\n'
@@ -517,9 +473,7 @@ def test_a_recipe_with_encoder_and_encoders_is_refused(recipe_of: Load):
 
 
 @pytest.mark.parametrize("table", ["", "encoders = {}\n"])
-def test_a_recipe_without_encoder_says_so_beside_its_other_problems(
-    table: str, recipe_of: Load
-):
+def test_a_recipe_without_encoder_says_so_beside_its_other_problems(table, recipe_of):
     start, end = RECIPE.index("[encoder]"), RECIPE.index("[[stage]]")
     text = (
         (RECIPE[:start] + RECIPE[end:])
@@ -537,23 +491,13 @@ def test_a_recipe_without_encoder_says_so_beside_its_other_problems(
     ) in found
 
 
-def test_an_encoder_that_is_no_table_is_a_problem_of_the_encoder(recipe_of: Load):
+def test_an_encoder_that_is_no_table_is_a_problem_of_the_encoder(recipe_of):
     start, end = RECIPE.index("[encoder]"), RECIPE.index("[[stage]]")
     text = "encoder = 3\n" + RECIPE[:start] + RECIPE[end:]
     assert problem(recipe_of, text) == (1, "encoder", "found 3, expected a table")
 
 
-def test_a_missing_recipe_is_a_problem_that_names_the_file(
-    tmp_path: Path, plugins: Plugins
-):
-    with pytest.raises(RecipeError) as caught:
-        load_recipe(tmp_path / "none.toml", plugins=plugins)
-    (only,) = caught.value.problems
-    assert only.file == str(tmp_path / "none.toml")
-    assert "No such file or directory; check the path" in only.message
-
-
-def test_a_directory_is_no_recipe(tmp_path: Path, plugins: Plugins):
+def test_a_directory_is_no_recipe(tmp_path, plugins):
     with pytest.raises(RecipeError, match="cannot read the recipe: Is a directory"):
         load_recipe(tmp_path, plugins=plugins)
 
@@ -561,20 +505,10 @@ def test_a_directory_is_no_recipe(tmp_path: Path, plugins: Plugins):
 # --- check -------------------------------------------------------------------------------------------------
 
 
-def test_two_stages_of_one_name_are_a_problem(recipe_of: Load):
-    stage = RECIPE[RECIPE.index("[[stage]]") : RECIPE.index("[[evaluate]]")]
-    text = RECIPE + "\n" + stage.replace("[[stage]]", "[[stage]]  # again")
-    line, path, message = problem(recipe_of, text)
-    assert (line, path) == (line_of(text, "[[stage]]  # again") + 1, "stage.1.name")
-    assert message == "two stages are named `pull`; give each its own name"
-
-
 @pytest.mark.parametrize(
     ("length", "has"), [("epochs = 2\nsteps = 3", "both"), ("", "neither")]
 )
-def test_a_stage_is_as_long_as_its_epochs_or_its_steps(
-    length: str, has: str, recipe_of: Load
-):
+def test_a_stage_is_as_long_as_its_epochs_or_its_steps(length, has, recipe_of):
     text = RECIPE.replace("epochs = 2", length)
     assert problem(recipe_of, text) == (
         line_of(text, "[[stage]]"),
@@ -583,68 +517,14 @@ def test_a_stage_is_as_long_as_its_epochs_or_its_steps(
     )
 
 
-def test_with_several_encoders_stages_and_evaluations_must_say_which(recipe_of: Load):
-    found = problems(recipe_of, TWO_ENCODERS)
-    assert [(line, path) for line, path, _ in found] == [
-        (line_of(TWO_ENCODERS, "[[stage]]"), "stage.pull.train"),
-        (line_of(TWO_ENCODERS, "[[evaluate]]"), "evaluate.0.encoder"),
-    ]
-    assert found[0][2] == (
-        "the recipe has several encoders (`small`, `large`); say which one with `train`"
-    )
-    assert found[1][2].endswith("say which one with `encoder`")
-
-
-def test_with_several_encoders_each_use_names_its_own(recipe_of: Load):
-    text = TWO_ENCODERS.replace("epochs", 'train = "large"\nepochs').replace(
-        "at =", 'encoder = "small"\nat ='
-    )
-    recipe = recipe_of(text)
-    assert (recipe.stage[0].train, recipe.evaluate[0].encoder) == (("large",), "small")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "path"),
-    [
-        ("epochs", 'train = "big"\nepochs', "stage.pull.train"),
-        ("at =", 'encoder = "big"\nat =', "evaluate.0.encoder"),
-    ],
-)
-def test_an_encoder_that_the_recipe_lacks_is_a_problem(
-    old: str, new: str, path: str, recipe_of: Load
-):
-    text = RECIPE.replace(old, new)
-    line, found_path, message = problem(recipe_of, text)
-    assert (line, found_path) == (line_of(text, new.partition("\n")[0]), path)
-    assert (
-        message
-        == "there is no encoder `big`, the recipe has `encoder`; name one of them"
-    )
-
-
-def test_a_loss_whose_columns_the_data_lacks_is_a_problem(
-    recipe_of: Load, put: Callable[[str, str], Path]
-):
-    put("lines.txt", "a\nb\n")
-    text = RECIPE.replace('"words", rows = 11', '"lines", path = "lines.txt"')
-    assert problem(recipe_of, text) == (
-        line_of(text, "loss"),
-        "stage.pull.loss",
-        "the loss `pull` needs the column `positive`, the data source `lines` gives anchor; "
-        "choose another loss or data source",
-    )
-
-
-def test_what_a_component_checks_itself_is_a_problem_of_its_table(
-    recipe_of: Load, tmp_path: Path
-):
+def test_what_a_component_checks_itself_is_a_problem_of_its_table(recipe_of, tmp_path):
     text = RECIPE.replace('"words", rows = 11', '"lines", path = "none.txt"')
     line, path, message = problems(recipe_of, text)[0]
     assert (line, path) == (line_of(text, "data"), "stage.pull.data")
     assert message == f"there is no file `{tmp_path / 'none.txt'}`; check the path"
 
 
-def test_expected_numbers_without_an_evaluation_are_a_problem(recipe_of: Load):
+def test_expected_numbers_without_an_evaluation_are_a_problem(recipe_of):
     start = RECIPE.index("[[evaluate]]")
     text = RECIPE[:start] + "[expected]\ngap = { value = 1.0, tolerance = 0.1 }\n"
     line, path, message = problem(recipe_of, text)
@@ -652,7 +532,7 @@ def test_expected_numbers_without_an_evaluation_are_a_problem(recipe_of: Load):
     assert "no `[[evaluate]]`" in message
 
 
-def test_an_expected_number_needs_a_tolerance_of_at_least_zero(recipe_of: Load):
+def test_an_expected_number_needs_a_tolerance_of_at_least_zero(recipe_of):
     text = (
         RECIPE
         + "\n[expected]\ngap = { value = 1.0 }\n'gap/distance' = { value = 1, tolerance = -1 }\n"
@@ -663,7 +543,7 @@ def test_an_expected_number_needs_a_tolerance_of_at_least_zero(recipe_of: Load):
     ]
 
 
-def test_a_number_to_compare_with_has_no_tolerance(recipe_of: Load):
+def test_a_number_to_compare_with_has_no_tolerance(recipe_of):
     table = "\n[expected]\ngap = { value = 1.0, decides = false }\n"
     assert recipe_of(RECIPE + table).expected["gap"].tolerance is None
     wrong = RECIPE + table.replace("decides", "tolerance = 1, decides")
@@ -699,9 +579,7 @@ def test_a_number_to_compare_with_has_no_tolerance(recipe_of: Load):
         ("expected.gap.value=1", ("expected", "gap", "value"), 1.0),
     ],
 )
-def test_an_override_sets_a_value_of_the_recipe(
-    override: str, path: tuple[str | int, ...], value: object, recipe_of: Load
-):
+def test_an_override_sets_a_value_of_the_recipe(override, path, value, recipe_of):
     text = RECIPE + "\n[expected]\ngap = { value = 0, tolerance = 0 }\n"
     before, after = (
         tomli.loads(resolved_toml(recipe_of(text, *over))) for over in ([], [override])
@@ -712,7 +590,7 @@ def test_an_override_sets_a_value_of_the_recipe(
     assert after[path[-1]] == value
 
 
-def test_an_override_may_name_a_table_that_the_file_lacks(recipe_of: Load):
+def test_an_override_may_name_a_table_that_the_file_lacks(recipe_of):
     recipe = recipe_of(RECIPE, "expected.gap.value=1", "expected.gap.tolerance=2")
     assert (recipe.expected["gap"].value, recipe.expected["gap"].tolerance) == (
         1.0,
@@ -720,19 +598,17 @@ def test_an_override_may_name_a_table_that_the_file_lacks(recipe_of: Load):
     )
 
 
-def test_the_last_of_several_overrides_wins(recipe_of: Load):
+def test_the_last_of_several_overrides_wins(recipe_of):
     assert recipe_of(RECIPE, "run.seed=3", "run.seed=4").run.seed == 4
 
 
-def test_an_override_leaves_the_file_and_the_other_values_alone(
-    recipe_of: Load, tmp_path: Path
-):
+def test_an_override_leaves_the_file_and_the_other_values_alone(recipe_of, tmp_path):
     changed = recipe_of(RECIPE, "stage.pull.epochs=5")
     assert (tmp_path / "recipe.toml").read_text() == RECIPE
     assert attrs.evolve(changed, stage=recipe_of().stage) == recipe_of()
 
 
-def test_an_overridden_value_is_checked_like_a_written_one(recipe_of: Load):
+def test_an_overridden_value_is_checked_like_a_written_one(recipe_of):
     with pytest.raises(RecipeError) as caught:
         recipe_of(RECIPE, "stage.pull.batch_size=big")
     (found,) = caught.value.problems
@@ -744,9 +620,7 @@ def test_an_overridden_value_is_checked_like_a_written_one(recipe_of: Load):
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "0.5"])
-def test_a_number_from_the_command_line_is_not_placed_in_the_file(
-    recipe_of: Load, value: str
-):
+def test_a_number_from_the_command_line_is_not_placed_in_the_file(recipe_of, value):
     with pytest.raises(RecipeError) as caught:
         recipe_of(RECIPE, f"stage.pull.batch_size={value}")
     (found,) = caught.value.problems
@@ -754,10 +628,10 @@ def test_a_number_from_the_command_line_is_not_placed_in_the_file(
 
 
 def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(
-    recipe_of: Load,
+    recipe_of,
 ):
     more = '[[evaluate]]\nuse = "across"\n[[evaluate]]\nuse = "gap"\nleft = "xyz"\n'
-    found: list[Any] = [
+    found = [
         e.evaluator
         for e in recipe_of(f"{RECIPE}{more}", "evaluate.*.target=3.5").evaluate
     ]
@@ -766,7 +640,7 @@ def test_an_override_of_every_evaluation_reaches_those_that_have_the_key(
 
 
 def test_an_override_of_every_evaluation_sets_keys_of_the_table_and_below_a_key(
-    recipe_of: Load,
+    recipe_of,
 ):
     text = f'{RECIPE}[[evaluate]]\nuse = "across"\n'
     recipe = recipe_of(text, 'evaluate.*.at=["start"]')
@@ -775,17 +649,11 @@ def test_an_override_of_every_evaluation_sets_keys_of_the_table_and_below_a_key(
     assert below[1] == "evaluate.0.target"
 
 
-def test_an_override_of_every_evaluation_that_none_has_is_a_problem(recipe_of: Load):
+def test_an_override_of_every_evaluation_that_none_has_is_a_problem(recipe_of):
     with pytest.raises(
         RecipeError, match=r"no evaluation has the key `tarket` of the override"
     ):
         recipe_of(RECIPE, "evaluate.*.tarket=3.5")
-
-
-def test_an_unknown_key_of_an_override_is_a_problem(recipe_of: Load):
-    _, path, message = problem(recipe_of, RECIPE, "stage.pull.batchsize=3")
-    assert path == "stage.pull.batchsize"
-    assert "Did you mean `batch_size`?" in message
 
 
 @pytest.mark.parametrize(
@@ -815,13 +683,11 @@ def test_an_unknown_key_of_an_override_is_a_problem(recipe_of: Load):
         ("", "found the override '', expected `PATH=VALUE`"),
     ],
 )
-def test_an_override_that_leads_nowhere_is_a_problem(
-    override: str, message: str, recipe_of: Load
-):
+def test_an_override_that_leads_nowhere_is_a_problem(override, message, recipe_of):
     assert message in problem(recipe_of, RECIPE, override)[2]
 
 
-def test_all_wrong_overrides_are_reported_at_once(recipe_of: Load):
+def test_all_wrong_overrides_are_reported_at_once(recipe_of):
     assert len(problems(recipe_of, RECIPE, "x", "stage.9.y=1", "run.seed=1")) == 2
 
 
@@ -845,14 +711,14 @@ ROUND_TRIPS = {
 
 
 @pytest.mark.parametrize("name", ROUND_TRIPS)
-def test_a_resolved_recipe_reads_as_the_same_recipe(name: str, recipe_of: Load):
+def test_a_resolved_recipe_reads_as_the_same_recipe(name, recipe_of):
     recipe = recipe_of(ROUND_TRIPS[name])
     resolved = resolved_toml(recipe)
     assert recipe_of(resolved) == recipe
     assert resolved_toml(recipe_of(resolved)) == resolved
 
 
-def test_a_resolved_recipe_writes_out_defaults_and_overrides(recipe_of: Load):
+def test_a_resolved_recipe_writes_out_defaults_and_overrides(recipe_of):
     data = tomli.loads(resolved_toml(recipe_of(RECIPE, "run.seed=3")))
     assert data["run"]["seed"] == 3
     assert data["encoder"]["head"] == {
@@ -873,7 +739,7 @@ def test_a_resolved_recipe_writes_out_defaults_and_overrides(recipe_of: Load):
 
 
 def test_relative_paths_are_absolute_in_a_resolved_recipe(
-    recipe_of: Load, tmp_path: Path, plugins: Plugins, put: Callable[[str, str], Path]
+    recipe_of, tmp_path, plugins, put
 ):
     recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
     moved = load_recipe(
@@ -885,7 +751,7 @@ def test_relative_paths_are_absolute_in_a_resolved_recipe(
 
 
 def test_relative_paths_start_at_the_file_that_a_resolved_recipe_is_written_to(
-    recipe_of: Load, tmp_path: Path, plugins: Plugins, put: Callable[[str, str], Path]
+    recipe_of, tmp_path, plugins, put
 ):
     recipe = recipe_of(RECIPE.replace("width = 4", 'width = 4, model = "./weights"'))
     text = resolved_toml(recipe, tmp_path / "deep" / "below")
@@ -893,7 +759,7 @@ def test_relative_paths_start_at_the_file_that_a_resolved_recipe_is_written_to(
     assert load_recipe(put("deep/below/r.toml", text), plugins=plugins) == recipe
 
 
-def test_start_without_a_stage_is_a_problem(recipe_of: Load):
+def test_start_without_a_stage_is_a_problem(recipe_of):
     before, _, after = RECIPE.partition("[[stage]]")
     text = before + after[after.index("[[evaluate]]") :]
     line, path, message = problem(recipe_of, text)
@@ -904,7 +770,7 @@ def test_start_without_a_stage_is_a_problem(recipe_of: Load):
     )
 
 
-def test_an_empty_at_is_a_problem(recipe_of: Load):
+def test_an_empty_at_is_a_problem(recipe_of):
     _, path, message = problem(
         recipe_of, RECIPE.replace('at = ["start", "end"]', "at = []")
     )
@@ -913,14 +779,12 @@ def test_an_empty_at_is_a_problem(recipe_of: Load):
 
 
 @pytest.mark.parametrize("name", ["../../evil", "a/b", "x@start", ""])
-def test_an_encoder_name_that_is_no_plain_name_is_a_problem(name: str, recipe_of: Load):
+def test_an_encoder_name_that_is_no_plain_name_is_a_problem(name, recipe_of):
     text = RECIPE.replace("[encoder]", f'[encoders."{name}"]')
     assert problem(recipe_of, text)[2].startswith(f"{name!r} cannot name an encoder")
 
 
-def test_what_a_component_checks_is_reported_beside_other_problems(
-    put: Callable[..., Path], plugins: Plugins
-):
+def test_what_a_component_checks_is_reported_beside_other_problems(put, plugins):
     text = RECIPE.replace("seed", "sede").replace(
         '"words", rows = 11', '"lines", path = "nowhere.txt"'
     )
@@ -932,9 +796,7 @@ def test_what_a_component_checks_is_reported_beside_other_problems(
     ]
 
 
-def test_an_override_without_value_takes_the_key_out(
-    put: Callable[..., Path], plugins: Plugins
-):
+def test_an_override_without_value_takes_the_key_out(put, plugins):
     path = put("r.toml", RECIPE)
     recipe = load_recipe(path, ("stage.0.epochs=", "stage.0.steps=3"), plugins)
     assert (recipe.stage[0].epochs, recipe.stage[0].steps) == (None, 3)
@@ -943,7 +805,7 @@ def test_an_override_without_value_takes_the_key_out(
 @pytest.mark.parametrize(
     "override", ["typo=", "run.sede=", "stage.0.nothing.below=", "stage.7="]
 )
-def test_an_override_cannot_take_out_what_is_not_there(override: str, recipe_of: Load):
+def test_an_override_cannot_take_out_what_is_not_there(override, recipe_of):
     _, path, message = problem(recipe_of, RECIPE, override)
     assert path == override.removesuffix("=")
     assert "leads nowhere" in message
@@ -952,18 +814,18 @@ def test_an_override_cannot_take_out_what_is_not_there(override: str, recipe_of:
 @pytest.mark.parametrize(
     "value", ["7 # a remark", "7\nrun.name = 'x'", "'a' # b", "[1, 2] #"]
 )
-def test_no_part_of_an_override_is_dropped(value: str, recipe_of: Load):
+def test_no_part_of_an_override_is_dropped(value, recipe_of):
     _, _, message = problem(recipe_of, RECIPE, f"run.seed={value}")
     assert "would be lost" in message
 
 
 @pytest.mark.parametrize("value", ["a#b", "'a # b'", '"a # b"', "# b", "a, b"])
-def test_a_sign_within_a_value_is_kept(value: str, recipe_of: Load):
+def test_a_sign_within_a_value_is_kept(value, recipe_of):
     found = problem(recipe_of, RECIPE, f"run.name={value}")[2]
     assert value.strip("'\"") in found
     assert "would be lost" not in found
 
 
 @pytest.mark.parametrize("key", ["run.name", "stage.0.name"])
-def test_a_name_that_no_directory_can_have_is_refused(key: str, recipe_of: Load):
+def test_a_name_that_no_directory_can_have_is_refused(key, recipe_of):
     assert "must match regex" in problem(recipe_of, RECIPE, f"{key}={'n' * 101}")[2]
