@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from sentbed import ModelError, RunError
+from sentbed import ModelError, RunError, locate
 from sentbed.helpers import read_file, write_atomic
 from sentbed_common import cache_root, hub_errors
+
+from sentbed_backbones.model_file_checks import is_local
 
 SMALL_FILES = ("*.json", "*.txt", "*.model")
 """Files of configurations and tokenizers."""
@@ -107,14 +109,14 @@ def chosen_weights(
 
 
 def fetch(
-    repository: str,
+    model: str,
     revision: str | None = None,
     code: bool = False,
     weights: bool = True,
     preferred: Sequence[str] = MODEL_WEIGHTS,
     pickles: bool = True,
 ) -> ModelFiles:
-    """Return a repository's files on this machine, downloaded where they are not there yet.
+    """Return the files of a local model, or those of a hub id, downloaded where they are not there yet.
 
     Without `weights`, those may be missing; without `pickles`, pickled ones are not downloaded, and what was
     fetched before is taken. So it is, too, if the hub cannot be asked.
@@ -122,12 +124,15 @@ def fetch(
     Raises:
         ModelError: if the repository, its revision or its weights cannot be had; the message says why.
     """
+    if is_local(model):
+        return ModelFiles(locate(model))
+
     from huggingface_hub import snapshot_download
 
-    with hub_errors(ModelError, "model", repository, revision):
-        listing = ask_for_listing(repository, revision, preferred=preferred)
+    with hub_errors(ModelError, "model", model, revision):
+        listing = ask_for_listing(model, revision, preferred=preferred)
         if listing is None:
-            return _fetched_before(repository, revision, weights)
+            return _fetched_before(model, revision, weights)
 
         if weights and not listing.weights:
             raise ModelError(_without_weights(listing, revision))
@@ -137,20 +142,20 @@ def fetch(
             conversion = find_conversion(listing)
             if conversion is not None:
                 source, reference = conversion.commit, conversion.reference
-                listing = ask_for_listing(repository, source, preferred=preferred)
+                listing = ask_for_listing(model, source, preferred=preferred)
             elif not pickles:
-                return _pickles_fetched_before(repository, revision)
+                return _pickles_fetched_before(model, revision)
 
         if listing is None:
             raise ModelError(
-                f"the hub lists no files of `{repository}` at `{reference}`; try again"
+                f"the hub lists no files of `{model}` at `{reference}`; try again"
             )
 
         files = listing.files(code)
         # The name of a branch is kept by huggingface-hub beside the files, for when the hub cannot be asked.
         directory = Path(
             snapshot_download(
-                repository,
+                model,
                 revision=source,
                 allow_patterns=files,
                 ignore_patterns=["*/*"],
@@ -159,7 +164,7 @@ def fetch(
         content = {"commit": directory.name, "files": files, "reference": reference}
         # A cache that cannot be written costs the record alone.
         with suppress(RunError):
-            record = _record(repository, revision, weights)
+            record = _record(model, revision, weights)
             write_atomic(record, json.dumps(content))
 
         return _from_hub(directory, reference)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sentbed import ModelError, SentbedError, locate
+from sentbed import ModelError, SentbedError
 from sentbed_common import in_safetensors
 
 from sentbed_backbones.hub_models import ModelFiles, fetch
-from sentbed_backbones.model_file_checks import is_local, problems_of
+from sentbed_backbones.model_file_checks import problems_of
 from sentbed_backbones.transformer_base import Transformer
 
 
@@ -29,20 +29,6 @@ def with_safetensors(
     return ModelFiles(directory, {**files.origin, "pickled_sha256": dict(pickled)})
 
 
-def located_files(
-    model: str,
-    revision: str | None,
-    code: bool = False,
-    weights: bool = True,
-    pickles: bool = True,
-) -> ModelFiles:
-    """Return the files of a model as they are, those of a hub id as `fetch` has them."""
-    if is_local(model):
-        return ModelFiles(locate(model))
-
-    return fetch(model, revision, code, weights, pickles=pickles)
-
-
 def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles:
     """Return the files of the recipe's `model`, a hub id downloaded first, with weights as safetensors.
 
@@ -53,7 +39,7 @@ def model_files(parameters: Transformer, may_convert: bool = True) -> ModelFiles
     assert parameters.model is not None
     model, trust = parameters.model, parameters.trust_remote_code
     with_weights = parameters.init == "pretrained"
-    files = located_files(
+    files = fetch(
         model,
         parameters.revision,
         code=trust,

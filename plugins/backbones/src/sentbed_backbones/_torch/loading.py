@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import transformers
-from sentbed import ModelError, locate
+from sentbed import ModelError
 from sentbed.helpers import foreign, physical_memory, read_json
 from sentbed.protocols import BuildContext, InterventionTraits
 from sentbed_common import in_safetensors, is_finite_tensor, memory_limit, pickled_files
@@ -32,7 +32,6 @@ from sentbed_backbones.hub_models import fetch
 from sentbed_backbones.model_file_checks import (
     ADAPTER_DIRECTORY,
     BASE_FILE,
-    is_local,
     only_pickled,
     problems_of,
 )
@@ -184,17 +183,15 @@ def _with_adapter(
         return add_lora(model, parameters.lora)
 
     assert parameters.adapter is not None
-    if is_local(parameters.adapter):
-        directory = locate(parameters.adapter)
-    else:
-        preferred = (ADAPTER_WEIGHTS, PICKLED_ADAPTER)
-        directory = fetch(
-            parameters.adapter, parameters.adapter_revision, preferred=preferred
-        ).directory
-        origin["adapter_commit"] = directory.name
+    preferred = (ADAPTER_WEIGHTS, PICKLED_ADAPTER)
+    files = fetch(parameters.adapter, parameters.adapter_revision, preferred=preferred)
+    if "commit" in files.origin:
+        origin["adapter_commit"] = files.origin["commit"]
 
     shown = f"the adapter `{parameters.adapter}`"
-    directory, pickled = in_safetensors(directory, True, shown, (PICKLED_ADAPTER,))
+    directory, pickled = in_safetensors(
+        files.directory, True, shown, (PICKLED_ADAPTER,)
+    )
     if pickled:
         origin["adapter_pickled_sha256"] = dict(pickled)
 

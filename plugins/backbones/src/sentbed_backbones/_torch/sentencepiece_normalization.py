@@ -99,7 +99,12 @@ def mapped_apart(tokenizer: Any) -> tuple[tokenizers.Tokenizer, CharacterMap | N
 
     definition = json.loads(backend.to_str())
     character_map = character_map_of(definition)
-    steps = normalizer_steps(definition["normalizer"])
-    others = [step for step in steps if step["type"] != "Precompiled"]
-    definition["normalizer"] = {"type": "Sequence", "normalizers": others}
+    definition["normalizer"] = without_steps(definition["normalizer"], "Precompiled")
     return tokenizers.Tokenizer.from_str(json.dumps(definition)), character_map
+
+
+def without_steps(normalizer: Any, kind: str) -> dict[str, Any]:
+    """Return the definition of a normaliser without its steps of a kind."""
+    steps = normalizer_steps(normalizer)
+    others = [step for step in steps if step["type"] != kind]
+    return {"type": "Sequence", "normalizers": others}

@@ -20,7 +20,8 @@ from sentbed_backbones._torch.stored_weights import stored_weights, weight_hashe
 from sentbed_backbones._torch.tokenizer_loading import load_tokenizer
 from sentbed_backbones._torch.train_tokenizer import train_wordpiece
 from sentbed_backbones._torch.word_vectors import read_word_vectors, word_tokenizer
-from sentbed_backbones.model_files import located_files, with_safetensors
+from sentbed_backbones.hub_models import fetch
+from sentbed_backbones.model_files import with_safetensors
 from sentbed_backbones.static_files import (
     TABLE_FILE,
     TOKENIZER_FILE,
@@ -82,7 +83,7 @@ def from_model(model: str, revision: str | None, random: bool) -> TokenTable:
     Raises:
         ModelError: if table or tokenizer are missing or damaged.
     """
-    files = located_files(model, revision)
+    files = fetch(model, revision)
     table = table_directory(files.directory)
     origin: dict[str, Any] = {"model": model}
     weights_directory = None

@@ -28,6 +28,7 @@ from sentbed_backbones._torch.sentencepiece_normalization import (
     EXACT_MAP,
     mapped_apart,
     model_class,
+    without_steps,
 )
 from sentbed_backbones._torch.tokenizer import EMBEDDED_TOKENS, tokenizing
 from sentbed_backbones.model_file_checks import LARGEST_JSON
@@ -381,13 +382,12 @@ def add_placeholder(tokenizer: Any, token: str, spacing: str | None) -> None:
     """
     definition = json.loads(tokenizer.backend_tokenizer.to_str())
     steps = normalizer_steps(definition["normalizer"])
-    prefixes = [step for step in steps if step["type"] == "Prepend"]
+    has_prefix = any(step["type"] == "Prepend" for step in steps)
     if spacing is None:
-        spacing = "stripped" if prefixes else "kept"
-    if prefixes:
+        spacing = "stripped" if has_prefix else "kept"
+    if has_prefix:
         # It would be put before each part of a text, also before the one behind the placeholder.
-        others = [step for step in steps if step["type"] != "Prepend"]
-        definition["normalizer"] = {"type": "Sequence", "normalizers": others}
+        definition["normalizer"] = without_steps(definition["normalizer"], "Prepend")
         definition["pre_tokenizer"] = _with_first_prefix(
             definition["pre_tokenizer"], token
         )
