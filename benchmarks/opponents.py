@@ -52,7 +52,7 @@ LIBRARIES = (
     "nncf",
 )
 RUNTIMES = {
-    "cpu": ("fp32", "bf16", "int8"),
+    "cpu": ("fp32", "bf16"),
     "onnxruntime": ("fp32", "int8"),
     "openvino": ("fp32", "bf16", "int8"),
 }

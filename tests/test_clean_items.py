@@ -145,6 +145,7 @@ def test_the_report_of_a_run_has_the_score_on_clean_items(
     )
 
 
+@pytest.mark.whole
 def test_cells_of_a_study_are_compared_on_clean_items(place: Path) -> None:
     study = place / "study"
     ended = CliRunner().invoke(

@@ -147,7 +147,7 @@ def test_retrieval_shows_what_a_document_and_a_pair_take(
     encoder = built(recipe)
     evaluator = Retrieval(pairs, cost=True)
     costs = {
-        score.metric: score.value
+        score.task: score.value
         for score in encoder.evaluate(evaluator, "encoder").scores
         if score.axis == "cost"
     }

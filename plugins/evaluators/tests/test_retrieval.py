@@ -248,9 +248,13 @@ def test_sparse_vectors_cost_what_is_not_zero(write: Write, table_encoder: Any) 
     encoder.output = "sparse"
     path = str(write("p.tsv", "sentence1\tsentence2\na\tb\na\tc\n"))
     result = Retrieval(path=path, k=(1,), cost=True).prepare().evaluate(encoder)
+    costs = {score.task: score for score in result.scores if score.axis == "cost"}
     # Documents b and c have 1 and 3 components; with the query's two, b shares none and c both.
-    assert values(result)["bytes-per-document"] == pytest.approx(8 * (1 + 3) / 2)
-    assert values(result)["operations-per-pair"] == pytest.approx(2 * (0 + 2) / 2)
+    size, operations = costs["bytes-per-document"], costs["operations-per-pair"]
+    assert (size.metric, size.value) == ("bytes", pytest.approx(8 * (1 + 3) / 2))
+    assert operations.metric == "operations"
+    assert operations.value == pytest.approx(2 * (0 + 2) / 2)
+    assert size.protocol["task"] == "p"
 
 
 def test_documents_are_encoded_by_the_second_encoder(

@@ -83,6 +83,7 @@ def test_int8_says_what_it_was_calibrated_on_and_by_what(saved: Path) -> None:
     assert len(protocol["texts"]) == 64
 
 
+@pytest.mark.whole
 @NEEDS_INT8
 def test_int8_is_the_same_each_time(saved: Path) -> None:
     runtime = OpenVino(threads=1, precision="int8")

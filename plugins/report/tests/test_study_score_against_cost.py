@@ -109,6 +109,20 @@ def test_the_first_cost_decides_the_front_unless_the_study_names_another(
     assert fronts(study(cost="passes")) == {"short, all": 1, "eight, all": 2}
 
 
+def test_without_a_name_the_first_cost_of_each_evaluator_is_drawn(
+    study: Callable[..., StudyData],
+) -> None:
+    """A cost is not drawn over scores that share the name of its task's data."""
+
+    def search_costs(run: CellRun) -> tuple[Score, ...]:
+        score = cost_of("bytes-per-document", len(run.cell), "bytes")
+        return (attrs.evolve(score, evaluator="retrieval"),)
+
+    tables = scores_against_cost(summarise(with_added(study(), search_costs)))
+    drawn = [table.column.task for table in tables]
+    assert sorted(drawn) == ["bytes-per-document", "seconds"]
+
+
 def test_a_cost_of_which_more_is_better_and_a_score_of_which_less_is(
     study: Callable[..., StudyData],
 ) -> None:
@@ -185,7 +199,9 @@ def test_the_section_has_the_plot_and_the_table(
     data = study()
     section = score_cost_section(data, summarise(data))
     assert section is not None
-    assert section.summary == "3 of 6 cells are on the Pareto front"
+    assert (
+        section.summary == "3 of 6 cells are on the Pareto front of MR against seconds"
+    )
     (table,), (plot,) = section.tables, section.plots
     assert (
         "The Pareto front: 1: short, half, 60.00 for 50.0; 2: short, all, 65.00 for 100.0; 3: eight, all,"

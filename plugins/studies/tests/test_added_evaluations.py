@@ -206,6 +206,7 @@ def test_a_stopped_cell_whose_evaluators_were_edited_since_goes_on_and_is_evalua
     assert len(list(directory.glob("cells/*/added/*"))) == 4
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "content", ["", "[]", "[" * 100_000, '{"content": 3, "evaluations": 4}'], ids=len
 )

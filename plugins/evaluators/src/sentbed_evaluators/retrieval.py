@@ -31,6 +31,7 @@ from sentbed_evaluators.retrieval_metrics import FORMULAS, Ranking
 from sentbed_evaluators.scored_pair_files import PairFile
 from sentbed_evaluators.similarities import (
     ALL_OUTPUTS,
+    COST_UNITS,
     DocumentSize,
     is_cosine,
     most_similar,
@@ -187,12 +188,12 @@ class Retrieval(Evaluator):
             for score in self._scores(collection, ranking)
         ]
         if self.cost:
-            for metric, value in search_cost(similarity, queries, stored).items():
-                protocol = {**self._protocol(collection), "unit": metric}
+            protocol = {**self._protocol(collection), "task": self._task}
+            for name, value in search_cost(similarity, queries, stored).items():
                 scores.append(
                     Score(
-                        self._task,
-                        metric,
+                        name,
+                        COST_UNITS[name],
                         value,
                         protocol,
                         direction="lower",

@@ -23,6 +23,11 @@ ALL_OUTPUTS: frozenset[Output] = frozenset({"vector", "tokens", "sparse"})
 SPARSE_BYTES = 8
 """Bytes of a component of a sparse vector: its number in int32, and its value in fp32."""
 
+BYTES = "bytes-per-document"
+OPERATIONS = "operations-per-pair"
+COST_UNITS = {BYTES: "bytes", OPERATIONS: "operations"}
+"""Costs of exact search -> their units."""
+
 
 def is_cosine(similarity: Similarity | None) -> bool:
     """Whether texts are compared by the cosine."""
@@ -115,13 +120,13 @@ class DocumentSize:
 def search_cost(
     similarity: Similarity | None, queries: Encoded, stored: DocumentSize
 ) -> dict[str, float]:
-    """Return the mean bytes of a document and the mean operations of a pair."""
+    """Return the mean bytes of a document and the mean operations of a pair, by the names of these costs."""
     if stored.active is not None and not isinstance(queries, RaggedVectors):
         of_documents = stored.active / stored.documents
         of_queries = (queries != 0).mean(axis=0)
         return {
-            "bytes-per-document": SPARSE_BYTES * float(of_documents.sum()),
-            "operations-per-pair": 2 * float(of_queries @ of_documents),
+            BYTES: SPARSE_BYTES * float(of_documents.sum()),
+            OPERATIONS: 2 * float(of_queries @ of_documents),
         }
     width = width_of(queries)
     of_query = number_of_vectors(queries) / len(queries)
@@ -131,7 +136,7 @@ def search_cost(
     else:
         size = similarity.bytes_per_text(width, of_document)
         operations = similarity.operations(width, of_query, of_document)
-    return {"bytes-per-document": float(size), "operations-per-pair": float(operations)}
+    return {BYTES: float(size), OPERATIONS: float(operations)}
 
 
 def _scaled(vectors: Encoded, formula: str | None) -> NDArray[np.float32]:

@@ -84,7 +84,8 @@ class StudyTable(RecipeTable):
     cost: str = ""
     """Task against which the report draws the other scores, such as `passes`, `tokens`, `operations` or
     `seconds` of the evaluator `encoding-cost`, or of what runs took, such as `run-processor-seconds`; by
-    default the first cost that an evaluator measures: `processor-seconds` on a processor, else `seconds`."""
+    default the first cost that each evaluator measures, such as `processor-seconds` of `encoding-cost` on a
+    processor, and `bytes-per-document` of `retrieval`."""
 
     family: Family = "column"
     """Over what the p-values of marks are corrected: `column`, over the cells in each column, or `study`,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import attrs
 
@@ -69,7 +70,7 @@ def scores_against_cost(
 ) -> tuple[ScoreAgainstCost, ...]:
     """Return each table of scores, by its last column, against the cost of its cells.
 
-    `cost` is a task of any table, by default the first that an evaluator has measured as a cost. Scores that
+    `cost` is a task of any table, by default the first cost that each evaluator has measured. Scores that
     cannot be ranked and tables of further metrics are left out; nothing is returned if there is no cost.
     """
     tables = []
@@ -101,16 +102,28 @@ def unknown_cost(summaries: Sequence[Summary], cost: str) -> str:
 
 
 def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary, int]]:
-    """Yield the columns of a cost: several, if it was measured under different protocols."""
+    """Yield the columns of a cost, several if it was measured under different protocols.
+
+    Without a name, these are the first cost of each evaluator.
+    """
     for summary in summaries:
-        for column in summary.columns:
-            # Cells that differ in their seconds by chance alone are not to be drawn over them unasked.
-            if not cost and column.cost and summary.evaluator != KEY:
-                cost = column.task
-    for summary in summaries:
-        for index, column in enumerate(summary.columns):
-            if column.task == cost and column.direction != "none":
-                yield summary, index
+        if cost:
+            yield from _named_columns(summary, cost)
+        elif summary.evaluator != KEY:
+            # Cells that differ in a run's seconds by chance alone are not to be drawn over them unasked.
+            yield from islice(_cost_columns(summary), 1)
+
+
+def _named_columns(summary: Summary, cost: str) -> Iterator[tuple[Summary, int]]:
+    for index, column in enumerate(summary.columns):
+        if column.task == cost and column.direction != "none":
+            yield summary, index
+
+
+def _cost_columns(summary: Summary) -> Iterator[tuple[Summary, int]]:
+    for index, column in enumerate(summary.columns):
+        if column.cost and column.direction != "none":
+            yield summary, index
 
 
 def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:

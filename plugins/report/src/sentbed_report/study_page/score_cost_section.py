@@ -29,8 +29,12 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
         return None
     line = ""
     if against:
-        front = [point.row.name for point in against[0].points if point.front]
-        line = f"{len(front)} of {len(against[0].points)} cells are on the Pareto front"
+        first = against[0]
+        front = [point.row.name for point in first.points if point.front]
+        line = (
+            f"{len(front)} of {len(first.points)} cells are on the Pareto front of "
+            f"{first.scores.columns[-1].heading} against {first.column.task}"
+        )
     sentences = [unknown] if unknown else []
     return Section(
         "Score against cost",
