@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROJECTS := core/pyproject.toml $(wildcard plugins/*/pyproject.toml)
 
-.PHONY: demo mini test test-slow test-papers test-real test-alone test-jax test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
+.PHONY: demo mini test test-slow test-papers test-real test-alone test-jax test-lowest test-long test-all check docs bench opponents fuzz gpu-test gpu-bench tpu-compile clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sentbed run recipes/quickstart.toml
@@ -51,6 +51,13 @@ test-alone: $(VENV)/.dev
 # JAX has processes of its own: its threads do not go with the forks of other tests.
 test-jax: $(VENV)/.dev
 	$(WORKERS) -m jax
+
+# The lowest versions of dependencies that the distributions declare, in an environment of their own, some minutes.
+# PyTorch is that of requirements/constraints.txt: not every index has wheels of an older one for the processor alone.
+LOWEST := .venv-lowest
+LOWEST_TESTS ?= core/tests plugins/common/tests plugins/data/tests plugins/poolers/tests plugins/losses/tests
+test-lowest: $(LOWEST)/.installed
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -q -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS)
 
 test-all: test test-long
 
@@ -106,10 +113,19 @@ $(VENV)/.demo: $(PROJECTS) requirements/demo.txt requirements/constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/demo.txt
 	@touch $@
 
+$(LOWEST)/.installed: $(PROJECTS) requirements/lowest.txt requirements/constraints.txt tools/lowest_versions.py
+	@echo "Installing the lowest versions of what sentbed depends on into $(LOWEST), and nowhere else: 1.5 GB"
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check packaging
+	$(LOWEST)/bin/python tools/lowest_versions.py --leave torch sentence-transformers > $(LOWEST)/constraints.txt
+	grep -E '^(torch|sentence-transformers)==' requirements/constraints.txt >> $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt -r requirements/lowest.txt
+	@touch $@
+
 $(VENV)/.dev: $(VENV)/.demo requirements/dev.txt
 	@echo "Installing what the tests, the checks and the documentation need into $(VENV)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) runs studies site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LOWEST) runs studies site .pytest_cache .mypy_cache .ruff_cache

@@ -640,7 +640,7 @@ def fitted(recipe_of, head=CENTRE):
     encoder = encoder_with(recipe_of, head)
     bare = encoder_with(
         recipe_of,
-        head.split("transform")[0].replace("normalize = true", "normalize = false"),
+        head.split(", transform")[0].replace("normalize = true", "normalize = false"),
     )
     mean = bare.encode(list(Words(5).open().texts())).mean(axis=0)
     expected = (bare.encode(TEXTS) - mean)[:, :3]

@@ -163,9 +163,10 @@ def _undeclared_needs(pooler: Pooler) -> tuple[str, str] | None:
         if not isinstance(inner, Pooler):
             continue
         if lacking := inner.traits.needs - pooler.traits.needs:
+            release = release_of(type(pooler).__module__)
             message = (
                 f"the pooler `{inner.name}` within `{pooler.name}` needs {_reasons(lacking)}, and "
-                f"`{pooler.name}` of {release_of(type(pooler).__module__)} does not say so; choose another, or "
+                f"`{pooler.name}` of {release} does not say so; choose another, or "
                 "let its plugin write `traits` as `PoolerTraits.of(...)` of the poolers in its fields"
             )
             return dotted(path), message

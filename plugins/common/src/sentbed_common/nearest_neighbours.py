@@ -66,6 +66,7 @@ def nearest(
         start: _nothing(len(queries[start : start + query_block])) for start in starts
     }
     pairs = _by_query(excluded, starts, query_block)
+
     seen = 0
     for block in documents:
         for chunk in in_blocks(block, document_block):
@@ -79,12 +80,14 @@ def nearest(
                 out = pairs[start]
                 out = out[(out[:, 1] >= seen) & (out[:, 1] < seen + len(chunk))]
                 products[out[:, 0] - start, out[:, 1] - seen] = -np.inf
+
                 candidates = _candidates(
                     products, k + _SPARE, _limits(best[start], k, rows, longest)
                 )
                 neighbours = _with_exact_products(rows, chunk, *candidates, seen)
                 best[start] = _merge(best[start], neighbours, k)
             seen += len(chunk)
+
     parts = list(best.values()) or [_nothing(0)]
     most = min(k, seen)
     return Neighbours(
@@ -108,6 +111,7 @@ def unit_rows(vectors: Vectors) -> Vectors:
         rows = vectors[start : start + DOCUMENT_BLOCK]
         norms = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
         result[start : start + DOCUMENT_BLOCK] = rows / norms
+
     return result
 
 
@@ -149,6 +153,7 @@ def _limits(best: Neighbours, k: int, queries: Vectors, longest: float) -> Vecto
 
     if best.places.shape[1] < k:
         return np.full(len(queries), -np.inf, np.float32)
+
     norms = np.linalg.norm(queries.astype(np.float64), axis=1)
     error = 1.01 * queries.shape[1] * 2.0**-24 * norms * longest
     limits: Vectors = (best.similarities[:, -1] - error).astype(np.float32)
@@ -176,6 +181,7 @@ def _candidates(
         above[row] = False
         above[row, better] = True
         above[row, equal[: count - len(better)]] = True
+
     rows, columns = np.nonzero(above)
     return rows, columns
 
@@ -193,8 +199,10 @@ def _with_exact_products(
         products[part] = (
             documents[columns[part]].astype(np.float64) * queries[rows[part]]
         ).sum(axis=1)
+
     counts = np.bincount(rows, minlength=len(queries))
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+
     shape = len(queries), int(counts.max(initial=0))
     places, similarities = np.full(shape, _NONE), np.full(shape, -np.inf)
     places[rows, within] = columns + seen

@@ -43,6 +43,7 @@ def encoded(vectors: Vectors, name: str) -> Encoded:
 
     if vectors.output != "tokens":
         return require_finite(vectors[name], vectors.lists[name].both)
+
     tokens = vectors.tokens(name)
     count = len(vectors.lists[name])
     if len(tokens) != count:
@@ -54,6 +55,7 @@ def encoded(vectors: Vectors, name: str) -> Encoded:
             f"token vectors of the list `{name}` have NaN or infinite values; lower the learning rate, or "
             "run in fp32 where it was not trained here"
         )
+
     return tokens
 
 
@@ -66,6 +68,7 @@ def pairwise_similarities(
             return cosines(first, second)
         if similarity.traits.formula == "dot":
             return dots(first, second)
+
     assert similarity is not None, "only a similarity compares token vectors"
     return _pairwise_of_tensors(similarity, first, second)
 
@@ -80,13 +83,14 @@ def _pairwise_of_tensors(
     result = np.empty(len(first))
     for start in range(0, len(first), _PAIRS):
         part = slice(start, start + _PAIRS)
-        sides = [
-            similarity.normalize(tensors_of(side[part], torch.float64))
-            for side in (first, second)
-        ]
+        left = similarity.normalize(tensors_of(first[part], torch.float64))
+        right = similarity.normalize(tensors_of(second[part], torch.float64))
         with torch.no_grad():
-            values = similarity.pairwise(*sides)
-        result[part] = array_of(values, (len(first[part]),), similarity, "pairwise")
+            values = similarity.pairwise(left, right)
+
+        shape = (len(first[part]),)
+        result[part] = array_of(values, shape, similarity, "pairwise")
+
     return result
 
 
@@ -96,8 +100,10 @@ def tensors_of(texts: Encoded, dtype: torch.dtype) -> Any:
     import torch
 
     if isinstance(texts, RaggedVectors):
-        vectors, mask = texts.padded()
-        return TokenVectors(torch.from_numpy(vectors).to(dtype), torch.from_numpy(mask))
+        rows, mask = texts.padded()
+        vectors = torch.from_numpy(rows).to(dtype)
+        return TokenVectors(vectors, torch.from_numpy(mask))
+
     return torch.from_numpy(np.ascontiguousarray(texts)).to(dtype)
 
 
@@ -111,6 +117,7 @@ def array_of(
     if tuple(values.shape) != shape:
         wrong = f"returned the shape {tuple(values.shape)}, expected {shape}"
         raise fault(similarity, method, wrong)
+
     array: NDArray[Any] = values.numpy()
     return array
 
@@ -127,14 +134,17 @@ def require_finite(
             f"the encoder gave an array of shape {vectors.shape} for {len(texts)} sentences, but one row a "
             f"sentence was expected; check the pooler"
         )
+
     for start in range(0, len(vectors), _BLOCK):
-        is_finite = np.isfinite(vectors[start : start + _BLOCK]).all(axis=1)
+        block = vectors[start : start + _BLOCK]
+        is_finite = np.isfinite(block).all(axis=1)
         if not is_finite.all():
             text = texts[start + int(np.argmin(is_finite))]
             raise RunError(
                 f"the embedding of {short_text(text)!r} has NaN or infinite values; lower the learning rate, "
                 f"or run in fp32 where it was not trained here"
             )
+
     return vectors
 
 
@@ -149,6 +159,7 @@ def cosines(
         norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
         products = (a * b).sum(axis=1)
         np.divide(products, norms, out=result[rows], where=norms > 0)
+
     return result
 
 
@@ -161,6 +172,7 @@ def dots(
     result = np.zeros(len(first))
     for rows, a, b in _blocks(first, second):
         result[rows] = (a * b).sum(axis=1)
+
     return result
 
 
@@ -172,7 +184,9 @@ def _blocks(
 
     for start in range(0, len(first), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        yield rows, first[rows].astype(np.float64), second[rows].astype(np.float64)
+        left = first[rows].astype(np.float64)
+        right = second[rows].astype(np.float64)
+        yield rows, left, right
 
 
 def short_text(text: str, length: int = 60) -> str:

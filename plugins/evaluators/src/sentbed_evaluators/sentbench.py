@@ -318,8 +318,10 @@ class SentBench(TaskSuite):
                     outcomes.append(classifier.split(train, valid, test, 2, progress))
                 else:
                     outcomes.append(classifier.folded(train, test, 2, progress))
-        sizes = {split: len(sets.pairs[split]) for split in SPLITS}
-        paper = {split: getattr(sets.paper, split) for split in SPLITS}
+        sizes, paper = {}, {}
+        for split in SPLITS:
+            sizes[split] = len(sets.pairs[split])
+            paper[split] = getattr(sets.paper, split)
         identical = 0
         for first, second, label in sets.pairs["test"]:
             if label and first == second:

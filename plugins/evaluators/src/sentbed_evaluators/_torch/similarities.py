@@ -74,10 +74,8 @@ def _best_of_block(
             values = np.concatenate([values, scores], axis=1)
             places, values = _highest(places, values, k)
         rows.append((places, values))
-    return (
-        np.concatenate([places for places, _ in rows]),
-        np.concatenate([values for _, values in rows]),
-    )
+    all_places, all_values = zip(*rows, strict=True)
+    return np.concatenate(all_places), np.concatenate(all_values)
 
 
 def _highest(
