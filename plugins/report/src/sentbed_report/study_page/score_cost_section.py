@@ -31,9 +31,10 @@ def score_cost_section(data: StudyData, summaries: Sequence[Summary]) -> Section
     if against:
         first = against[0]
         front = [point.row.name for point in first.points if point.front]
+        score = first.scores.columns[-1].heading
         line = (
             f"{len(front)} of {len(first.points)} cells are on the Pareto front of "
-            f"{first.scores.columns[-1].heading} against {first.column.task}"
+            f"{score} against {first.column.task}"
         )
     sentences = [unknown] if unknown else []
     return Section(
