@@ -29,6 +29,7 @@ CELLS = {
     "mini/studies/baselines.toml": 6,
     "mini/studies/demonstrations.toml": 4,
     "mini/studies/distillation.toml": 12,
+    "mini/studies/kinds-of-encoder.toml": 10,
     "mini/studies/matryoshka.toml": 18,
     "mini/studies/objectives.toml": 15,
     "mini/studies/poolers.toml": 8,

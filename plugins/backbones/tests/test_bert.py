@@ -540,7 +540,9 @@ def test_a_tokenizer_that_was_cut_off_is_a_model_error(
     file = directory / "tokenizer.json"
     file.write_bytes(file.read_bytes()[:1000])
     message = refusal(Bert(model=str(directory)), no_texts)
-    assert message.startswith(f"`{file}` is not JSON")
+    assert message.startswith(
+        f"`{file}` is no file of a tokenizer: JSONDecodeError: Unterminated string"
+    )
     assert message.endswith("fetch the model again")
 
 

@@ -459,6 +459,7 @@ def test_what_cannot_stop_anything_is_refused(
         read_study(put("study.toml", text.replace(old, new)))
 
 
+@pytest.mark.whole
 def test_the_plan_of_a_study_that_has_ended_has_nothing_to_run(
     study: Study, whole: Path
 ) -> None:

@@ -160,6 +160,7 @@ def test_show_of_a_protocol_prints_helpers() -> None:
     )
 
 
+@pytest.mark.whole
 def test_every_name_of_the_protocols_can_be_shown() -> None:
     listed = [name for name, _, _ in list_protocols()]
     assert {"Backbone", "Tokenizer", "TokenIds", "derive"} <= set(listed)

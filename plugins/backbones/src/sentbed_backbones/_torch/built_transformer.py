@@ -204,11 +204,12 @@ class BuiltTransformer(BuiltBackbone):
         Raises:
             ModelError: if the model lacks a layer, or the tokenizer the mask token.
         """
-        family, tokenizer = self.family, self.tokenizer.original
+        family = self.family
         needs = family.needs
         readings = self._counted_readings()
         mask_id: int | None = None
         if "mask-token" in needs:
+            tokenizer = self.tokenizer.original
             if tokenizer.mask_token is None:
                 raise ModelError(
                     "the pooler reads a mask token, and the tokenizer has none; take another model"
@@ -225,7 +226,7 @@ class BuiltTransformer(BuiltBackbone):
             return read
 
         assert family.template is not None
-        template = EmptyTemplate.of(family.template, tokenizer)
+        template = EmptyTemplate.of(family.template, self.tokenizer.original)
         first = 0
         if "template-alone-from-0" not in needs:
             first = family.first_position(self.model)
