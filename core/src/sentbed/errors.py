@@ -17,7 +17,7 @@ LONGEST_MESSAGE = 2000
 """Characters of the longest message; of a longer one, beginning and end are shown."""
 
 ALIKE = 20
-"""Problems shown that differ only in names and numbers."""
+"""Number of problems alike but for names and numbers that are shown; the others are counted."""
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -27,7 +27,7 @@ surrogates, which no file and no terminal can hold."""
 
 
 def printable(text: str) -> str:
-    """Return a text for a terminal or a file: what would control it is an escape, `\\x1b` or `\\u009b`.
+    """Return a text with control characters replaced by visible escapes, `\\x1b` or `\\u009b`.
 
     All that is printed and written passes here, since names may be those of a stranger's study. Within a
     string of JSON or TOML the escape stands for the same character.
@@ -184,7 +184,7 @@ def reason_of(error: BaseException) -> str:
 def foreign(
     error_of: Callable[[str], SentbedError], what: str, advice: str
 ) -> Iterator[None]:
-    """Turn any exception of another library on a user's bytes into an error that says `what` failed and why.
+    """Turn any exception of a library that reads a user's file into an error that says `what` failed and why.
 
     Errors of sentbed itself pass, and so do Ctrl-C and the end of the process.
     """

@@ -1,4 +1,4 @@
-"""Source code of a plugin, read without importing it: place of a fault, constants, what it would offer.
+"""Where in a plugin's code a fault or a class is, and what a plugin would offer by its syntax tree.
 
 The source is parsed, not imported: a disabled plugin must not run.
 """

@@ -21,7 +21,7 @@ ENCODING = (
     "sentbed._recipe.prompts",
     "sentbed.protocols.tokens",
 )
-"""Core modules that determine how texts are batched."""
+"""Core modules that determine how texts become batches: prompts, tokens, batching."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Instruction sets of this machine's processor, on which the precision of its products depends."""
+"""Instruction sets of this machine's processor, by which the precision of matrix products is chosen."""
 
 from __future__ import annotations
 

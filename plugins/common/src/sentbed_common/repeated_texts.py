@@ -13,12 +13,12 @@ _BYTES = 16
 
 
 def text_digest(content: bytes) -> bytes:
-    """Return the 16 bytes by which a text is known again."""
+    """Return the 16-byte digest of a text."""
     return hashlib.blake2b(content, digest_size=_BYTES).digest()
 
 
 def first_of_equal(digests: bytearray) -> NDArray[np.int64]:
-    """Return for each of several joined digests the index of the first one that is equal, `(n,)`."""
+    """Return for each of n joined digests the index of the first that equals it, `(n,)`."""
     import numpy as np
 
     halves = np.frombuffer(digests, np.uint64).reshape(-1, 2)

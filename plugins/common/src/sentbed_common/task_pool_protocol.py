@@ -9,7 +9,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 Tell: TypeAlias = Callable[[int], None]
-"""Callback within a task for the amount done since the last call."""
+"""A task calls it with the amount of work done since its last call."""
 Start: TypeAlias = Callable[[int | None], Callable[[Task, Tell], Result]]
 """Called once per worker with its number of threads (None: no limit); returns the function for tasks."""
 OnProgress: TypeAlias = Callable[[Task, int], None]

@@ -30,10 +30,10 @@ def distances(
 
 
 def uniformity(vectors: Rows, *, squared: bool, block: int = _BLOCK) -> float:
-    """Return log E exp(-2 d) over all row pairs i < j after L2 normalisation, in blocks of `block` rows.
+    """Return log E exp(-2 d) over all row pairs i < j, in blocks of `block` rows.
 
-    Distances of unit vectors lie in [0, 2], so the terms lie in [exp(-8), 1] and their plain sum in float64
-    neither overflows nor vanishes.
+    `d` is the distance of the L2-normalised rows or, with `squared`, its square: at most 2, or 4. So the terms
+    lie in [exp(-8), 1], and their plain sum in float64 neither overflows nor vanishes.
     """
     import numpy as np
 

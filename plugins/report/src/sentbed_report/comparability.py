@@ -1,4 +1,4 @@
-"""Comparability of scores: the parts of their protocols, and in what two differ."""
+"""Protocols of scores (all settings of a measurement): their parts, their hash, and the differences of two."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def evaluation_protocol(score: Score) -> dict[str, Any]:
 
 
 def protocol_hash(protocol: Mapping[str, Any]) -> str:
-    """Return what two protocols of evaluation share only if they are equal."""
+    """Return the hash of an evaluation protocol: equal protocols have equal hashes."""
     canonical = json.dumps(protocol, sort_keys=True, default=str)
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 

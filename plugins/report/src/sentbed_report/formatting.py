@@ -12,7 +12,7 @@ from sentbed.protocols import ExpectedRow
 MINUS = "−"
 
 MOST_NAMES = 4
-"""Names that a sentence lists."""
+"""Largest number of names that a sentence lists."""
 
 SIGNS = ((0.01, "‡"), (0.05, "†"))
 """P-value below which a difference has the sign, smallest first."""
@@ -83,7 +83,7 @@ def related_probability(p_value: float) -> str:
 
 
 def share(value: float) -> str:
-    """Return a share in [0, 1] as percent with two digits that count: `41 %`, `4.1 %`, `< 0.01 %`."""
+    """Return a share in [0, 1] as percent with two significant digits: `41 %`, `4.1 %`, `< 0.01 %`."""
     percent = 100 * value
     if percent <= 0:
         return "0 %"
@@ -172,7 +172,7 @@ def expected_verdict(row: ExpectedRow) -> str:
 
 
 def expected_kind(row: ExpectedRow) -> str:
-    """Return the class in the page's style of whether an expected number was met; empty if none decides."""
+    """Return the CSS class of an expected number, met or not; empty if it has no verdict."""
     if row.met is None:
         return ""
     return "met" if row.met else "unmet"

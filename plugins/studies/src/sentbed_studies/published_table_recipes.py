@@ -1,4 +1,4 @@
-"""Recipes of published tables, and comparison of their results with the published ones."""
+"""Finds the recipes that reproduce tables of papers, and compares measured numbers with the published ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLONED = Path(__file__).parents[4] / PLACE
 """The same in a clone whose distributions are installed in editable form."""
 
 CHECKS = "verify.toml"
-"""Recipe of a paper with its rows that need no training: a study, a cell a check."""
+"""Name of the recipe with those rows of a paper that need no training: a study with one cell per check."""
 
 WITHIN = "within"
 NOT_WITHIN = "not within"

@@ -55,7 +55,7 @@ PRIOR_DEGREES = 3.0
 PRIOR_DEGREES_OF_PROMPTS = 4.0
 """The same of the variance over prompts."""
 _NO_SPREAD = 1e-18
-"""Variance, in the square of the score's unit, that is rounding."""
+"""Variances up to this are rounding errors, and taken for none."""
 
 
 @attrs.define(eq=False)

@@ -47,9 +47,9 @@ class Task:
     recipe: Any
     """The recipe, with the runtime that is tried."""
     texts: Mapping[str, Sequence[str]]
-    """Encoder -> texts of a round."""
+    """Encoder -> the texts that each call of `encode` encodes."""
     scored_texts: int
-    """Texts of the evaluations that are scored, at most."""
+    """Most texts of all scored evaluations together; one that would exceed it is skipped."""
 
 
 @attrs.frozen
@@ -97,7 +97,7 @@ class TrialProcess:
         return answer
 
     def score(self, seconds: float) -> Mapping[str, float]:
-        """Return the correlations among the scores of evaluations, by name. Raises as `_ask` does."""
+        """Return those scores of evaluations that are correlations, by name. Raises as `_ask` does."""
         answer: Mapping[str, float] = self._ask("score", seconds)
         return answer
 

@@ -62,7 +62,7 @@ class CellItems:
 
 @attrs.frozen(eq=False)
 class TaskItems:
-    """Items of a task under one protocol, and what cells made of them."""
+    """Items of a task under one protocol, and each cell's predictions for them."""
 
     task: str
     metric: str

@@ -43,7 +43,7 @@ from sentbed_report.tables.column import Column
 from sentbed_report.tables.estimate import MEAN_DECIMALS
 
 MOST_ROWS = 200
-"""Rows of a table with groups; more have too many pairs."""
+"""Largest number of rows for which groups are computed; more have too many pairs."""
 FEWEST_TASKS = 5
 """Tasks from which ranks over tasks are compared; with fewer, next to nothing can be found."""
 FEWEST_ROWS = 3

@@ -1,4 +1,4 @@
-"""What each axis of a study does: effects of its labels, and means for each two labels of two axes."""
+"""What each axis (factor) of a study does: effects of its labels (levels), and means of pairs of axes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _interacting(
 
 
 def _effect_table(findings: AxisFindings) -> Table:
-    """Return a row a label, with its mean and its difference from the reference."""
+    """Return a table with one row per label, with its mean and its difference from the reference."""
     summary = findings.summary
     direction = summary.columns[-1].direction
     columns = (

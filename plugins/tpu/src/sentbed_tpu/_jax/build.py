@@ -38,7 +38,7 @@ def build_engine(
 ) -> Engine:
     """Claim the devices of this process and return the engine over those of all; see `Tpu`.
 
-    In the first process, calls of the engine are calls of all.
+    When the first process calls its engine, the others repeat the call.
     """
     processes = join(nodes, platform)
     claimed = claim(platform, devices, processes.world)
