@@ -174,7 +174,7 @@ def _hook(name: str, hook: Any, hooks_page: str, plugins: Plugins) -> str:
         if section
         else prose(inspect.getdoc(hook) or "")
     )
-    body = re.sub(r"\]\((?=[\w-]+\.md)", "](../../", body)
+    body = re.sub(r"\]\((?=[\w/-]+\.md)", "](../../", body)
     parts = [f"# {name}", f"```python\n{signature(name, hook)}\n```", body]
     kind = next((kind for kind in KINDS.values() if kind.hook == name), None)
     if kind:
