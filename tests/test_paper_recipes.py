@@ -37,7 +37,7 @@ def below(prefix: str, *groups: dict[str, Any], **values: Any) -> dict[str, Any]
     }
 
 
-INFO_NCE = {"loss.similarity": "cosine", "loss.symmetric": False, "loss.margin": 0.0}
+INFO_NCE = {"loss.symmetric": False, "loss.margin": 0.0}
 BEST = {"validate.keep": "best"}
 
 SETTINGS: dict[str, dict[str, Any]] = {
