@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 import attrs
 
@@ -107,23 +106,23 @@ def _columns(summaries: Sequence[Summary], cost: str) -> Iterator[tuple[Summary,
     Without a name, these are the first cost of each evaluator.
     """
     for summary in summaries:
-        if cost:
-            yield from _named_columns(summary, cost)
-        elif summary.evaluator != KEY:
-            # Cells that differ in a run's seconds by chance alone are not to be drawn over them unasked.
-            yield from islice(_cost_columns(summary), 1)
+        name = cost or _first_cost(summary)
+        for index, column in enumerate(summary.columns):
+            if name and column.task == name and column.direction != "none":
+                yield summary, index
 
 
-def _named_columns(summary: Summary, cost: str) -> Iterator[tuple[Summary, int]]:
-    for index, column in enumerate(summary.columns):
-        if column.task == cost and column.direction != "none":
-            yield summary, index
+def _first_cost(summary: Summary) -> str:
+    """Return the name of the first cost of a table; empty without one, and of what runs took."""
+    # Cells that differ in a run's seconds by chance alone are not to be drawn over them unasked.
+    if summary.evaluator == KEY:
+        return ""
 
-
-def _cost_columns(summary: Summary) -> Iterator[tuple[Summary, int]]:
-    for index, column in enumerate(summary.columns):
+    for column in summary.columns:
         if column.cost and column.direction != "none":
-            yield summary, index
+            return column.task
+
+    return ""
 
 
 def _against(scores: Summary, costs: Summary, index: int) -> ScoreAgainstCost:
