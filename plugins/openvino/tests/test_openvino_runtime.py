@@ -119,7 +119,7 @@ def test_vectors_of_another_computation_are_an_error_and_not_taken_for_rounding(
 
 
 def test_streams_give_the_vectors_of_one_in_order(saved: Path) -> None:
-    texts = [f"{text} {number}" for number in range(40) for text in SENTENCES]
+    texts = [f"{text} {number}" for number in range(12) for text in SENTENCES]
     vectors = []
     for streams in (1, 3):
         encoder = Encoder.load(saved, OpenVino(threads=3, streams=streams))
